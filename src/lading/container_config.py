@@ -362,7 +362,18 @@ class Containers:
     RetryLimits: dict[str, int] = key(
         {},
         "Retries for each class of failure:"
-        " user, oom, disk, image, node, preempted, timeout, infrastructure.",
+        " user, oom, disk, image, input, node, preempted, timeout, infrastructure.",
+    )
+    Retry: dict[str, dict[str, Any]] = key(
+        {},
+        "Rules for retries by class of failure, such as"
+        " {oom: {limit: 3, delay: 10, factor: 2, most: 68719476736}};"
+        " requests and projects may have rules of their own, which come first.",
+    )
+    LearnResources: str = key(
+        "off",
+        "What becomes of the ram and disk that only a retry had: `off`; `suggest` them for later"
+        " requests of the user that run the same tool; `apply` them.",
     )
     GitRepositories: list[str] = key(
         [],

@@ -16,7 +16,7 @@ from lading.store import records
 from lading.testing.world import World, world
 
 ATTEMPTS = {
-    "user": 1, "oom": 1, "disk": 2, "image": 2, "node": 4, "preempted": 4, "timeout": 1,
+    "user": 1, "oom": 1, "disk": 2, "image": 2, "input": 1, "node": 4, "preempted": 4, "timeout": 1,
     "infrastructure": 4, "": 4,
 }  # fmt: skip
 

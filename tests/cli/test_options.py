@@ -8,7 +8,17 @@ from typing import Any
 import click
 import pytest
 
-from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZE, SIZES
+from lading.cli.options import (
+    ASSIGNMENT,
+    DURATION,
+    INPUT,
+    MOMENT,
+    NUMBERS,
+    PROPERTY,
+    RETRY,
+    SIZE,
+    SIZES,
+)
 from lading.cli.running.inputs import Input
 from lading.core.quantities import parse_time
 
@@ -33,6 +43,9 @@ from lading.core.quantities import parse_time
         (PROPERTY, "a=b=c", ("a", "b=c")),
         (PROPERTY, "a=[1]", ("a", [1])),
         (PROPERTY, ("a", 1), ("a", 1)),
+        (RETRY, "node=5,delay=1m", ("node", {"limit": 5, "delay": 60})),
+        (RETRY, "oom=factor=2,most=1KiB", ("oom", {"factor": 2.0, "most": 1024})),
+        (RETRY, ("oom", {}), ("oom", {})),
         (MOMENT, "2026-12-24T18:00:00Z", "2026-12-24T18:00:00.000000000Z"),
         (MOMENT, "2026-12-24 18:00+01:00", "2026-12-24T17:00:00.000000000Z"),
     ],
@@ -49,6 +62,7 @@ def test_values(
     [
         (SIZE, "x"), (DURATION, "x"), (ASSIGNMENT, "=x"), (INPUT, "x"), (NUMBERS, "0"),
         (NUMBERS, "-1"), (NUMBERS, "a-b"), (SIZES, "2GiB-1GiB"), (PROPERTY, "=x"), (PROPERTY, "x"),
+        (RETRY, "moon=1"), (RETRY, "oom"), (RETRY, "node=factor=2"), (RETRY, "oom=x"),
         (MOMENT, "25:00"), (MOMENT, "2026-13-01"), (MOMENT, ""), (MOMENT, "999999999999d"),
     ],
 )  # fmt: skip

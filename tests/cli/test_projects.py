@@ -89,3 +89,20 @@ def test_a_path_names_where_a_project_goes(site: Site) -> None:
     assert "in your home" in site.lading("project", "create", "outer", code=1).stderr
     assert "no project is called so" in site.lading("project", "create", "no/x", code=1).stderr
     site.lading("project", "create", "outer/x", "--in", "outer", code=2)
+
+
+def test_rules_for_retries(site: Site) -> None:
+    uuid = make(site, "ruled")
+    assert "no rules" in site.lading("project", "retry", "ruled").stderr
+    site.lading("project", "retry", "ruled", "oom=3,factor=2,most=1GiB", "node=5")
+    said = site.lading("project", "retry", "ruled", "node=delay=1m", "--remove", "user").stdout
+    lines = [line.split(maxsplit=2) for line in said.splitlines()]
+    assert lines == [
+        ["retry", "oom", "limit=3,factor=2,most=1073741824"],
+        ["retry", "node", "delay=60"],
+    ]
+    assert "limit=3" in site.lading("project", "show", "ruled").stdout
+    left = site.lading("project", "retry", "--json", uuid, "--remove", "oom").stdout
+    assert json.loads(left) == {"uuid": uuid, "retry": {"node": {"delay": 60}}}
+    refused = site.lading("project", "retry", "ruled", "moon=1", code=2)
+    assert "must be one of user, oom" in refused.stderr

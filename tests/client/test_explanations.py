@@ -19,11 +19,16 @@ _ANSWER: dict[str, Any] = {
             "state": "Cancelled",
             "exit_code": 3,
             "runtime_status": {"failure": "oom", "error": "no memory"},
+            "runtime_constraints": {"ram": 1 << 30},
+            "cost": 0.25,
+            "subrequests_cost": 0.5,
         }
     ],
     "waited": [{"text": "waited 3 s"}],
     "decision": {"decision": "new", "container_uuid": "c", "reason": "never asked for"},
 }
+
+_TRIED = "a: Cancelled with exit code 3 (oom): no memory; 1.0 GiB of ram, cost 0.7500"
 
 
 def test_why_names_each_reason_once() -> None:
@@ -31,9 +36,20 @@ def test_why_names_each_reason_once() -> None:
     assert ("waiting", "") in said
     assert ("because", "No room.") in said
     assert ("waited", "3 s") in said
-    assert ("tried before", "a: Cancelled with exit code 3 (oom): no memory") in said
+    assert ("tried before", _TRIED) in said
     assert ("tried before", "b") in said
-    assert said[-1] == ("decision", "run c: never asked for")
+    assert said[-2:] == [("decision", "run c: never asked for"), ("learned", "")]
+
+
+def test_what_was_learned_about_the_tool() -> None:
+    resolution = {**_ANSWER["decision"], "learned": {"sentence": "c needed more."}}
+    said = explanations.why_fields({**_ANSWER, "decision": resolution})
+    assert said[-1] == ("learned", "c needed more.")
+
+
+def test_an_attempt_without_amounts() -> None:
+    ended: dict[str, Any] = {"state": "Cancelled", "exit_code": None, "runtime_status": {}}
+    assert explanations.attempt_text(ended) == "Cancelled"
 
 
 def test_a_decision_that_has_no_container() -> None:

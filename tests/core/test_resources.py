@@ -108,6 +108,7 @@ def test_scratch_is_what_tmp_mounts_image_and_cache_take() -> None:
     )
     assert scratch(mounts, image, {"keep_cache_disk": MIB}) == GIB + 384 * MIB + MIB
     assert scratch({}, image, {}) == 2 * 384 * MIB
+    assert scratch(mounts, image, {}, factor=2.5) == int(2.5 * GIB) + 384 * MIB
     assert (
         scratch({"/a": {"kind": "tmp", "capacity": -5}, "/b": "x"}, "", {"keep_cache_disk": None})
         == 0

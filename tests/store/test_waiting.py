@@ -65,6 +65,9 @@ async def test_moments(database: Database) -> None:
         assert await waiting.next_moment(tx, "2") == "5"
         await records.update(tx, REQUESTS, "r2", {"priority": 1})
         assert await waiting.outdated(tx, "2") == ["c1", "c2"]
+        await add(tx, 5, retry_after="4", priority=0)
+        assert await waiting.next_moment(tx, "2") == "4"
+        assert await waiting.outdated(tx, "4") == ["c1", "c2", "c5"]
 
 
 async def test_what_is_sought(database: Database) -> None:

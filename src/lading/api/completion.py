@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from lading.api import priorities
+from lading.api import learning, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
@@ -29,15 +29,16 @@ from lading.core.containers.container import FINAL, HELD, Container, ContainerSt
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.retry_rules import RetryRules, read_container_policy
 from lading.core.data import manifest
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
 from lading.store import containers as intervals
-from lading.store import contents, permissions, records
+from lading.store import contents, permission_queries, permissions, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -55,6 +56,9 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     rows = {subject.uuid: row for row, subject in wanting}
     left = {subject.uuid: subject for _, subject in wanting}
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
+    earlier = await _containers(
+        unit.tx, (uuid for one in left.values() for uuid in one.attempted_container_uuids)
+    )
     again = retry.plan_retries(
         after,
         # Requests of projects in the trash get no further attempt.
@@ -63,13 +67,13 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
         parents=await _containers(
             unit.tx, (one.requesting_container_uuid for one in left.values())
         ),
-        earlier=await _containers(
-            unit.tx, (uuid for one in left.values() for uuid in one.attempted_container_uuids)
-        ),
+        earlier=earlier,
         uuid=unit.services.new_uuid(CONTAINERS.infix),
         now=unit.now,
         policy=unit.services.policy,
+        projects=await _project_rules(unit.tx, after, left.values()),
     )
+    await learning.learn(unit, after, left.values(), earlier)
     if again is not None:
         await unit.add_container(again.container)
         for change in again.changes:
@@ -85,6 +89,21 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     if after.log is not None:
         # After the commit: until then readers take the log from the spool.
         unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))
+
+
+async def _project_rules(
+    tx: Transaction, ended: Container, subjects: Iterable[ContainerRequest]
+) -> dict[str, list[RetryRules]]:
+    """The rules for retries of the owner of each request and of the projects above it, by owner."""
+    if retry.has_succeeded(ended):
+        return {}
+    found: dict[str, list[RetryRules]] = {}
+    for owner in {one.owner_uuid for one in subjects}:
+        above = await permission_queries.owners_above(tx, owner)
+        rows = {row["uuid"]: row for row in await records.among(tx, GROUPS, "uuid", above)}
+        policies = [rows[uuid]["container_policy"] for uuid in above if uuid in rows]
+        found[owner] = [read_container_policy(one) for one in policies if one]
+    return found
 
 
 async def make_final(
@@ -158,7 +177,7 @@ async def _release(unit: UnitOfWork, uuid: str) -> None:
         return
     subject = ContainerRequest.from_record(row)
     # Its times do not matter here, only the requests that it depends on.
-    timeless = replace(subject, expires_at=None, start_after=None, max_parallel=0)
+    timeless = replace(subject, expires_at=None, start_after=None, retry_after=None, max_parallel=0)
     judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
     if judgement.readiness is Readiness.READY:
         # Before priorities are computed: only then it may have its turn in a group.

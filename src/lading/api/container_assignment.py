@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lading.api import authorization, completion, priorities
+from lading.api import authorization, completion, learning, priorities
 from lading.api.authorization import acting_for
 from lading.api.events import audit
 from lading.api.live_mounts import check_live_places
@@ -22,6 +22,7 @@ from lading.api.services import ApiServices
 from lading.core import ids, images
 from lading.core.containers import (
     git_trees,
+    learned,
     mounts,
     priority,
     recipe,
@@ -30,6 +31,7 @@ from lading.core.containers import (
     reuse,
 )
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
+from lading.core.containers.learned import Advice
 from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.recipe_resolution import RequestFacts
@@ -65,12 +67,13 @@ UNSATISFIABLE = (
 @dataclass(frozen=True, slots=True)
 class AssignmentChoice:
     """A choice, with the recipe that it was made for. `possible`: a new container could meet the
-    filters of the request.
+    filters of the request. `advice`: amounts that the tool of a new container needed before.
     """
 
     recipe: Recipe
     choice: Choice
     possible: bool = True
+    advice: Advice | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -142,19 +145,15 @@ async def decide(
         waiting=await _waiting(tx, subject.requesting_container_uuid),
     )
     # Filters on a container that was reused are met already; only a new one may miss them.
-    if isinstance(choice, Reuse) or not filters:
+    if isinstance(choice, Reuse):
         return AssignmentChoice(made_of, choice)
-    fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
+    advice = await learning.advise(tx, services, made_of)
+    if not filters:
+        return AssignmentChoice(made_of, choice, True, advice)
+    own = learned.advised(made_of, advice)
+    fresh = recipe.new_container(own, uuid="", now=services.now()).to_record()
     possible = reuse.can_meet(filters, {**fresh, "owner_uuid": services.system_user})
-    return AssignmentChoice(made_of, choice, possible)
-
-
-async def find_nearest(
-    tx: Transaction, services: ApiServices, ours: Recipe, created_at: str
-) -> tuple[reuse.Nearest, ...]:
-    """The earlier containers with the most similar recipes."""
-    rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
-    return reuse.nearest(ours, [Container.from_record(row) for row in rows])
+    return AssignmentChoice(made_of, choice, possible, advice)
 
 
 async def check_image(
@@ -264,12 +263,14 @@ async def resolve(
         parents = await priorities.parent_priority(unit, change.request)
         counts = (await priorities.judge_one(unit.tx, change.request, now=unit.now)).counts
         worth = priority.container_priority([change.request] if counts else [], parents)
-        container = recipe.new_container(decision.recipe, uuid=uuid, now=unit.now, priority=worth)
+        made_of = learned.advised(decision.recipe, decision.advice)
+        container = recipe.new_container(made_of, uuid=uuid, now=unit.now, priority=worth)
         await unit.add_container(container)
         # They lose this request, and with it perhaps their priority.
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         unit.stale(earlier)
     explanation = reuse.explain(decision.choice, container_uuid=container.uuid, trees=trees)
+    explanation |= learning.shown(decision.advice)
     await _remember(unit, change.request, explanation)
     return change
 

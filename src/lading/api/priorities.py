@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # A request of such a readiness has ceased to wait for others.
-_FREE = (Readiness.READY, Readiness.EARLY, Readiness.TURN)
+_FREE = (Readiness.READY, Readiness.EARLY, Readiness.TURN, Readiness.PAUSED)
 
 
 async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[GroupKey] = ()) -> None:

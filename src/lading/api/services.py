@@ -28,13 +28,16 @@ from lading.api.wait_statuses import Statuses
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
-from lading.core.containers.constraints import RETRY_LIMITS, Policy
+from lading.core.containers.constraints import RETRY_LIMITS, Learning, Policy
 from lading.core.containers.container import Container
+from lading.core.containers.disk_space import ScratchLimits
+from lading.core.containers.retry_rules import read_rules
 from lading.core.errors import Failure, Invalid
 from lading.core.quantities import format_time
 from lading.core.records.collection_rules import Lifetimes, times
 from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
+from lading.core.values import printable
 from lading.net.pipes import Turns
 from lading.store.database import Database
 
@@ -240,6 +243,13 @@ def make_policy(config: Config) -> Policy:
         and config.Containers.AlwaysUsePreemptibleInstances,
         spot_attempts=config.Containers.CloudVMs.SpotAttempts,
         retry_limits={**RETRY_LIMITS, **_retry_limits(config.Containers.RetryLimits)},
+        retry_rules=read_rules("configuration: Containers.Retry", {**config.Containers.Retry}),
+        scratch=ScratchLimits(
+            mount=config.Containers.DefaultTmpCapacity,
+            beside=config.Containers.ScratchBesideMounts,
+            files=config.Containers.ScratchFiles,
+        ),
+        learning=_learning(config.Containers.LearnResources),
     )
 
 
@@ -259,6 +269,15 @@ def _retry_limits(configured: Mapping[str, int]) -> dict[Failure, int]:
             f"must be one of {', '.join(Failure)}"
         )
     return {Failure(name): limit for name, limit in configured.items()}
+
+
+def _learning(configured: str) -> Learning:
+    if configured not in tuple(Learning):
+        raise Invalid(
+            f"configuration: Containers.LearnResources: {printable(configured)}: "
+            f"must be one of {', '.join(Learning)}"
+        )
+    return Learning(configured)
 
 
 def hash_secret(secret: str) -> str:

@@ -220,8 +220,8 @@ class UnitOfWork:
 
     def _set_timers(self, was: Record, new: Record) -> None:
         timers = self.services.wakeups
-        if any(was.get(name) != new[name] for name in ("expires_at", "start_after", "state")) and (
-            new["expires_at"] or new["start_after"]
+        if any(was.get(name) != new[name] for name in ("state", *_TIMES)) and any(
+            new[name] for name in _TIMES
         ):
             # After the commit: a timer that reads the record earlier would not see the new time.
             self.tx.after_commit(timers.wake)
@@ -397,6 +397,8 @@ class UnitOfWork:
         await records.add(self.tx, TOKENS, row)
 
 
+_TIMES = ("expires_at", "start_after", "retry_after")
+"""Times of a request at which the priority of its container may change."""
 _TURNS = ("state", "priority", "container_uuid", "expires_at", "max_parallel")
 """Attributes of a request whose change may give others of its group their turn."""
 

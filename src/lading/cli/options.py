@@ -17,6 +17,7 @@ import msgspec
 
 from lading.cli.exit_codes import pass_on
 from lading.cli.running.inputs import Input, parse_input
+from lading.core.containers.retry_rules import parse_rule, read_rules
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
 
@@ -152,6 +153,29 @@ class _Input(click.ParamType[Input]):
             self.fail(error.message, param, ctx)
 
 
+class _Retry(click.ParamType[tuple[str, dict[str, Any]]]):
+    """`CLASS=LIMIT[,delay=TIME][,factor=NUMBER][,most=SIZE]`."""
+
+    name = "retry"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, dict[str, Any]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = str(value).partition("=")
+        try:
+            rule = parse_rule(text)
+            read_rules("retry", {name: dict(rule)})
+        except Invalid as error:
+            self.fail(
+                f"{value!r}: {error.message}; write for example oom=3,factor=2,most=64GiB",
+                param,
+                ctx,
+            )
+        return name, dict(rule)
+
+
 # A time of day, and the beginning of a date (others are durations).
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
 # The beginning of a date, which a duration never has.
@@ -163,6 +187,7 @@ MOMENT = _Moment()
 PROPERTY = _Property()
 DURATION = _Duration()
 ASSIGNMENT = _Assignment()
+RETRY = _Retry()
 INPUT = _Input()
 
 

@@ -14,10 +14,11 @@ import click
 
 from lading.cli import display
 from lading.cli.files.sharing import share, unshare
-from lading.cli.options import PROPERTY
+from lading.cli.options import PROPERTY, RETRY
 from lading.cli.references import find_project
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.core.containers.retry_rules import read_container_policy, show_rule
 from lading.core.errors import Conflict, Invalid, NotFound, RequestError
 from lading.core.ids import Infix, is_uuid
 
@@ -26,6 +27,7 @@ _FIELDS = (
     "name",
     "description",
     "properties",
+    "container_policy",
     "owner_uuid",
     "created_at",
     "trash_at",
@@ -175,6 +177,7 @@ def show(what: str, as_json: bool) -> None:
             ("made", found["created_at"]),
             ("properties", ", ".join(f"{k}={v}" for k, v in found["properties"].items())),
             ("frozen", "yes" if found.get("frozen_by_uuid") else ""),
+            *_rules_of(found),
             *((name, str(count)) for name, count in counts.items()),
         )
     )
@@ -202,6 +205,45 @@ def move(what: str, target: str | None, as_json: bool) -> None:
         return {"owner_uuid": (await session.api.get("users", "current"))["uuid"]}
 
     _change(what, f"is in {target or 'your home'} now", as_json, changes)
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@click.argument("rules", nargs=-1, type=RETRY, metavar="[CLASS=RULE]...")
+@click.option("--remove", multiple=True, metavar="CLASS", help="Take the rule of a class away.")
+@display.json_option
+def retry(
+    what: str, rules: tuple[tuple[str, Record], ...], remove: tuple[str, ...], as_json: bool
+) -> None:
+    """Show or set the rules for retries of requests in PROJECT and in the projects below it.
+
+    CLASS is that of the failure: user, oom, disk, image, input, node, preempted, timeout or
+    infrastructure. RULE is a number of retries, and after commas a delay, and for oom and disk a
+    factor for the next attempt and the most that it may get. Rules of a request come first.
+
+    \b
+    lading project retry thesis oom=3,factor=2,most=64GiB node=5,delay=1m
+    """
+
+    async def action(session: CliSession) -> Record:
+        found = await _get(session, what)
+        policy = dict(found.get("container_policy") or {})
+        kept = {**(policy.get("retry") or {}), **dict(rules)}
+        kept = {name: rule for name, rule in kept.items() if name not in remove}
+        if not rules and not remove:
+            return found
+        changes = {"container_policy": {**policy, "retry": kept}}
+        return await session.api.update("groups", found["uuid"], changes)
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json({"uuid": found["uuid"], **(found.get("container_policy") or {})})
+        return
+    shown = _rules_of(found)
+    if shown:
+        display.fields(shown)
+    else:
+        display.note(f"{found['name']}: no rules; those of the projects above and of the site hold")
 
 
 @project.command()
@@ -257,6 +299,12 @@ def restore(what: str, as_json: bool) -> None:
 # The same commands as for collections, where a user looks for them.
 project.add_command(share)
 project.add_command(unshare)
+
+
+def _rules_of(found: Record) -> list[tuple[str, str]]:
+    """Class and rule of each rule for retries of a project."""
+    rules = read_container_policy(found.get("container_policy"))
+    return [(f"retry {name}", show_rule(rule)) for name, rule in rules.items()]
 
 
 def path_of(one: Record, by_uuid: dict[str, Record]) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from lading.core.resources import format_bytes
+
 Explanation = Mapping[str, Any]
 Row = tuple[str, ...]
 
@@ -35,6 +37,7 @@ def why_fields(answer: Explanation) -> list[tuple[str, str]]:
         ),
         *(("tried before", text) for text in _tried(answer)),
         ("decision", decision_text(decision) if decision else ""),
+        ("learned", learned_text(decision or {})),
         *evidence_fields(answer.get("evidence") or {}),
         *((("withdrawn", said),) if (said := withdrawal_text(container)) else ()),
     ]
@@ -136,7 +139,7 @@ def _tried(answer: Explanation) -> list[str]:
     """The containers that were tried before, with their ends."""
     attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
     return [
-        f"{uuid}: {end_text(attempts[uuid])}" if uuid in attempts else uuid
+        f"{uuid}: {attempt_text(attempts[uuid])}" if uuid in attempts else uuid
         for uuid in answer["attempted_container_uuids"] or ()
     ]
 
@@ -148,6 +151,20 @@ def end_text(container: Explanation) -> str:
     kind = f" ({status['failure']})" if status.get("failure") else ""
     error = f": {status['error']}" if status.get("error") else ""
     return f"{container['state']}{code}{kind}{error}"
+
+
+def attempt_text(container: Explanation) -> str:
+    """How an attempt ended, the ram that it had, and its cost in dollars."""
+    ram = (container.get("runtime_constraints") or {}).get("ram")
+    cost = (container.get("cost") or 0) + (container.get("subrequests_cost") or 0)
+    more = [f"{format_bytes(ram)} of ram"] if isinstance(ram, int) else []
+    more += [f"cost {cost:.4f}"] if cost else []
+    return "; ".join((end_text(container), *((", ".join(more),) if more else ())))
+
+
+def learned_text(resolution: Explanation) -> str:
+    """What earlier containers of the tool needed, and what became of it; "" if nothing is known."""
+    return _text((resolution.get("learned") or {}).get("sentence"))
 
 
 def _text(value: object) -> str:

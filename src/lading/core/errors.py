@@ -130,6 +130,7 @@ class Failure(StrEnum):
     OOM = "oom"
     DISK = "disk"
     IMAGE = "image"
+    INPUT = "input"
     NODE = "node"
     PREEMPTED = "preempted"
     TIMEOUT = "timeout"

@@ -160,12 +160,16 @@ def rank_need(gang: Resources, nodes: int) -> Resources:
 
 
 def scratch(
-    mounts: Mapping[str, object], container_image: str, runtime_constraints: Mapping[str, object]
+    mounts: Mapping[str, object],
+    container_image: str,
+    runtime_constraints: Mapping[str, object],
+    *,
+    factor: float = 1.0,
 ) -> int:
     """Bytes of disk that a container may fill: the larger of its tmp mounts and its image, plus the
-    image, plus its block cache.
+    image, plus its block cache. `factor`: times the capacities of its tmp mounts.
     """
-    tmp = sum(_capacity(one) for one in mounts.values())
+    tmp = int(sum(_capacity(one) for one in mounts.values()) * factor)
     image = image_size(container_image)
     cache = runtime_constraints.get("keep_cache_disk", 0)
     return max(tmp, image) + image + (cache if isinstance(cache, int) else 0)

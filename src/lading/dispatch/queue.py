@@ -25,6 +25,7 @@ from types import MappingProxyType
 
 from lading.core import resources
 from lading.core.containers.container import ContainerState
+from lading.core.containers.disk_space import disk_factor
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import requested_gpus
@@ -305,7 +306,8 @@ def _read(
     sized, scheduling = _mapping(constraints), _mapping(item.get("scheduling_parameters"))
     disk, image = 0, str(item.get("container_image") or "")
     if plans_disk:
-        disk = resources.scratch(_mapping(item.get("mounts")), image, sized)
+        factor = disk_factor(scheduling)
+        disk = resources.scratch(_mapping(item.get("mounts")), image, sized, factor=factor)
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
     need, fault = _size(constraints, disk, nodes)
     partitions = scheduling.get("partitions")

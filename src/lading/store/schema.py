@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from lading.core.errors import Invalid
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
 from lading.core.records.schema import JSON, Field, RecordType, Type
-from lading.store import containers, contents, permissions, records, transfers, waiting
+from lading.store import containers, contents, learned, permissions, records, transfers, waiting
 from lading.store.database import Database, Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -198,6 +198,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *contents.INPUT_TABLES,
             *containers.ATTEMPT_TABLES,
             *transfers.TABLES,
+            *learned.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))

@@ -93,14 +93,18 @@ async def outdated(tx: Transaction, now: str) -> list[str]:
         f" AND c.state IN {_LIVE}",
         (now,),
     )
-    # Before its `start_after` a request gives its container no priority.
-    started = await tx.fetch(
-        "SELECT DISTINCT r.container_uuid FROM container_requests r"
-        " JOIN containers c ON c.uuid = r.container_uuid"
-        " WHERE r.state = 'Committed' AND r.start_after <= ? AND r.priority > 0 AND c.priority = 0"
-        f" AND c.state IN {_LIVE}",
-        (now,),
-    )
+    # Before its `start_after` or `retry_after` a request gives its container no priority.
+    started = [
+        row
+        for name in ("start_after", "retry_after")
+        for row in await tx.fetch(
+            "SELECT DISTINCT r.container_uuid FROM container_requests r"
+            " JOIN containers c ON c.uuid = r.container_uuid"
+            f" WHERE r.state = 'Committed' AND r.{name} <= ? AND r.priority > 0 AND c.priority = 0"
+            f" AND c.state IN {_LIVE}",
+            (now,),
+        )
+    ]
     return [str(row[0]) for row in (*expired, *started)]
 
 
@@ -114,7 +118,7 @@ async def next_moment(tx: Transaction, now: str) -> str | None:
                 (now,),
             )
         )
-        for name in ("expires_at", "start_after")
+        for name in ("expires_at", "start_after", "retry_after")
     ]
     return min((str(rows[0][0]) for rows in found if rows[0][0] is not None), default=None)
 
@@ -132,10 +136,11 @@ async def group_members(
         " AND r.max_parallel > 0 AND (c.state IN ('Locked', 'Running') OR (c.state = 'Queued'"
         " AND r.priority > 0 AND (r.expires_at IS NULL OR r.expires_at > ?)"
         " AND (r.start_after IS NULL OR r.start_after <= ?)"
+        " AND (r.retry_after IS NULL OR r.retry_after <= ?)"
         " AND NOT EXISTS (SELECT 1 FROM request_dependencies d WHERE d.dependent_uuid = r.uuid)"
         " AND NOT EXISTS (SELECT 1 FROM group_standing s"
         " WHERE s.uuid = r.owner_uuid AND s.trash_at <= ?)))",
-        (group, user_uuid, now, now, now),
+        (group, user_uuid, *[now] * 4),
     )
     return [
         (

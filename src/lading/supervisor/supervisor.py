@@ -35,7 +35,7 @@ from lading.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
-from lading.core.containers.disk_space import Amount, DiskAllowance, ScratchLimits, allowance, spent
+from lading.core.containers.disk_space import Amount, DiskAllowance, allowance_of, spent
 from lading.core.containers.mounts import slower
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
@@ -521,12 +521,9 @@ class Supervisor:
 
     @property
     def _allowance(self) -> DiskAllowance:
-        config, container = self._assignment, self._session.container
-        limits = ScratchLimits(
-            mount=config.tmp_capacity, beside=config.scratch_beside, files=config.scratch_files
-        )
+        config = self._assignment
         here = self._nodes if not (config.annex_command or config.outposts) else 1
-        return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
+        return allowance_of(self._session.container, config.scratch_limits, ranks=here)
 
     @property
     def _reserve(self) -> Amount:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from lading.core import ids
+from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
 
 
@@ -133,6 +134,14 @@ class SupervisorConfig:
     server instead, `none`; empty: the loopback address when the server is on this machine
     (`api_socket`), else a tunnel.
     """
+
+    @property
+    def scratch_limits(self) -> ScratchLimits:
+        """The disk that a container may usually fill."""
+        return ScratchLimits(
+            mount=self.tmp_capacity, beside=self.scratch_beside, files=self.scratch_files
+        )
+
     tunnel_delay: float = 0.5
     """Seconds that a container must run before a tunnel is made for it."""
     unreachable_timeout: float = 600.0

@@ -166,3 +166,20 @@ def test_decisions_of_dispatchers(site: Site, image: str) -> None:
     assert json.loads(site.lading(*shown, "--json").stdout)[0]["event_type"] == "decided_to_run"
     assert "It fits." in site.lading("request", "why", made["uuid"]).stdout
     assert "leave out --follow" in site.lading(*shown, "-f", code=2).stderr
+
+
+def test_every_attempt_is_shown_with_class_amounts_and_cost(site: Site, image: str) -> None:
+    wanted = ("run", "--detach", "--image", image, "--retry", "oom=1,factor=2", "--", "hog")
+    uuid = site.lading(*wanted).stdout.strip()
+    world = site.world
+    first = site.call(world.ok("GET", f"container_requests/{uuid}"))["container_uuid"]
+    oom = {"failure": "oom", "error": "all its ram was used"}
+    site.call(world.run(first, exit_code=137, runtime_status=oom, cost=0.5))
+    text = site.lading("request", "show", uuid).stdout
+    assert f"{first}: Complete with exit code 137 (oom): all its ram was used" in text
+    assert "256.0 MiB of ram, cost 0.5000" in text
+    (attempt,) = json.loads(site.lading("request", "show", "--json", uuid).stdout)["attempts"]
+    assert (attempt["uuid"], attempt["cost"]) == (first, 0.5)
+    why = site.lading("request", "why", uuid).stdout
+    assert "tried before" in why
+    assert "with 512.0 MiB of ram in place of 256.0 MiB" in why

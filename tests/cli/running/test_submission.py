@@ -30,3 +30,9 @@ def test_resources_are_matched_only_if_asked() -> None:
         for one in (False, True)
     )
     assert ("match_resources" in plain, asked["match_resources"]) == (False, True)
+
+
+def test_rules_for_retries_are_scheduling_parameters() -> None:
+    spec = RequestSpec(command=("true",), retry=(("oom", {"limit": 3, "factor": 2.0}),))
+    body = request_body(spec, image="x", mounts={})
+    assert body["scheduling_parameters"] == {"retry": {"oom": {"limit": 3, "factor": 2.0}}}

@@ -10,6 +10,8 @@ from lading.core.containers.disk_space import (
     FileSystemSpace,
     ScratchLimits,
     allowance,
+    allowance_of,
+    disk_factor,
     excess,
     is_short,
     is_urgent,
@@ -22,6 +24,7 @@ from lading.core.containers.disk_space import (
     spent,
 )
 from lading.core.resources import GIB, MIB, UNLIMITED
+from tests.records import make_container
 
 LIMITS = ScratchLimits(mount=1000, beside=100, files=10)
 AUTO = Amount(AUTOMATIC, AUTOMATIC)
@@ -170,3 +173,20 @@ def test_when_a_container_is_measured(grown: Amount, since: float, took: float, 
 def test_little_growth_is_not_worth_a_walk() -> None:
     assert not is_walk_due(Amount(15 * MIB, 999), Amount(MIB, 1), since=5.0, took=0.0)
     assert is_walk_due(Amount(16 * MIB, 0), Amount(MIB, 1), since=5.0, took=0.0)
+
+
+def test_a_factor_multiplies_all_that_a_container_may_fill() -> None:
+    mounts: dict[str, object] = {"/out": {"kind": "tmp", "capacity": 7}}
+    allowed = allowance(mounts, LIMITS, output_path="/out", factor=2.5)
+    assert (allowed.mounts, allowed.beside, allowed.files) == (17, 250, 25)
+    made = make_container(mounts=mounts, scheduling_parameters={"disk_factor": 2.5})
+    assert allowance_of(made, LIMITS) == allowed
+    unlimited = allowance(mounts, ScratchLimits(beside=0, files=10), output_path="/out", factor=2)
+    assert (unlimited.size, unlimited.files) == (0, 20)
+
+
+@pytest.mark.parametrize(
+    ("value", "factor"), [(2.5, 2.5), (3, 3.0), (0, 1.0), ("2", 1.0), (None, 1.0)]
+)
+def test_the_factor_in_scheduling_parameters(value: object, factor: float) -> None:
+    assert disk_factor({"disk_factor": value}) == factor

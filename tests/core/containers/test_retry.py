@@ -103,20 +103,16 @@ def test_children_are_retried_while_their_parent_runs(
     ],
 )
 def test_limits_by_failure_class(ended: dict[str, Any], allowed: int) -> None:
-    assert retry.retries_allowed(make_container(**ended), POLICY) == allowed
+    assert retry.terms(make_container(**ended), (), POLICY).limit == allowed
 
 
 def test_the_configuration_may_retry_commands() -> None:
     policy = Policy(retry_limits={Failure.OOM: 2, Failure.USER: 1})
     killed = make_container(state="Complete", exit_code=137, runtime_status={"failure": "oom"})
-    assert retry.retries_allowed(killed, policy) == 2
-    assert retry.retries_allowed(make_container(state="Complete", exit_code=1), policy) == 1
-    assert (
-        retry.retries_allowed(
-            make_container(state="Complete", exit_code=1), Policy(retry_limits={})
-        )
-        == 0
-    )
+    assert retry.terms(killed, (), policy).limit == 2
+    failed = make_container(state="Complete", exit_code=1)
+    assert retry.terms(failed, (), policy).limit == 1
+    assert retry.terms(failed, (), Policy(retry_limits={})).limit == 0
 
 
 def test_a_class_limit_counts_earlier_attempts_that_failed_so() -> None:

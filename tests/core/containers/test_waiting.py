@@ -42,6 +42,8 @@ def ended(**changes: Any) -> Dependency:
         ({"expires_at": NOW}, Readiness.EXPIRED),
         ({"expires_at": BEFORE, "start_after": LATER}, Readiness.EXPIRED),
         ({"start_after": LATER}, Readiness.EARLY),
+        ({"retry_after": LATER}, Readiness.PAUSED),
+        ({"retry_after": BEFORE}, Readiness.READY),
     ],
 )
 def test_times(changes: dict[str, Any], readiness: Readiness) -> None:

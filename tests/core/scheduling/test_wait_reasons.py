@@ -135,3 +135,23 @@ def test_whom_clients_are_warned_about() -> None:
     assert misfit([large]) == "Too large."
     assert misfit([large, other]) == "Elsewhere."
     assert misfit([large, room]) == misfit([]) == ""
+
+
+def test_a_retry_says_what_it_has_beyond_the_attempt_before() -> None:
+    def said(ram: int, factor: float) -> str:
+        given = {
+            "runtime_constraints": {"ram": ram, "vcpus": 1},
+            "scheduling_parameters": {"disk_factor": factor},
+        }
+        earlier = make_container(2, runtime_constraints={"ram": 1 << 30, "vcpus": 1})
+        request = make_request(state="Committed", priority=5)
+        found = delays(request, make_container(1, **given), Scene(earlier=earlier))
+        return found[-1].sentence
+
+    assert said(1 << 30, 1.0).startswith("It is tried again: the attempt before")
+    assert said(1 << 31, 1.0).startswith(
+        "It is tried again with 2.0 GiB of ram in place of 1.0 GiB: the attempt before"
+    )
+    assert said(1 << 31, 2.5).startswith(
+        "It is tried again with 2.0 GiB of ram in place of 1.0 GiB and 2.5 times the usual disk"
+    )

@@ -144,7 +144,7 @@ async def test_a_tree_that_is_not_there_is_named(tmp_path: Path) -> None:
             GitTree("a" * 40, "tree"),
             tmp_path,
         )
-    assert caught.value.failure is Failure.USER
+    assert caught.value.failure is Failure.INPUT
 
 
 def test_unpacking_can_be_stopped(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ async def test_standard_input_that_is_no_file(
     }
     with pytest.raises(ExecutionError, match=rf"mounts\[stdin\]: .*{fault}") as caught:
         await staged(tmp_path, inputs, mounts)
-    assert caught.value.failure is Failure.USER
+    assert caught.value.failure is Failure.INPUT
 
 
 async def test_a_file_mount_of_what_is_not_there(inputs: Inputs, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ async def test_a_missing_input_is_named(
     )
     with pytest.raises(ExecutionError, match=fault) as caught:
         await stage.set(inputs, memory=False)
-    assert caught.value.failure is Failure.USER
+    assert caught.value.failure is Failure.INPUT
     await stage.close()
 
 

@@ -32,7 +32,7 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import records, upkeep, waiting
+from lading.store import learned, records, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -41,6 +41,8 @@ one.
 """
 # Requests that are read, and looked at, at a time.
 _BATCH: Final = 20
+# A lesson about a tool is deleted when it was not learned anew for so long.
+_LESSONS_LAST: Final = timedelta(days=400)
 _logger = logging.getLogger("lading.api.events.timers")
 
 
@@ -169,6 +171,7 @@ async def sweep(services: ApiServices) -> None:
         marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
         await groups.follow_trashed(tx, services, due)
         await groups.delete_expired(tx, services)
+        await learned.forget(tx, before=format_time(services.clock() - _LESSONS_LAST))
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     # As long as a deleted collection would be kept.

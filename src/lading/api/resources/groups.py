@@ -24,6 +24,7 @@ from lading.api.resources.generic import find_included
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
+from lading.core.containers.retry_rules import read_container_policy
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, mixed_lists
 from lading.core.records import permissions as group_rules
@@ -211,6 +212,8 @@ def _check(
     )
     if new["group_class"] == GroupClass.FILTER:
         mixed_lists.check_group_filters(new["properties"]["filters"], CONTENT)
+    if read_container_policy(new["container_policy"]) and new["group_class"] != GroupClass.PROJECT:
+        raise Invalid("container_policy: only projects have one")
     group_rules.check_freezing(
         new, old, user_uuid=call.caller.user_uuid, level=level, frozen_above=frozen_above
     )

@@ -7,17 +7,17 @@ from typing import Final
 
 from msgspec import structs
 
-from lading.api import authorization, mount_contents, priorities
+from lading.api import authorization, learning, mount_contents, priorities
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
-from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
+from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.resources.evidence import evidence_about
 from lading.api.services import ApiServices
 from lading.api.wait_statuses import believed_since
-from lading.core.containers import recipe, request, reuse
+from lading.core.containers import learned, recipe, request, retry, reuse
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY
 from lading.core.containers.recipe import Recipe
@@ -29,7 +29,7 @@ from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, ch
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.scheduling.wait_reasons import Scene, delays
-from lading.store import contents, records, waiting
+from lading.store import containers, contents, records, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
@@ -47,6 +47,9 @@ _SHOWN: Final = (
     "output",
     "log",
     "lock_count",
+    "cost",
+    "subrequests_cost",
+    "runtime_constraints",
     "withdrawn_at",
     "withdrawn_reason",
 )
@@ -100,9 +103,9 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "outcome": ended["summary"] if ended else reuse.request_outcome(subject, container),
             "scheduling_status": reuse.status_sentence(container, scene.status, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
-            "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
+            "container": _shown(container) if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
-            "attempts": [{name: getattr(one, name) for name in _SHOWN} for one in tried],
+            "attempts": [_shown(one) for one in tried],
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
             "not_compared": list(recipe.NOT_COMPARED),
@@ -111,6 +114,15 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "dispatch": dispatched,
         }
     )
+
+
+def _shown(container: Container) -> Record:
+    """A container as `why` shows it, with the class of its failure and the reason."""
+    return {
+        **{name: getattr(container, name) for name in _SHOWN},
+        "failure": retry.failure_class(container),
+        "reason": retry.reason_of(container),
+    }
 
 
 async def preview(call: ApiCall) -> ApiResponse:
@@ -145,12 +157,13 @@ async def preview(call: ApiCall) -> ApiResponse:
         )
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
-        near = () if reused else await find_nearest(tx, services, decision.recipe, now)
+        near = () if reused else await _find_nearest(tx, services, decision.recipe, now)
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
     return ApiResponse(
         body={
             **reuse.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
             **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
+            **learning.shown(decision.advice),
             "container_state": decision.choice.container.state
             if isinstance(decision.choice, Reuse)
             else None,
@@ -158,7 +171,7 @@ async def preview(call: ApiCall) -> ApiResponse:
             "output": decision.choice.container.output
             if isinstance(decision.choice, Reuse)
             else None,
-            "recipe": _recipe(decision.recipe),
+            "recipe": _recipe(learned.advised(decision.recipe, decision.advice)),
             "not_compared": list(recipe.NOT_COMPARED),
         }
     )
@@ -307,9 +320,17 @@ async def _nearest(
         return {"nearest": None, "near": []}
     made = Container.from_record(row)
     ours = structs.replace(recipe.of_container(made), match_resources=subject.match_resources)
-    near = await find_nearest(tx, services, ours, made.created_at)
+    near = await _find_nearest(tx, services, ours, made.created_at)
     shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
+
+
+async def _find_nearest(
+    tx: Transaction, services: ApiServices, ours: Recipe, created_at: str
+) -> tuple[reuse.Nearest, ...]:
+    """The earlier containers with the most similar recipes."""
+    rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
+    return reuse.nearest(ours, [Container.from_record(row) for row in rows])
 
 
 def _recipe(made_of: Recipe) -> Record:

@@ -20,6 +20,8 @@ _LONGEST = 48
 def show_preview(answer: Explanation) -> None:
     """Show the response of `container_requests/preview`: the effect that a request would have."""
     click.echo(explanations.decision_text(answer, would="would "))
+    if learned := explanations.learned_text(answer):
+        click.echo(f"learned: {learned}")
     show_trail(answer)
     _show_not_compared(answer)
 

@@ -17,7 +17,7 @@ from lading.cli.references import find_request
 from lading.cli.running import bulk_actions, explanation, selection, usage
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, tell_page, with_session
-from lading.client.explanations import evidence_fields, withdrawal_text
+from lading.client.explanations import attempt_text, evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     is_reused,
@@ -42,6 +42,17 @@ _SELECT = (
     "command",
     "container_uuid",
     "container_count",
+)
+_ATTEMPT = (
+    "uuid",
+    "state",
+    "exit_code",
+    "runtime_status",
+    "runtime_constraints",
+    "started_at",
+    "finished_at",
+    "cost",
+    "subrequests_cost",
 )
 # Options whose field has another name.
 _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
@@ -117,21 +128,39 @@ def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
 def show(uuid: str, as_json: bool) -> None:
     """Show one request and its container."""
 
-    async def action(session: CliSession) -> tuple[Record, Record | None, Record]:
+    async def action(session: CliSession) -> tuple[Record, Record | None, Record, list[Record]]:
         found = await find_request(session, uuid)
-        held = found["container_uuid"]
+        held, tried = found["container_uuid"], await _tried(session, found)
         container = await session.api.get("containers", held) if held else None
         if container is None or container["state"] != "Complete":
-            return found, container, {}
+            return found, container, {}, tried
         evidence = await session.api.action("containers", held, "evidence", method="GET")
-        return found, container, evidence
+        return found, container, evidence, tried
 
-    found, container, evidence = with_session(action)
+    found, container, evidence, tried = with_session(action)
     if as_json:
-        display.emit_json({**found, "container": container, "evidence": evidence or None})
+        display.emit_json(
+            {**found, "container": container, "evidence": evidence or None, "attempts": tried}
+        )
         return
     told = [(f"  {name}", text) for name, text in evidence_fields(evidence)]
-    display.fields([*describe(found, container, datetime.now(UTC)), *told])
+    before = [
+        (f"attempt {number}", f"{one['uuid']}: {attempt_text(one)}")
+        for number, one in enumerate(tried, 1)
+    ]
+    display.fields([*describe(found, container, datetime.now(UTC)), *told, *before])
+
+
+async def _tried(session: CliSession, found: Record) -> list[Record]:
+    """The containers that were tried before, oldest first, but for deleted ones."""
+    uuids = found.get("attempted_container_uuids") or []
+    if not uuids:
+        return []
+    rows = await session.api.list(
+        "containers", filters=[["uuid", "in", uuids]], limit=len(uuids), select=_ATTEMPT
+    )
+    known = {one["uuid"]: one for one in rows}
+    return [known[uuid] for uuid in uuids if uuid in known]
 
 
 @request.command()
@@ -342,6 +371,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
         ("after", ", ".join(found.get("depends_on") or ())),
         ("starts after", found.get("start_after") or ""),
+        ("tried again after", found.get("retry_after") or ""),
         ("expires", found.get("expires_at") or ""),
         ("output", found["output_uuid"] or ""),
         ("log", found["log_uuid"] or ""),

@@ -26,6 +26,7 @@ from lading.cli.options import (
     MOMENT,
     NUMBERS,
     PROPERTY,
+    RETRY,
     SIZES,
     PassingCommand,
     option_of,
@@ -180,6 +181,13 @@ _record, _doing = option_of("The record"), option_of("What to do")
 )
 @_when("--expires", type=MOMENT, metavar="TIME", help="Give it up then, also while it runs.")
 @_when("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@_when(
+    "--retry",
+    type=RETRY,
+    multiple=True,
+    metavar="CLASS=RULE",
+    help="Retries after failures of a class, as oom=3,factor=2,most=64GiB or node=5,delay=1m.",
+)
 @_when(
     "--keep-on-failure", type=click.IntRange(0, 7 * 1440), default=0, metavar="MINUTES",
     help="Keep a container that fails for `lading shell`.",

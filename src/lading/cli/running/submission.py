@@ -76,6 +76,8 @@ class RequestSpec:
     gang: Mapping[str, object] = field(default_factory=dict)
     """Scheduling parameters of a request that is run by several containers together."""
     attempts: int | None = None
+    retry: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    """Rules for retries by class of failure."""
     after: tuple[str, ...] = ()
     start_after: str | None = None
     expires: str | None = None
@@ -127,6 +129,7 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
         "partitions": list(spec.partition),
         "preemptible": spec.preemptible,
         "keep_on_failure": 60 * spec.keep_on_failure,
+        "retry": {name: dict(rule) for name, rule in spec.retry},
         **spec.gang,
     }
     return {

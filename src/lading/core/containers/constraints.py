@@ -26,8 +26,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
+from lading.core.containers.disk_space import ScratchLimits
+from lading.core.containers.retry_rules import RetryRules, read_rules
 from lading.core.errors import Failure, Invalid
 from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang
@@ -41,6 +44,7 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
         Failure.OOM: 0,
         Failure.DISK: 1,
         Failure.IMAGE: 1,
+        Failure.INPUT: 0,
         Failure.NODE: NO_LIMIT,
         Failure.PREEMPTED: NO_LIMIT,
         Failure.TIMEOUT: 0,
@@ -52,6 +56,14 @@ addition.
 """
 
 
+class Learning(StrEnum):
+    """Use of the amounts that earlier containers of a tool needed (`Containers.LearnResources`)."""
+
+    OFF = "off"
+    SUGGEST = "suggest"
+    APPLY = "apply"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Configuration for decisions about requests and containers.
@@ -61,7 +73,9 @@ class Policy:
     Default. `preemptible`: whether an instance type is preemptible, `always_preemptible`
     whether requests made by a container run on preemptible machines in any case. `image_formats` is
     Containers.SupportedDockerImageFormats. `output_retention`: seconds after which an output
-    without a name is trashed, 0 for never.
+    without a name is trashed, 0 for never. `retry_limits` are the numbers of retries where no rule
+    names one; `retry_rules` are those of the configuration. `scratch`: the disk that a container
+    may fill. `learning`: what is done with the amounts that later attempts needed.
     """
 
     max_dispatch_attempts: int = 10
@@ -76,6 +90,9 @@ class Policy:
     reuse_after_shell: bool = False
     output_retention: int = 0
     retry_limits: Mapping[Failure, int] = field(default_factory=lambda: RETRY_LIMITS)
+    retry_rules: RetryRules = field(default_factory=dict)
+    scratch: ScratchLimits = ScratchLimits()
+    learning: Learning = Learning.OFF
 
 
 GIB = 1 << 30
@@ -83,6 +100,8 @@ GIB = 1 << 30
 CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
 RUNNER = "arvados-cwl-runner"
 KEEP_ON_FAILURE = "keep_on_failure"
+RETRY = "retry"
+"""Scheduling parameter of a request: its rules for retries. Its container does not have it."""
 MOST_KEPT = 7 * 86400
 """Seconds for which a failed container may be kept, at most."""
 """The command that runs workflows: its containers are supervisors of others."""
@@ -239,7 +258,8 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
     """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when no
     instance type is preemptible.
     """
-    known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE, *GANG_KEYS}
+    known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE}
+    known |= {RETRY, *GANG_KEYS}
     unexpected = sorted(parameters.keys() - known)
     if unexpected:
         raise Invalid(
@@ -252,6 +272,7 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
     if not _are_strings(parameters["partitions"]):
         raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
     read_gang(parameters)
+    read_rules(f"Scheduling parameters [{RETRY}]", parameters.get(RETRY))
     if committing and parameters["preemptible"] and not policy.preemptible:
         raise Invalid(
             "Scheduling parameters preemptible instances are not configured in InstanceTypes"

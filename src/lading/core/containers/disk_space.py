@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lading.core.containers.container import Container
 from lading.core.containers.mounts import covering
 from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
 
@@ -44,6 +45,18 @@ _PERIOD = 30.0
 # A walk begins no sooner than after so many times the duration of the last one, with and without
 # suspicion.
 _DUTY, _IDLE_DUTY = 4, 200
+
+
+DISK_FACTOR = "disk_factor"
+"""Scheduling parameter of a container: times the usual disk space that it may fill. Only the server
+sets it, for a retry after `disk`.
+"""
+
+
+def disk_factor(scheduling_parameters: Mapping[str, object]) -> float:
+    """Times the usual disk space that a container may fill; 1 or more."""
+    value = scheduling_parameters.get(DISK_FACTOR)
+    return max(1.0, float(value)) if isinstance(value, int | float) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +108,36 @@ class DiskAllowance:
         return self.mounts + self.beside if self.beside else 0
 
 
+def allowance_of(container: Container, limits: ScratchLimits, *, ranks: int = 1) -> DiskAllowance:
+    """Allowance of a container on a machine that has `ranks` ranks of it."""
+    return allowance(
+        container.mounts,
+        limits,
+        output_path=container.output_path,
+        ranks=ranks,
+        factor=disk_factor(container.scheduling_parameters),
+    )
+
+
 def allowance(
-    mounts: Mapping[str, object], limits: ScratchLimits, *, output_path: str, ranks: int = 1
+    mounts: Mapping[str, object],
+    limits: ScratchLimits,
+    *,
+    output_path: str,
+    ranks: int = 1,
+    factor: float = 1.0,
 ) -> DiskAllowance:
     """Allowance of a container with these mounts on the disk of a machine that has `ranks` ranks of
-    it.
+    it; `factor`: times the usual amounts.
     """
     output = covering(mounts, output_path)
     sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
     if UNLIMITED in sizes or not limits.beside:
-        return DiskAllowance(files=limits.files * ranks)
+        return DiskAllowance(files=int(limits.files * ranks * factor))
     return DiskAllowance(
-        mounts=sum(sizes), beside=limits.beside * ranks, files=limits.files * ranks
+        mounts=int(sum(sizes) * factor),
+        beside=int(limits.beside * ranks * factor),
+        files=int(limits.files * ranks * factor),
     )
 
 

@@ -3,7 +3,7 @@
 A Committed request counts, with these exceptions (docs/spec/containers, section Dependencies):
 
 - `expires_at`: from then on its priority counts as 0.
-- `start_after`: before then it counts as 0.
+- `start_after`: before then it counts as 0; likewise `retry_after`, the delay before a retry.
 - `max_parallel`: of the requests of its user with the same `parallel_group`, so many containers run
   at a time; the others count as 0 until it is their turn (`take_turns`).
 - `depends_on`: it counts as 0 until every request named there is Final with a container that is
@@ -54,6 +54,7 @@ class Readiness(StrEnum):
     DEPENDENT = "dependency"
     BROKEN = "broken dependency"
     TURN = "turn"
+    PAUSED = "retry delay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,11 @@ def judge_readiness(
             return one
     if request.start_after is not None and request.start_after > now:
         return ReadinessVerdict(Readiness.EARLY, f"It is to start after {request.start_after}.")
+    if request.retry_after is not None and request.retry_after > now:
+        return ReadinessVerdict(
+            Readiness.PAUSED,
+            f"Its last attempt failed; it is tried again after {request.retry_after}.",
+        )
     return READY
 
 

@@ -244,6 +244,19 @@ def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> 
     )
 
 
+def enlarged(made_of: Recipe, ram: int) -> Recipe:
+    """The recipe with so many bytes of ram, and with what is left of its range; unchanged when it
+    has as much.
+    """
+    sizes, limits = made_of.runtime_constraints, dict(made_of.limits)
+    low, high = constraints.range_span(limits.pop("ram", sizes.get("ram")))
+    if ram <= low:
+        return made_of
+    if ram < high:
+        limits["ram"] = [ram, high]
+    return structs.replace(made_of, runtime_constraints={**sizes, "ram": ram}, limits=limits)
+
+
 def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonObject:
     """Changes of a container that gets these sizes, or these ranges for a later increase."""
     after = structs.replace(container, runtime_constraints=sizes)

@@ -48,7 +48,9 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         output_path=request.output_path or "",
         output_glob=request.output_glob,
         runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
-        scheduling_parameters=ordered_object(request.scheduling_parameters),
+        scheduling_parameters=ordered_object(
+            {k: v for k, v in request.scheduling_parameters.items() if k != constraints.RETRY}
+        ),
         secret_mounts=ordered_object(request.secret_mounts),
         secret_mounts_md5=digest(request.secret_mounts),
         output_storage_classes=request.output_storage_classes,

@@ -125,6 +125,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "uuid": _SERVER,
         "container_count": _SERVER,
         "attempted_container_uuids": _SERVER,
+        "retry_after": _SERVER,
         "log_uuid": _SERVER,
         "output_uuid": _SERVER,
         "cumulative_cost": _SERVER,
@@ -188,6 +189,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     filters: list[Json] | None = None
     depends_on: list[str] = field(default_factory=list)
     start_after: str | None = None
+    retry_after: str | None = None
     runtime_token: str | None = None
     log_uuid: str | None = None
     output_uuid: str | None = None

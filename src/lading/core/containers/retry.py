@@ -1,27 +1,46 @@
 """Retry of a container that ended without a result (docs/spec/containers, section Retry).
 
-- A command that ran and exited gave a result: never retried unless the configuration says so.
 - A Cancelled container is retried for every request that is still wanted, below its
   container_count_max, not made by a stopped container, and within the limit of the failure class in
   `runtime_status.failure`, compared with the number of earlier attempts that failed in the same
   way.
-- One new container serves all of them; its scheduling parameters are the most permissive of theirs.
-  After `spot_attempts` preempted attempts it is not preemptible any more.
+- A command that ran and exited gave a result: it is retried only if a rule for its class says so.
+- The rules are those of the request, of its projects and of the configuration (`retry_rules`).
+- After `oom` and `disk` a rule may give the retry more ram or disk space. At the bound there is no
+  further retry. Of a request with a range of ram the range is the bound; a request with
+  `match_resources` never gets other amounts than it asked for.
+- One new container serves all requests; its scheduling parameters are the most permissive of
+  theirs, its amounts the largest. After `spot_attempts` preempted attempts it is not preemptible.
+- After a delay the request counts again (`retry_after`, `priority.judge_readiness`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+import msgspec
 from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers import request as requests_
 from lading.core.containers.constraints import NO_LIMIT, Policy
-from lading.core.containers.container import Container, ContainerState, failure_of
+from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
+from lading.core.containers.disk_space import DISK_FACTOR, allowance, disk_factor
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.retry_rules import (
+    GROWING_CLASSES,
+    GROWTH,
+    RetryRule,
+    RetryRules,
+    delay_before,
+    grown,
+    read_rules,
+    rule_for,
+)
 from lading.core.errors import Failure
+from lading.core.quantities import later
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +59,56 @@ def failure_class(ended: Container) -> Failure | None:
     return failure_of(ended)
 
 
-def retries_allowed(ended: Container, policy: Policy) -> int:
-    """Number of retries for the failure of the container."""
+def has_succeeded(ended: Container) -> bool:
+    """Whether the command of a container ended with exit code 0."""
+    return ended.state is ContainerState.COMPLETE and ended.exit_code == 0
+
+
+def reason_of(ended: Container) -> str:
+    """Why an attempt gave no result, in one sentence; "" if its command succeeded or it has not
+    ended.
+    """
+    if ended.state not in FINAL or has_succeeded(ended):
+        return ""
+    error = ended.runtime_status.get("error")
+    if error:
+        return str(error)
+    if ended.state is ContainerState.COMPLETE:
+        return f"the command ended with exit code {ended.exit_code}"
+    return "no reason was given"
+
+
+class RetryTerms(msgspec.Struct, frozen=True):
+    """What the rules grant to one request: the number of retries after this kind of failure, and
+    the rule.
+    """
+
+    limit: int
+    rule: RetryRule
+
+
+def terms(
+    ended: Container, layers: Iterable[RetryRules], policy: Policy, *, fixed: bool = False
+) -> RetryTerms:
+    """The terms of a retry of a container; `layers` are the rules that hold before those of the
+    configuration, the nearest first. `fixed`: the request never gets more ram than it asked for.
+    """
     failure = failure_class(ended)
+    rule = rule_for(failure, (*layers, policy.retry_rules))
+    if fixed and failure is Failure.OOM:
+        rule = replace(rule, factor=None)
+    if has_succeeded(ended):
+        return RetryTerms(0, rule)
+    if rule.limit is not None:
+        return RetryTerms(rule.limit, rule)
+    # Who asks for more ram asks for another attempt.
+    if rule.grows:
+        return RetryTerms(NO_LIMIT, rule)
     if ended.state is ContainerState.CANCELLED:
-        return NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
-    if ended.exit_code == 0 or failure not in (Failure.USER, Failure.OOM):
-        return 0
-    return policy.retry_limits.get(failure, 0)
+        limit = NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
+        return RetryTerms(limit, rule)
+    by_result = failure in (Failure.USER, Failure.OOM)
+    return RetryTerms(policy.retry_limits.get(failure, 0) if failure and by_result else 0, rule)
 
 
 def plan_retries(
@@ -60,44 +121,87 @@ def plan_retries(
     uuid: str,
     now: str,
     policy: Policy,
+    projects: Mapping[str, Sequence[RetryRules]] = MappingProxyType({}),
 ) -> Retry | None:
     """Plan a retry, or None.
 
     `ended` is the container in its final state, `before` the same one just before, with its
     secrets. `requests` are those that point at it, `parents` the containers that made them,
     `earlier` the known containers of their earlier attempts. `uuid` is for the new container.
+    `projects` has the rules of the owner of each request and of the projects above, nearest first.
     """
-    allowed, failure = retries_allowed(ended, policy), failure_class(ended)
+    failure = failure_class(ended)
+    # Each class has its own limit: three lost machines say nothing about a command that ran out of
+    # memory.
     alike = {one.uuid for one in earlier.values() if failure_class(one) is failure}
-    again = [one for one in requests if _may_retry(one, allowed, alike, parents, now)]
-    if not again:
+    found = [
+        _Candidate(
+            one,
+            terms(ended, _layers(one, projects), policy, fixed=one.match_resources),
+            _count(one, alike),
+        )
+        for one in requests
+    ]
+    found = [one for one in found if _may_retry(one, parents, now)]
+    amounts = {one.request.uuid: _amounts(one, ended, policy) for one in found}
+    if failure in GROWING_CLASSES:
+        # At the bound another attempt would end in the same way.
+        found = [
+            one
+            for one in found
+            if not one.terms.rule.grows or amounts[one.request.uuid] != _of(ended)
+        ]
+        found = _without_fixed(found, amounts, ended)
+    if not found:
         return None
+    again = [one.request for one in found]
     scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
-    if failure is Failure.PREEMPTED and any(_lost_enough(one, alike, policy) for one in again):
+    if failure is Failure.PREEMPTED and any(
+        0 < policy.spot_attempts <= one.earlier + 1 for one in found
+    ):
         scheduling = {**scheduling, "preemptible": False}
+    largest = _largest([amounts[one.uuid] for one in again])
+    if largest.disk_factor > 1:
+        scheduling = {**scheduling, DISK_FACTOR: largest.disk_factor}
+    # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
+    if largest.ram > _of(ended).ram:
+        made_of = recipe.enlarged(made_of, largest.ram)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
-    return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
+    return Retry(fresh, tuple(_repointed(one, ended, uuid, now) for one in found))
 
 
-def _lost_enough(request: ContainerRequest, alike: Collection[str], policy: Policy) -> bool:
-    """Whether the request's attempts, including this one, have lost the allowed number of
-    preemptible machines.
-    """
-    lost = 1 + sum(uuid in alike for uuid in request.attempted_container_uuids)
-    return 0 < policy.spot_attempts <= lost
+class _Candidate(msgspec.Struct, frozen=True):
+    """A request, what the rules grant to it, and how many of its earlier attempts failed alike."""
+
+    request: ContainerRequest
+    terms: RetryTerms
+    earlier: int
 
 
-def _may_retry(
-    request: ContainerRequest,
-    allowed: int,
-    alike: Collection[str],
-    parents: Mapping[str, Container],
-    now: str,
-) -> bool:
+class _Amounts(msgspec.Struct, frozen=True):
+    """Bytes of ram, and times the usual disk space, of an attempt."""
+
+    ram: int
+    disk_factor: float
+
+
+def _layers(
+    request: ContainerRequest, projects: Mapping[str, Sequence[RetryRules]]
+) -> Iterator[RetryRules]:
+    yield read_rules("retry", request.scheduling_parameters.get(constraints.RETRY))
+    yield from projects.get(request.owner_uuid, ())
+
+
+def _count(request: ContainerRequest, alike: Collection[str]) -> int:
+    return sum(uuid in alike for uuid in request.attempted_container_uuids)
+
+
+def _may_retry(one: _Candidate, parents: Mapping[str, Container], now: str) -> bool:
+    request = one.request
     if not request.is_wanted_at(now) or request.container_count >= request.container_count_max:
         return False
-    if sum(uuid in alike for uuid in request.attempted_container_uuids) >= allowed:
+    if one.earlier >= one.terms.limit:
         return False
     if request.requesting_container_uuid is None:
         return True
@@ -106,7 +210,55 @@ def _may_retry(
     return parent is not None and parent.state is ContainerState.RUNNING and parent.priority > 0
 
 
-def _repointed(request: ContainerRequest, ended: Container, uuid: str) -> requests_.RequestChange:
-    change = requests_.assign(request, uuid)
-    cost = request.cumulative_cost + ended.cost + ended.subrequests_cost
-    return requests_.with_values(change, {"cumulative_cost": cost})
+def _amounts(one: _Candidate, ended: Container, policy: Policy) -> _Amounts:
+    """The amounts that the next attempt of a request gets by itself."""
+    had, rule = _of(ended), one.terms.rule
+    match failure_class(ended):
+        case Failure.OOM:
+            low, high = constraints.range_span(one.request.runtime_constraints.get("ram"))
+            ram = grown(rule, had.ram, first=low)
+            return _Amounts(min(ram, high) if low < high else ram, had.disk_factor)
+        case Failure.DISK:
+            return _Amounts(had.ram, _disk_factor(rule, ended, policy))
+    return had
+
+
+def _disk_factor(rule: RetryRule, ended: Container, policy: Policy) -> float:
+    had = _of(ended).disk_factor
+    if rule.factor is None:
+        return had
+    usual = allowance(ended.mounts, policy.scratch, output_path=ended.output_path).size
+    most: float = GROWTH
+    if rule.most is not None and usual:
+        most = rule.most / usual
+    return max(had, min(had * rule.factor, most))
+
+
+def _of(container: Container) -> _Amounts:
+    """The amounts that a container had."""
+    ram = constraints.range_span(container.runtime_constraints.get("ram"))[0]
+    return _Amounts(ram, disk_factor(container.scheduling_parameters))
+
+
+def _without_fixed(
+    found: list[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
+) -> list[_Candidate]:
+    """The requests that one container can serve: if it gets more ram, none with
+    `match_resources`.
+    """
+    if all(amounts[one.request.uuid].ram <= _of(ended).ram for one in found):
+        return found
+    return [one for one in found if not one.request.match_resources]
+
+
+def _largest(several: Sequence[_Amounts]) -> _Amounts:
+    return _Amounts(max(one.ram for one in several), max(one.disk_factor for one in several))
+
+
+def _repointed(one: _Candidate, ended: Container, uuid: str, now: str) -> requests_.RequestChange:
+    change = requests_.assign(one.request, uuid)
+    cost = one.request.cumulative_cost + ended.cost + ended.subrequests_cost
+    pause = delay_before(one.terms.rule, one.earlier)
+    return requests_.with_values(
+        change, {"cumulative_cost": cost, "retry_after": later(now, pause) if pause else None}
+    )

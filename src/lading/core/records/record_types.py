@@ -272,6 +272,7 @@ REQUESTS: Final = RecordType(
         number("max_parallel", "Containers of its group that run at a time; 0 is any number."),
         sequence("depends_on", "Requests that must have ended well before it is run."),
         moment("start_after", "It is not run before."),
+        moment("retry_after", "It is not tried again before.", readonly=True),
         text("log_uuid", "The log collection."),
         text("output_uuid", "The output collection."),
         money("cumulative_cost", "Dollars."),
@@ -312,6 +313,7 @@ REQUESTS: Final = RecordType(
     ),
     sparse=(
         ("requesting_container_uuid", "state"), ("state", "expires_at"), ("state", "start_after"),
+        ("state", "retry_after"),
         ("parallel_group", "state"),
     ),
 )  # fmt: skip
@@ -488,6 +490,7 @@ GROUPS: Final = RecordType(
         moment("trash_at", "When it goes to the trash, with all that it owns."),
         moment("delete_at", "When it is deleted for good, with all that it owns."),
         flag("is_trashed"),
+        mapping("container_policy", "Of a project: `retry` has rules for the requests in it."),
         text("frozen_by_uuid", "Who froze the project; nothing in it can be written then."),
         derived("writable_by", Type.ARRAY, "Some of those who may write it, if the caller may."),
         derived("can_write", Type.BOOLEAN, "Whether the caller may write it."),

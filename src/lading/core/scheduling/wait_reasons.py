@@ -17,10 +17,13 @@ from dataclasses import dataclass, replace
 
 from lading.core.containers import mounts
 from lading.core.containers import request as requests_
+from lading.core.containers.constraints import range_span
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
+from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.priority import READY, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
+from lading.core.resources import format_bytes
 from lading.core.scheduling.planning import Category, WaitStatus
 from lading.core.values import JsonObject
 
@@ -137,17 +140,21 @@ def _of_lock(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
         if activity
         else ()
     )
-    return (held, *doing, *scene.said, *_attempts(container.lock_count - 1, scene))
+    return (held, *doing, *scene.said, *_attempts(container, container.lock_count - 1, scene))
 
 
 def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
     if container.priority <= 0:
-        return _attempts(container.lock_count, scene)
+        return _attempts(container, container.lock_count, scene)
     number = f"{scene.ahead} or more" if scene.ahead >= scene.most else str(scene.ahead)
     others = "container waits" if scene.ahead == 1 else "containers wait"
     before = f"{number} {others} before it" if scene.ahead else "No container waits before it"
     position = WaitReason("position", f"{before} (a higher priority goes first, then the older).")
-    return (position, *(scene.said or (_unsaid(scene),)), *_attempts(container.lock_count, scene))
+    return (
+        position,
+        *(scene.said or (_unsaid(scene),)),
+        *_attempts(container, container.lock_count, scene),
+    )
 
 
 def _unsaid(scene: Scene) -> WaitReason:
@@ -156,7 +163,7 @@ def _unsaid(scene: Scene) -> WaitReason:
     return WaitReason("unreported", "No dispatcher has reported about it yet.")
 
 
-def _attempts(locks: int, scene: Scene) -> tuple[WaitReason, ...]:
+def _attempts(container: Container, locks: int, scene: Scene) -> tuple[WaitReason, ...]:
     found = []
     if locks > 0:
         times = "once" if locks == 1 else f"{locks} times"
@@ -173,11 +180,23 @@ def _attempts(locks: int, scene: Scene) -> tuple[WaitReason, ...]:
         found.append(
             WaitReason(
                 reason,
-                "It is tried again: "
+                f"It is tried again{_more(container, scene.earlier)}: "
                 f"the attempt before, {scene.earlier.uuid}, failed{kind}: {error}",
             )
         )
     return tuple(found)
+
+
+def _more(container: Container, earlier: Container) -> str:
+    """Amounts that a retry has beyond those of the attempt before, as a part of a sentence."""
+    had, has = (range_span(one.runtime_constraints.get("ram"))[0] for one in (earlier, container))
+    before, now = (disk_factor(one.scheduling_parameters) for one in (earlier, container))
+    found = []
+    if has > had:
+        found.append(f"{format_bytes(has)} of ram in place of {format_bytes(had)}")
+    if now > before:
+        found.append(f"{now:g} times the usual disk space")
+    return f" with {' and '.join(found)}" if found else ""
 
 
 def _hopeless(one: WaitReason) -> int:

@@ -29,6 +29,7 @@ TABLES: Final = (
     "request_dependencies",
     "container_inputs",
     "container_attempts",
+    "learned_amounts",
     "task_transfers",
     "task_deliveries",
     "task_keys",

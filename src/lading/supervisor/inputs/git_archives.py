@@ -52,7 +52,7 @@ async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: P
             await in_thread(lambda stop, _: unpack(file, directory, stop=stop), is_waited_for=True)
     except RequestError as error:
         raise ExecutionError(
-            f"git {tree.kind} {tree.hash}: {error.message}", Failure.USER
+            f"git {tree.kind} {tree.hash}: {error.message}", Failure.INPUT
         ) from error
     finally:
         part.unlink(missing_ok=True)

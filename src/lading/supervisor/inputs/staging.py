@@ -78,12 +78,12 @@ class Inputs:
     _trees: dict[str, FileTree] = field(default_factory=dict)
 
     async def tree(self, pdh: str) -> FileTree:
-        """The files of a collection. Raises ExecutionError(USER) when it cannot be read."""
+        """The files of a collection. Raises ExecutionError(INPUT) when it cannot be read."""
         if pdh not in self._trees:
             try:
                 record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
             except RequestError as error:
-                raise ExecutionError(f"collection {pdh}: {error.message}", Failure.USER) from error
+                raise ExecutionError(f"collection {pdh}: {error.message}", Failure.INPUT) from error
             text = record["manifest_text"]
             is_large = len(text) > _LARGE_TEXT
             self._trees[pdh] = (
@@ -168,13 +168,14 @@ class Stage:
         return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
 
     def find(self, source: Source) -> Path:
-        """Host path of a file or directory. Raises ExecutionError(USER) when it is missing or
+        """Host path of a file or directory. Raises ExecutionError(INPUT) when it is missing,
+        USER when it is
         reached through a symbolic link.
         """
         top, below = self._place(source)
         path = top / below
         if not path.exists():
-            raise ExecutionError(_missing(source), Failure.USER)
+            raise ExecutionError(_missing(source), Failure.INPUT)
         # Collections are read-only and contain no links; other mounts may be changed by the
         # container.
         if not isinstance(source, CollectionPath) and _plain(top, below) is None:
@@ -322,16 +323,16 @@ class Stage:
             return os.open(name, flags, 0o666, dir_fd=folder)
 
     def _open_input(self, source: Source) -> int:
-        """A descriptor for reading standard input. Raises ExecutionError(USER) when it is no
-        regular file.
+        """A descriptor for reading standard input. Raises ExecutionError(INPUT) when it is missing
+        or no regular file.
         """
         try:
             return self.open_file(source)
         except FileNotFoundError as error:
-            raise ExecutionError(f"mounts[stdin]: {_missing(source)}", Failure.USER) from error
+            raise ExecutionError(f"mounts[stdin]: {_missing(source)}", Failure.INPUT) from error
         except OSError as error:
             raise ExecutionError(
-                f"mounts[stdin]: {_named(source)}: not a regular file", Failure.USER
+                f"mounts[stdin]: {_named(source)}: not a regular file", Failure.INPUT
             ) from error
 
     def _open_streams(self) -> None:

@@ -1,0 +1,181 @@
+"""Amounts that earlier containers of a tool needed, for later ones (`Containers.LearnResources`).
+
+- A tool is a program, an image and the size of the inputs, each for one user: what the containers
+  of one user needed says nothing to others.
+- The program is the name of the command's file. Of a shell or an interpreter the first argument
+  that is no option belongs to it: the script.
+- The size of inputs is counted in powers of two of the bytes of all mounted collections.
+- A lesson is an amount that a container had when it succeeded after an attempt with less had
+  failed for lack of it. It holds for inputs of its size, and for larger ones.
+
+Source: docs/spec/containers, section Learned amounts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import structs
+
+from lading.core.containers import constraints
+from lading.core.containers.container import Container
+from lading.core.containers.disk_space import DISK_FACTOR, disk_factor
+from lading.core.containers.recipe import Recipe, enlarged
+from lading.core.containers.retry import failure_class, has_succeeded
+from lading.core.errors import Failure
+from lading.core.resources import format_bytes
+from lading.core.values import JsonObject
+
+# Programs that run another program, which their first argument names.
+_INTERPRETERS: Final = frozenset(
+    {"sh", "bash", "dash", "ash", "ksh", "zsh", "env", "python", "python3", "perl", "ruby", "node",
+     "Rscript", "java", "time", "nice"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program in an image, run for one user, with inputs of 2**`size_class` bytes at most."""
+
+    user_uuid: str
+    program: str
+    image: str
+    size_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Amounts that a tool needed: bytes of ram, times the usual disk space; 0: not known. The
+    container `container_uuid` had them.
+    """
+
+    ram: int = 0
+    disk_factor: float = 0.0
+    container_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Amounts in which a lesson goes beyond a recipe; 0: it does not. `asked`: bytes of ram that
+    the recipe has; `applied`: its container gets the amounts.
+    """
+
+    ram: int
+    disk_factor: float
+    asked: int
+    container_uuid: str
+    applied: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """What was learned, and what becomes of it."""
+        needed = " and ".join(
+            text
+            for text in (
+                f"{format_bytes(self.ram)} of ram" if self.ram else "",
+                f"{self.disk_factor:g} times the usual disk space" if self.disk_factor else "",
+            )
+            if text
+        )
+        done = "it gets that" if self.applied else "ask for that much"
+        return (
+            f"{self.container_uuid}, which ran the same program with inputs of this size or less, "
+            f"ended well only with {needed}; {done}"
+        )
+
+    def shown(self) -> JsonObject:
+        """Plain JSON of the advice."""
+        return {
+            "ram": self.ram,
+            "disk_factor": self.disk_factor,
+            "asked_ram": self.asked,
+            "container_uuid": self.container_uuid,
+            "applied": self.applied,
+            "sentence": self.sentence,
+        }
+
+
+def tool_of(of: Container | Recipe, input_bytes: int) -> Tool:
+    """The tool of a container or recipe; `input_bytes` are those of its mounted collections."""
+    return Tool(
+        of.runtime_user_uuid or "",
+        hashlib.sha256(program(of.command).encode("utf-8", "surrogatepass")).hexdigest(),
+        of.container_image,
+        max(0, input_bytes).bit_length(),
+    )
+
+
+def program(command: Sequence[str]) -> str:
+    """The program of a command, with the script of an interpreter; "" without a command."""
+    if not command:
+        return ""
+    name = command[0].rpartition("/")[2]
+    if name not in _INTERPRETERS:
+        return name
+    script = next((one for one in command[1:] if not one.startswith("-")), "")
+    return f"{name} {script}"
+
+
+def lesson_of(ended: Container, earlier: Iterable[Container]) -> Lesson | None:
+    """The lesson of a container that succeeded, after the earlier attempts of its request; None
+    when it teaches nothing.
+    """
+    if not has_succeeded(ended):
+        return None
+    failed = list(earlier)
+    had = constraints.range_span(ended.runtime_constraints.get("ram"))[0]
+    killed = [
+        constraints.range_span(one.runtime_constraints.get("ram"))[0]
+        for one in failed
+        if failure_class(one) is Failure.OOM
+    ]
+    factor = disk_factor(ended.scheduling_parameters)
+    full = [
+        disk_factor(one.scheduling_parameters)
+        for one in failed
+        if failure_class(one) is Failure.DISK
+    ]
+    ram = had if killed and max(killed) < had else 0
+    disk = factor if full and max(full) < factor else 0.0
+    return Lesson(ram, disk, ended.uuid) if ram or disk else None
+
+
+def advise(
+    made_of: Recipe, lessons: Iterable[Lesson], *, learning: constraints.Learning
+) -> Advice | None:
+    """The advice of lessons about the tool of a new container; None when it asks for enough, or
+    wants exactly the amounts that it asks for.
+    """
+    known = list(lessons)
+    if made_of.match_resources or not known or learning is constraints.Learning.OFF:
+        return None
+    low, high = constraints.range_span(
+        made_of.limits.get("ram", made_of.runtime_constraints.get("ram"))
+    )
+    most = max(known, key=lambda one: (one.ram, one.disk_factor))
+    # A range is the bound.
+    ram = min(most.ram, high) if low < high else most.ram
+    disk = max(one.disk_factor for one in known)
+    if ram <= low and disk <= 1:
+        return None
+    return Advice(
+        ram if ram > low else 0,
+        disk if disk > 1 else 0.0,
+        low,
+        most.container_uuid,
+        applied=learning is constraints.Learning.APPLY,
+    )
+
+
+def advised(made_of: Recipe, advice: Advice | None) -> Recipe:
+    """The recipe with the amounts of an advice that is applied."""
+    if advice is None or not advice.applied:
+        return made_of
+    made_of = enlarged(made_of, advice.ram)
+    if not advice.disk_factor:
+        return made_of
+    scheduling = {**made_of.scheduling_parameters, DISK_FACTOR: advice.disk_factor}
+    return structs.replace(made_of, scheduling_parameters=scheduling)
