@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,10 @@ from lading.testing.world import make_seal
 from lading.wiring import dispatcher
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import Membership
+from lading.wiring.stores import check_upgrade
 from tests.postgres import PostgresServer
+
+SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
 
 
 async def test_backup_and_restore(tmp_path: Path) -> None:
@@ -84,3 +89,48 @@ def run_error(*arguments: object) -> str:
     done = CliRunner().invoke(cli, ["admin", *map(str, arguments)])
     assert done.exit_code == 1
     return done.stderr
+
+
+def test_an_upgrade(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    assert "no data here" in run("upgrade", "--check", "--data", tmp_path / "none", code=1)
+    directory.prepare()
+    directory.secrets(entropy=os.urandom(400))
+    assert "no records yet" in run("upgrade", "--check", "--data", directory.root)
+    text = (SCHEMAS / "sqlite_4.sql").read_text()
+    with closing(sqlite3.connect(directory.database)) as connection:
+        connection.executescript(text)
+        connection.execute("UPDATE container_requests SET secret_mounts = NULL")
+        connection.execute("UPDATE containers SET secret_mounts = NULL")
+        connection.commit()
+    said = run("upgrade", "--check", "--data", directory.root)
+    assert "would bring the database from version 4" in said
+    assert "seal secret mounts" in said
+    done = json.loads(run("upgrade", "--data", directory.root, "--json"))
+    assert done["done"]
+    assert done["found"] == 4
+    assert "nothing to do" in run("upgrade", "--check", "--data", directory.root)
+
+
+def test_an_upgrade_of_a_later_database_is_refused(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    directory.secrets(entropy=os.urandom(400))
+    with closing(sqlite3.connect(directory.database)) as connection:
+        connection.executescript((SCHEMAS / "sqlite_4.sql").read_text())
+        connection.execute("INSERT INTO schema_versions (version, applied_at) VALUES (99, 'x')")
+        connection.commit()
+    for option in (["--check"], []):
+        said = run("upgrade", *option, "--data", directory.root, code=1)
+        assert "use a later release" in said
+
+
+async def test_an_upgrade_on_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    directory.secrets(entropy=os.urandom(400))
+    where = await postgres.fresh()
+    await postgres.sql((SCHEMAS / "postgresql_4.sql").read_text(), str(where["dbname"]))
+    settings = {"PostgreSQL": {"Connection": where}}
+    (directory.root / "config.yml").write_text(json.dumps(settings))
+    assert (await check_upgrade(directory)).found == 4

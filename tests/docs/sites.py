@@ -202,6 +202,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/collections.md": Site(
         UP + ENTER + COLLECTION, ("cadaver", "mount.davfs", "curl", "unzip")
     ),
+    "docs/upgrade.md": Site(UP),
     "docs/backup.md": Site(TOOLS, ("crun",)),
     "docs/arvados.md": Site(CHECKOUT, ("bowtie2", "fusermount3"), arvados),
     "docs/dispatchers.md": Site(TOOLS, ("crun",)),

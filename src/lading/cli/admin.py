@@ -1,10 +1,12 @@
-"""`lading admin`: backups, tokens for further dispatchers, storage, and the move to PostgreSQL.
+"""`lading admin`: backups, tokens for further dispatchers, storage, upgrades, and the move to
+PostgreSQL.
 
 The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and `wiring.stores`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -20,8 +22,8 @@ _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 @click.group()
 def admin() -> None:
-    """Look after the data of 'lading up': backup, restoration, moves, volumes, garbage; admit
-    further dispatchers.
+    """Look after the data of 'lading up': backup, restoration, upgrades, moves, volumes, garbage;
+    admit further dispatchers.
     """
 
 
@@ -142,3 +144,35 @@ def move_records(data: Path | None, as_json: bool) -> None:
     display.note(
         f"the records are in PostgreSQL now; {directory.root / MOVED} is what was there before"
     )
+
+
+@admin.command()
+@storage.DATA
+@click.option("--check", is_flag=True, help="Tell what there is to do, and change nothing.")
+@display.json_option
+def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
+    """Bring the database to this version of Lading, before 'lading up' does it at its start.
+
+    With --check a running server need not be stopped. A database of a later version is refused, and
+    stays as it is.
+    """
+    from lading import __version__
+    from lading.wiring import stores
+
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    found = asyncio.run((stores.check_upgrade if check else stores.upgrade)(directory))
+    if as_json:
+        display.emit_json({"found": found.found, "version": found.version, "done": not check,
+                           "steps": list(found.steps), "columns": list(found.columns)})  # fmt: skip
+        return
+    if found.found is None:
+        words = "there are no records yet; 'lading up' makes the database"
+    elif not found.steps and not found.columns:
+        words = f"the database is of version {found.version}, which lading {__version__} has: "
+        words += "nothing to do"
+    else:
+        did = "would bring" if check else "has brought"
+        words = f"lading {__version__} {did} the database from version {found.found} to "
+        words += f"{found.version}, with {len(found.columns)} new columns"
+        display.table(("STEP",), ((one,) for one in found.steps))
+    display.note(words)

@@ -159,12 +159,18 @@ async def check_version(tx: Transaction, dialect: Dialect) -> int | None:
     found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
     if not isinstance(found, int):
         return None
-    # A later version may have stored values that this program would misread.
+    refuse_later(found)
+    return found
+
+
+def refuse_later(found: int) -> None:
+    """Raise Invalid when a database of version `found` is from a later release, which may have
+    stored values that this program would misread.
+    """
     if found > VERSION:
         raise Invalid(
             f"the database is of version {found}, this program of {VERSION}: use a later release"
         )
-    return found
 
 
 async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: str) -> None:

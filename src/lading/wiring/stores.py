@@ -43,6 +43,7 @@ from lading.store.database import Database, Seal, Transaction
 from lading.store.databases.copying import copy_records
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
+from lading.store.upgrade_check import UpgradeCheck, check_database, check_file
 from lading.wiring.directory import DataDirectory
 
 # Manifests may be large: keep few in memory.
@@ -68,6 +69,47 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
     return await PostgresDatabase.open(
         settings.Connection, seal=seal, readers=settings.ConnectionPool
     )
+
+
+async def check_upgrade(directory: DataDirectory) -> UpgradeCheck:
+    """What this version would change in the database of a directory; changes nothing. Raises
+    Invalid without data or when the database is of a later version, Unavailable when it cannot be
+    reached.
+    """
+    config = _config_there(directory)
+    if not config.PostgreSQL.Connection:
+        return await asyncio.to_thread(check_file, directory.database)
+    database = await open_database(config, directory)
+    try:
+        return await check_database(database)
+    finally:
+        await database.close()
+
+
+async def upgrade(directory: DataDirectory) -> UpgradeCheck:
+    """Bring the database to this version, as the start of a server does; what was to change.
+
+    Raises Conflict while the directory is served, and as `check_upgrade`. Servers on other machines
+    may use the same PostgreSQL database meanwhile.
+    """
+    config = _config_there(directory)
+    held = directory.claim()
+    try:
+        found = await check_upgrade(directory)
+        database = await open_database(config, directory)
+        try:
+            await prepare(database, now=format_time(datetime.now(UTC)))
+        finally:
+            await database.close()
+    finally:
+        os.close(held)
+    return found
+
+
+def _config_there(directory: DataDirectory) -> Config:
+    if not (directory.root / "secrets.json").exists():
+        raise Invalid(f"{directory.root}: no data here; name the directory with --data")
+    return directory.config(directory.secrets(), address="localhost:1")
 
 
 class RecordedReferences:
