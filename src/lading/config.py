@@ -412,7 +412,7 @@ class TES:
     MaxTransfers: int = key(
         4,
         "Tasks whose inputs are fetched or outputs delivered at a time by one server; each needs"
-        " up to 400 MiB of memory.",
+        " up to 400 MiB of memory. Users take turns, and the last place is for a user without any.",
         private=True,
     )
     MaxObjectSize: int = key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ def journal(database: Database) -> StoredTransfers:
 
 
 async def take(journal: StoredTransfers, holder: str, now: str, most: int = 9) -> list[str]:
-    taken = await journal.take(holder=holder, now=now, until=now + "+", most=most)
+    waiting = [one.request_uuid for one in await journal.waiting(now=now, most=most)]
+    taken = await journal.take(waiting, holder=holder, now=now, until=now + "+")
     return [one.request_uuid for one in taken]
 
 
@@ -42,8 +44,22 @@ async def test_work_is_taken_by_one_holder(journal: StoredTransfers) -> None:
     assert await take(journal, "two", "2") == ["a", "b", "c"]
     [found] = (await journal.read(["a"])).values()
     assert (found.task, found.phase) == ({}, FETCHING)
-    [held] = await journal.take(holder="x", now="9", until="9", most=1)
+    [held] = await journal.take(["a", "d"], holder="x", now="9", until="9")
     assert (held.task, held.request) == ({"inputs": ["a"]}, {"cwd": "."})
+
+
+async def test_each_user_waits_with_the_first_of_its_transfers(journal: StoredTransfers) -> None:
+    for uuid, user in (("a", "u"), ("b", "u"), ("c", "u"), ("d", "v")):
+        await journal.add(replace(transfer(uuid), user_uuid=user))
+    found = await journal.waiting(now="1", most=2)
+    assert [(one.request_uuid, one.user_uuid) for one in found] == [
+        ("a", "u"),
+        ("b", "u"),
+        ("d", "v"),
+    ]
+    # Another server was faster.
+    assert len(await journal.take(["a"], holder="one", now="1", until="5")) == 1
+    assert await journal.take(["a"], holder="two", now="1", until="5") == []
 
 
 async def test_a_hold_is_renewed_until_the_work_ends(journal: StoredTransfers) -> None:
@@ -99,7 +115,7 @@ async def test_what_has_ended_is_made_small_and_swept(
     assert set(await journal.read(["a", "gone", "working"])) == {"a", "working"}
     assert (len(await journal.deliveries("a")), await journal.deliveries("gone")) == (1, [])
     assert await journal.move("a", [DONE], FETCHING)
-    [found, _] = await journal.take(holder="x", now="1", until="2", most=9)
+    [found] = await journal.take(["a"], holder="x", now="1", until="2")
     assert found.task == {}
 
 

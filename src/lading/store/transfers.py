@@ -15,7 +15,14 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from lading.core.tes.transfers import ENDED, DeliveredFile, EndedTask, TaskTransfer, TransferPhase
+from lading.core.tes.transfers import (
+    ENDED,
+    DeliveredFile,
+    EndedTask,
+    TaskTransfer,
+    TransferPhase,
+    WaitingTransfer,
+)
 from lading.store.database import Database, Row
 
 TABLES: Final = (
@@ -98,21 +105,32 @@ class StoredTransfers:
             for uuid, found, state, output in rows
         ]
 
-    async def take(self, *, holder: str, now: str, until: str, most: int) -> list[TaskTransfer]:
-        """Take work that nobody holds: at most `most` transfers, which the holder has until a
-        time.
-        """
+    async def waiting(self, *, now: str, most: int) -> list[WaitingTransfer]:
+        """Transfers that nobody holds, the longest waiting first, of each user at most `most`."""
         # Work whose holder has not renewed it in time counts as held by nobody: its server was
         # killed.
-        wanted = (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most)
-        condition = "WHERE phase IN (?, ?) AND held_until <= ? ORDER BY request_uuid LIMIT ?"
-        # Mostly there is nothing, and servers look every second: no turn of the writers for that.
         async with self._database.reading() as tx:
-            if not await tx.fetch(f"SELECT 1 FROM task_transfers {condition}", wanted):
-                return []
+            rows = await tx.fetch(
+                "SELECT request_uuid, user_uuid FROM (SELECT request_uuid, user_uuid, ROW_NUMBER()"
+                " OVER (PARTITION BY user_uuid ORDER BY request_uuid) AS turn FROM task_transfers"
+                " WHERE phase IN (?, ?) AND held_until <= ?) AS found"
+                " WHERE turn <= ? ORDER BY request_uuid",
+                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most),
+            )
+        return [WaitingTransfer(str(uuid), str(user)) for uuid, user in rows]
+
+    async def take(
+        self, uuids: Sequence[str], *, holder: str, now: str, until: str
+    ) -> list[TaskTransfer]:
+        """Take those of the transfers that nobody holds, which the holder has until a time."""
+        if not uuids:
+            return []
+        marks = ", ".join("?" for _ in uuids)
         async with self._database.writing() as tx:
             rows = await tx.fetch(
-                f"SELECT {_COLUMNS}, document FROM task_transfers {condition}", wanted
+                f"SELECT {_COLUMNS}, document FROM task_transfers WHERE phase IN (?, ?)"
+                f" AND held_until <= ? AND request_uuid IN ({marks}) ORDER BY request_uuid",
+                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, *uuids),
             )
             for row in rows:
                 await tx.execute(

@@ -7,6 +7,7 @@ container (`core.tes.states`), and, with inputs or outputs by URL, from its tran
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import re
@@ -21,7 +22,7 @@ from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
-from lading.core.errors import Invalid, NotFound, RequestError, Unavailable
+from lading.core.errors import Forbidden, Invalid, NotFound, RequestError, Unavailable
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time, later
 from lading.core.tes import listing, mapping
@@ -188,6 +189,8 @@ class Tasks:
         # A repeated create could make a second task.
         api = ApiClient(self._transport, caller.token, retry=NO_RETRY)
         try:
+            if attributes["state"] == RequestState.UNCOMMITTED:
+                await self._check_draft(api, task, attributes)
             made = await api.create("container_requests", attributes, select=["uuid"])
         except Invalid as error:
             named = _IMAGE_FAULT.search(error.message)
@@ -199,6 +202,15 @@ class Tasks:
             raise InvalidTask([DocumentFault(at, error.message)]) from None
         await self._store_transfer(caller, str(made["uuid"]), task, key)
         return str(made["uuid"])
+
+    async def _check_draft(self, api: ApiClient, task: JsonObject, attributes: JsonObject) -> None:
+        """Check images and resources of a task before its inputs are fetched: none are for a task
+        that cannot run. Raises Invalid.
+        """
+        draft = mapping.with_places(task, attributes, site=self._site)
+        # Tokens of limited scopes may create requests only: then the commit tells.
+        with contextlib.suppress(Forbidden):
+            await api.action("container_requests", None, "preview", body=draft)
 
     async def _store_transfer(
         self, caller: TaskCaller, uuid: str, task: JsonObject, key: str

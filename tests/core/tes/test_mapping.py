@@ -16,6 +16,7 @@ from lading.core.tes.mapping import (
     output_path,
     rules,
     with_contents,
+    with_places,
 )
 
 RUN: Any = {"image": "alpine", "command": ["true"]}
@@ -95,6 +96,14 @@ def test_files_below_roots() -> None:
     }
     found = [one.pointer for one in rules(read(**sent), site)]
     assert found == ["/inputs/1/url", "/outputs/1/url"]
+
+
+def test_a_check_in_advance_has_places_for_inputs() -> None:
+    task = read(inputs=[{"path": "/in/a", "url": "https://h/a"}, {"path": "/b", "content": "x"}])
+    found: Any = with_places(task, make_request(task, site=SITE), site=SITE)
+    assert found["mounts"]["/in/a"] == {"kind": "collection"}
+    assert found["mounts"]["/b"]["kind"] == "text"
+    assert found["use_existing"] is False
 
 
 def test_live_inputs_are_mounted() -> None:

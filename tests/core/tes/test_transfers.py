@@ -12,9 +12,11 @@ from lading.core.tes.transfers import (
     EndedTask,
     ObjectFacts,
     TransferPhase,
+    WaitingTransfer,
     facts_of,
     first_phase,
     md5_of_etag,
+    next_transfers,
     object_key,
     pause,
     phase_of_committed,
@@ -121,3 +123,29 @@ def test_pauses() -> None:
     assert pause(1, 9999.0, 0.0) == 120.0
     assert retry_after({"retry-after": "7"}) == 7.0
     assert retry_after({"retry-after": "Mon, 1 Jan"}) == 0.0
+
+
+def waits(*names: str) -> list[WaitingTransfer]:
+    """Transfers in their order; the first letter of each is its user."""
+    return [WaitingTransfer(one, one[0]) for one in names]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "active", "most", "begun"),
+    [
+        ((), {}, 4, []),
+        (("a1", "a2", "a3", "a4", "b1"), {}, 4, ["a1", "b1", "a2"]),
+        (("a1", "a2", "b1", "c1"), {"a": 2}, 4, ["b1", "c1"]),
+        (("a1", "a2", "a3", "a4"), {}, 4, ["a1", "a2", "a3"]),
+        (("a4",), {"a": 3}, 4, []),
+        (("a4", "b1"), {"a": 3}, 4, ["b1"]),
+        (("a1", "b1"), {"a": 3, "b": 1}, 4, []),
+        (("a1", "b1"), {"a": 1, "b": 2}, 5, ["a1"]),
+        (("a1", "a2"), {}, 1, ["a1"]),
+        (("a1",), {"b": 9}, 4, []),
+    ],
+)
+def test_users_take_turns(
+    waiting: tuple[str, ...], active: dict[str, int], most: int, begun: list[str]
+) -> None:
+    assert next_transfers(waits(*waiting), active, most) == begun

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from lading.client.retry import NO_RETRY
@@ -31,6 +33,21 @@ def worker(it: TaskWorld, app: Any = None) -> TransferWorker:
     return TransferWorker(transport, it.journal, site, clock=it.world.clock)
 
 
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[str]:
+    """The URL of a server that takes connections and never answers."""
+    ended = asyncio.Event()
+
+    async def wait(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.close()
+
+    server = await asyncio.start_server(wait, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    ended.set()
+    server.close()
+
+
 async def test_cancel_before_inputs_are_there(it: TaskWorld, server: MeanServer) -> None:
     task = await it.create(inputs=[{"path": "/in/a", "url": server.add("/a", b"x")}])
     await it.ok("POST", f"tasks/{task}:cancel")
@@ -52,12 +69,54 @@ async def test_a_draft_that_others_changed(it: TaskWorld, server: MeanServer) ->
 
 
 async def test_an_image_that_is_not_there(it: TaskWorld, server: MeanServer) -> None:
-    executors = [{"image": "none:1", "command": ["true"]}]
+    executors = [
+        {"image": await it.world.ensure_image(), "command": ["true"]},
+        {"image": "none:1", "command": ["true"]},
+    ]
+    inputs = [{"path": "/in/a", "url": server.add("/a", b"x")}]
+    reply = await it.call("POST", "tasks", {"executors": executors, "inputs": inputs})
+    [error] = reply.json["errors"]
+    assert (reply.status, error["pointer"]) == (400, "/executors/1/image")
+    assert "none:1" in error["detail"]
+    await it.transfer()
+    assert ((await it.ok("GET", "tasks"))["tasks"], server.seen) == ([], [])
+
+
+async def test_an_image_that_was_removed(it: TaskWorld, server: MeanServer) -> None:
+    image = await it.world.collection({f"sha256:{'1' * 64}.tar": b"another"})
+    executors = [{"image": image["portable_data_hash"], "command": ["true"]}]
     inputs = [{"path": "/in/a", "url": server.add("/a", b"x")}]
     task = await it.create(executors=executors, inputs=inputs)
+    await it.world.ok("DELETE", f"collections/{image['uuid']}")
     await it.transfer()
     assert await it.state(task) == "SYSTEM_ERROR"
-    assert "none:1" in (await logs(it, task))[0]
+    assert image["portable_data_hash"] in (await logs(it, task))[0]
+
+
+async def test_a_user_with_slow_transfers_holds_up_nobody(
+    it: TaskWorld, server: MeanServer
+) -> None:
+    async with silent_server() as url:
+        slow = [
+            await it.create(inputs=[{"path": "/in/a", "url": f"{url}/{number}"}])
+            for number in range(6)
+        ]
+        await it.worker.look()
+        token = await it.world.user("ann")
+        image = await it.world.ensure_image(token)
+        task = {
+            "executors": [{"image": image, "command": ["true"]}],
+            "inputs": [{"path": "/in/a", "url": server.add("/a", b"x")}],
+        }
+        made = await it.ok("POST", "tasks", task, token=token)
+        await it.worker.look()
+        async with asyncio.timeout(10):
+            while await phase(it, made["id"]) is TransferPhase.FETCHING:
+                await asyncio.sleep(0)
+        assert [await phase(it, one) for one in slow] == [TransferPhase.FETCHING] * 6
+        for one in slow:
+            await it.ok("POST", f"tasks/{one}:cancel")
+        await it.worker.settle()
 
 
 async def test_it_runs_until_it_is_cancelled(it: TaskWorld, server: MeanServer) -> None:
@@ -89,7 +148,8 @@ async def test_faults_of_the_server_itself_are_tried_again(
 async def test_what_another_worker_holds_is_left(it: TaskWorld, server: MeanServer) -> None:
     task = await it.create(inputs=[{"path": "/in/a", "url": server.add("/a", b"x")}])
     later = "2027-01-01T00:00:00.000000000Z"
-    await it.journal.take(holder="another", now=later, until=later, most=1)
+    waiting = [one.request_uuid for one in await it.journal.waiting(now=later, most=1)]
+    await it.journal.take(waiting, holder="another", now=later, until=later)
     await it.transfer()
     assert (await phase(it, task), server.seen) == (TransferPhase.FETCHING, [])
 

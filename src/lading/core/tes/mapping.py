@@ -235,6 +235,18 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     return request
 
 
+def with_places(task: JsonObject, request: JsonObject, *, site: TaskSite) -> JsonObject:
+    """The request of a task for a check in advance: with empty directories in the place of inputs
+    that are not there yet.
+    """
+    places: JsonObject = {
+        _plain(string(one, "path")): {"kind": "collection"}
+        for one in objects(task, "inputs")
+        if is_fetched(one, site.roots)
+    }
+    return {**request, "mounts": {**mapping(request, "mounts"), **places}, "use_existing": False}
+
+
 def _scheduling(task: JsonObject, backend: Mapping[str, Json], site: TaskSite) -> JsonObject:
     wants_preemptible = mapping(task, "resources").get("preemptible") is True
     scheduling: JsonObject = {

@@ -18,7 +18,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -58,6 +59,42 @@ class TaskTransfer:
     failures: int = 0
     task: JsonObject = field(default_factory=dict)
     request: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTransfer:
+    """A transfer that nobody works on, and the user who created its task."""
+
+    request_uuid: str
+    user_uuid: str
+
+
+def next_transfers(
+    waiting: Sequence[WaitingTransfer], active: Mapping[str, int], most: int
+) -> list[str]:
+    """The requests whose transfers begin now. `waiting` has the longest waiting one first, `active`
+    the transfers of each user that go on, `most` is the number at a time.
+
+    Users take turns: the user with the fewest comes first. The last free place is for a user
+    without any, so that the slow transfers of one user never hold up those of all others.
+    """
+    counts = dict(active)
+    queues: dict[str, deque[str]] = {}
+    for one in waiting:
+        queues.setdefault(one.user_uuid, deque()).append(one.request_uuid)
+    chosen: list[str] = []
+    free = most - sum(counts.values())
+    while free > 0 and queues:
+        # Of equals, the one that has waited longest: `min` takes the first.
+        user = min(queues, key=lambda name: counts.get(name, 0))
+        if free == 1 < most and counts.get(user, 0):
+            break
+        chosen.append(queues[user].popleft())
+        if not queues[user]:
+            del queues[user]
+        counts[user] = counts.get(user, 0) + 1
+        free -= 1
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from lading.core.tes.transfers import DeliveredFile, EndedTask, TaskTransfer, TransferPhase
+from lading.core.tes.transfers import (
+    DeliveredFile,
+    EndedTask,
+    TaskTransfer,
+    TransferPhase,
+    WaitingTransfer,
+)
 
 
 class IdempotencyKeys(Protocol):
@@ -54,8 +60,13 @@ class TransferReader(IdempotencyKeys, Protocol):
 class TransferJournal(TransferReader, Protocol):
     """What the worker needs beside that."""
 
-    async def take(self, *, holder: str, now: str, until: str, most: int) -> list[TaskTransfer]:
-        """Take work that nobody holds, which the holder has until a time."""
+    async def waiting(self, *, now: str, most: int) -> list[WaitingTransfer]:
+        """Transfers that nobody holds, the longest waiting first, of each user at most `most`."""
+
+    async def take(
+        self, uuids: Sequence[str], *, holder: str, now: str, until: str
+    ) -> list[TaskTransfer]:
+        """Take those of the transfers that nobody holds, which the holder has until a time."""
 
     async def renew(self, uuid: str, *, holder: str, until: str, note: str) -> bool:
         """Hold a transfer until a later time; False if it was ended or taken by another."""

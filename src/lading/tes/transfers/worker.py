@@ -16,6 +16,7 @@ import functools
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from lading.core.tes.transfers import (
     ENDED,
     TaskTransfer,
     TransferPhase,
+    next_transfers,
     phase_of_committed,
     phase_of_ended,
 )
@@ -110,6 +112,7 @@ class TransferWorker:
         self._root = ApiClient(transport, site.root_token, retry=site.retry)
         self._holder = os.urandom(8).hex()
         self._active: dict[str, asyncio.Task[None]] = {}
+        self._users: dict[str, str] = {}
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -145,19 +148,21 @@ class TransferWorker:
     async def look(self) -> None:
         """Note the tasks that ended, and begin the work that is to be done."""
         await self.note_ends()
-        room = self._site.most - len(self._active)
-        if room <= 0:
+        if len(self._active) >= self._site.most:
             return
-        taken = await self._journal.take(
-            holder=self._holder, now=self._now(), until=self._later(_HELD), most=room
-        )
-        for one in taken:
+        now = self._now()
+        waiting = await self._journal.waiting(now=now, most=self._site.most)
+        chosen = next_transfers(waiting, Counter(self._users.values()), self._site.most)
+        until = self._later(_HELD)
+        for one in await self._journal.take(chosen, holder=self._holder, now=now, until=until):
             task = asyncio.create_task(self._work(one), name=f"transfer {one.request_uuid}")
             self._active[one.request_uuid] = task
+            self._users[one.request_uuid] = one.user_uuid
             task.add_done_callback(functools.partial(self._forget, one.request_uuid))
 
     def _forget(self, uuid: str, _: asyncio.Task[None]) -> None:
         self._active.pop(uuid, None)
+        self._users.pop(uuid, None)
 
     async def settle(self) -> None:
         """Wait for the work that is being done."""
