@@ -82,9 +82,9 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
 
-ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, CWL workflows
+ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, Toil, CWL workflows
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_contract.py tests/system/test_tes_clients.py tests/system/test_wes.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_contract.py tests/system/test_tes_clients.py tests/system/test_tes_toil.py tests/system/test_wes.py
 
 screenshots: ## Draw every page with the data of the demonstration and of 1,000 requests into build/screenshots; those of README too
 	@scripts/setup.sh test

@@ -23,6 +23,7 @@ from bench import (
     provenance,
     queue,
     report,
+    runs,
     sessions,
     slurm,
     steps,
@@ -39,7 +40,7 @@ from bench.web.measure import measure as web
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes", "web",
+    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes", "wes", "web",
     "provenance",
 )  # fmt: skip
 
@@ -104,6 +105,8 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
         figures += tes.measure(tasks=options.tasks, runs=options.task_runs, funnel=options.funnel)
+    if "wes" in options.parts:
+        figures += runs.measure(runs=options.workflow_runs)
     if "provenance" in options.parts:
         figures += provenance.measure(nodes=options.nodes, steps=options.crate_steps)
     if "web" in options.parts:
@@ -233,6 +236,7 @@ def _parse() -> argparse.Namespace:
     group = parser.add_argument_group("tes")
     group.add_argument("--tasks", type=int, default=100_000, help="tasks that are listed")
     group.add_argument("--task-runs", type=int, default=100, help="tasks that are run")
+    group.add_argument("--workflow-runs", type=int, default=1000, help="runs of WES")
     group.add_argument("--funnel", type=Path, help="its program; else that on PATH, if any")
     options = parser.parse_args()
     unknown = [one for one in options.parts if one not in _PARTS]

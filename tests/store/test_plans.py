@@ -7,6 +7,7 @@ import pytest
 from lading.core.records.filters import check_query
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import RecordType
+from lading.core.wes.listing import IS_RUN
 from lading.store import records
 from lading.store.database import Database, Transaction
 from lading.store.query import ConditionWriter, order_by
@@ -63,6 +64,31 @@ async def test_children_of_a_container_are_looked_up(database: Database, operato
             await tx.execute(f"ANALYZE {REQUESTS.plural}")
         plan = await _plan(tx, database, sql, tuple(writer.values))
     assert "sparse_container_requests_requesting_container_uuid_state" in plan
+
+
+async def test_runs_of_workflows_are_listed_without_reading_all_requests(
+    database: Database,
+) -> None:
+    order = ["created_at desc", "uuid desc"]
+    params = {"filters": [IS_RUN], "order": order, "count": "none"}
+    query = check_query(params, REQUESTS, max_limit=1000)
+    writer = ConditionWriter(database.dialect, REQUESTS.plural)
+    condition = writer.where(query.where)
+    ordered = order_by(database.dialect, query.order, REQUESTS.plural)
+    sql = f"SELECT uuid FROM {REQUESTS.plural}{condition}{ordered} LIMIT ?"
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            row = {
+                "uuid": f"{number:027}",
+                "created_at": f"{number * 7919 % _ROWS:020}",
+                "properties": {"wes": {}} if number % 3 == 0 else {},
+            }
+            await records.insert(tx, REQUESTS, row)
+        if database.shared:
+            await tx.execute(f"ANALYZE {REQUESTS.plural}")
+        plan = await _plan(tx, database, sql, (*writer.values, 258))
+    assert "TEMP B-TREE" not in plan
+    assert "Sort" not in plan
 
 
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:

@@ -181,7 +181,8 @@ async def test_an_unknown_image_is_named(it: TaskWorld) -> None:
 
 async def test_tasks_of_others_are_not_there(it: TaskWorld) -> None:
     task, kim = await it.create(), await it.world.user("kim")
-    assert (await it.call("GET", f"tasks/{task}", token=kim)).status == 404
+    hidden = await it.call("GET", f"tasks/{task}", token=kim)
+    assert (hidden.status, hidden.json["detail"]) == (404, f"task {task!r} not found")
     assert (await it.call("POST", f"tasks/{task}:cancel", token=kim)).status == 404
     assert (await it.ok("GET", "tasks", token=kim)) == {"tasks": []}
     other = (await it.world.submit())["uuid"]

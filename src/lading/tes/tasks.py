@@ -295,7 +295,11 @@ class Tasks:
         # Other texts could lead to another address of the API.
         if not is_uuid(uuid, Infix.REQUEST):
             raise NotFound(f"task {uuid[:60]!r} not found")
-        found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
+        try:
+            found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
+        except NotFound:
+            # The API speaks of requests, of which clients of TES know nothing.
+            raise NotFound(f"task {uuid!r} not found") from None
         if mapping.PROPERTY not in found["properties"] and not found.get(
             "requesting_container_uuid"
         ):
