@@ -95,6 +95,7 @@ class RemoteFunction(Generic[_Parameters, _Value]):
     def submit(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> RunFuture[_Value]:
         """Submit a call, and return at once. Raises Invalid for arguments that cannot be passed."""
         bound = self._signature.bind(*args, **kwargs)
+        # A default that is given or left out is the same call, and must have the same arguments.
         bound.apply_defaults()
         inputs = dict[str, Source]()
         given = {"args": list(bound.args), "kwargs": bound.kwargs}
@@ -112,6 +113,8 @@ class RemoteFunction(Generic[_Parameters, _Value]):
                 **inputs,
                 _RUNNER: runner.read_bytes(),
                 _FUNCTION: self.source.encode(),
+                # Sorted: the text is part of the recipe, and equal arguments have to give equal
+                # texts.
                 _ARGUMENTS: json.dumps(encoded, sort_keys=True).encode(),
             },
             **{"name": self._name, **self._options},
@@ -130,6 +133,8 @@ class RemoteFunction(Generic[_Parameters, _Value]):
         text = await run.read(RESULT)
 
         def output(kind: str, path: Any) -> Output:
+            # The value comes from a container: it may name files of its own output, and nothing
+            # else.
             if kind != "output":
                 raise Invalid(f"{self._name}: a value of an unknown kind: {kind}")
             return run.output[str(path)]
@@ -155,6 +160,8 @@ def source_of(function: Callable[..., Any]) -> str:
     """
     found: dict[str, str] = {}
     _collect(function, found)
+    # Sorted by name, so that the order of definitions in the module does not count for reuse;
+    # annotations are never evaluated, so that names in them need not be there.
     lines = ["from __future__ import annotations", *(found[name] for name in sorted(found))]
     return "\n\n".join(lines) + "\n"
 
@@ -164,6 +171,7 @@ def _collect(function: Callable[..., Any], found: dict[str, str]) -> None:
     name = getattr(plain, "__name__", repr(plain))
     if not isinstance(plain, FunctionType):
         raise Invalid(f"{name}: not a function that is written in Python")
+    # The value of such a name may change from call to call without any change of the source.
     if plain.__code__.co_freevars:
         missing = ", ".join(plain.__code__.co_freevars)
         raise Invalid(f"{name}: uses {missing} of the function around it; pass it as an argument")
@@ -198,6 +206,8 @@ def _need(function: FunctionType, name: str, value: object, found: dict[str, str
         if own != name:
             raise Invalid(f"{function.__name__}: call {own} by its own name, not as {name}")
         _collect(value, found)
+    # Something of another module, imported by name; a method or a nested function has a dot in its
+    # name.
     elif home and home != function.__module__ and own.isidentifier():
         found[name] = f"from {home} import {own} as {name}"
     elif type(value) in _CONSTANTS:
@@ -212,6 +222,7 @@ def _need(function: FunctionType, name: str, value: object, found: dict[str, str
 def _globals(code: CodeType) -> Iterator[str]:
     """The names that the code, and the code in it, looks up in its module."""
     for one in dis.get_instructions(code):
+        # From the bytecode, not the syntax: it knows which names are local, also in comprehensions.
         if one.opname == "LOAD_GLOBAL":
             yield str(one.argval)
     for inner in code.co_consts:
@@ -226,6 +237,7 @@ def explain(name: str, why: Mapping[str, Any], signature: inspect.Signature) -> 
         return ""
     nearest = decision.get("nearest")
     differences = nearest["differences"] if nearest else ()
+    # The command names the function: with another one the nearest call is one of another function.
     if nearest is None or any(one["field"].startswith("command") for one in differences):
         return f"{name}: computed, there is no earlier call"
     if not differences:
@@ -253,6 +265,7 @@ def _arguments(ours: Any, theirs: Any, signature: inspect.Signature) -> Iterator
         yield "other arguments"
         return
     names = list(signature.parameters)
+    # Further positional arguments have no names; they are compared below.
     before = dict(zip(names, theirs["args"], strict=False)) | theirs["kwargs"]
     now = dict(zip(names, ours["args"], strict=False)) | ours["kwargs"]
     for name, value in now.items():
@@ -297,6 +310,7 @@ async def environment_image(
 
 def _fingerprint(python: str) -> str:
     """A hash of the interpreter, and of the names and versions of its packages."""
+    # Versions, not contents: to hash gigabytes of packages would take longer than most calls.
     packages = sorted(f"{one.name} {one.version}" for one in metadata.distributions())
     text = "\n".join((sys.version, python, *packages))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

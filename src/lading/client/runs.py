@@ -111,6 +111,8 @@ class Run:
         self.site = site
         self.name = name
         self._record = record
+        # Futures of threads, not of asyncio: the program waits in its own thread, the loop of the
+        # site sets them.
         self.queued: concurrent.futures.Future[None] = concurrent.futures.Future()
         """Done when the request is next to be sent."""
         self.placed: concurrent.futures.Future[str] = concurrent.futures.Future()
@@ -222,6 +224,7 @@ class Run:
     def _repr_html_(self) -> str:
         return self.to_html()
 
+    # It reads the log by the loop of the site and waits: coroutines call it in a thread.
     def _failure(self, outcome: RequestOutcome) -> RunFailed:
         lines = self.site.call(self.log("stderr.txt")).splitlines()[-_LAST_LINES:]
         told = "".join(f"\n  {_plain(line)}" for line in lines)
@@ -256,6 +259,7 @@ class Run:
             return ""
         request = self.uuid
         try:
+            # The container of the outcome, which is the last attempt.
             path = f"container_requests/{request}/log/{container['uuid']}/{name}"
             return await self.site.text(path)
         except NotFound:
@@ -306,6 +310,8 @@ class RunFuture(concurrent.futures.Future[_Value]):
         """Cancel the run, unless it has ended; whether it was cancelled. Raises the errors of the
         API.
         """
+        # The future first: whoever waits for it goes on, while the cancellation needs a call of the
+        # API.
         if self._abandon() and not self.run.ended.done():
             self.run.cancel()
         return self.cancelled()
@@ -352,6 +358,8 @@ class Runs(list[Run]):
         """
         for run in self:
             self._site().watch(run)
+        # All are watched before the first is waited for, so that one list of the API finds the ends
+        # of many.
         ended = [run.ended for run in self]
         if concurrent.futures.wait(ended, timeout).not_done:
             raise TimeoutError(f"{self!r}: some have not ended after {timeout} s")

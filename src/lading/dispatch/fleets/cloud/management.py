@@ -73,6 +73,7 @@ class Management:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
+            # Before the handler, for every route: also metrics name containers of all users.
             self._check(request.headers.get("Authorization", ""))
             return await handler(request)
         except LadingError as error:
@@ -82,6 +83,7 @@ class Management:
         kind, _, given = header.partition(" ")
         if kind.lower() not in ("bearer", "oauth2") or not given:
             raise Unauthenticated("send the ManagementToken as 'Authorization: Bearer TOKEN'")
+        # In constant time. Without a configured token nobody is let in.
         if not self._token or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
             raise Forbidden("this is not the ManagementToken of this cluster")
 
@@ -98,6 +100,7 @@ class Management:
     async def _kill_container(self, request: web.Request) -> web.Response:
         fields = await request.post()
         uuid = _wanted(fields, "container_uuid", request.query)
+        # A waiting container is cancelled by its requests, not here.
         if self._fleet.place(uuid) is None:
             raise NotFound(f"{uuid}: it is on no instance of this dispatcher")
         await self._fleet.stop(uuid, _reason(fields, request.query))
@@ -116,6 +119,7 @@ class Management:
         if machine is None or machine.instance is None:
             raise NotFound(f"{name}: this dispatcher has no such instance")
         act = request.match_info["act"]
+        # The VM goes with all that runs on it; the other orders leave containers alone.
         if act == "kill":
             self._fleet.pool.shut_down(
                 machine, f"killed by an operator: {_reason(fields, request.query)}"
@@ -148,6 +152,7 @@ class Management:
             kinds = [place.kind] if place is not None and place.kind is not None else []
             sentence = f"{'running' if process.alive else 'ended'} on {process.worker}"
             found.append(self._entry(uuid, kinds, sentence))
+        # The planner forgets a container a moment after it was started.
         for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda one: one[1][1]):
             if uuid not in processes:
                 status = statuses.get(uuid)

@@ -129,6 +129,8 @@ class CloudCounters:
             registry=self.registry,
         )  # fmt: skip
         for name in _OPERATIONS:
+            # Every series is there from the start with 0, so that a rate is right at its first
+            # event.
             for error in ("0", "1"):
                 self._operations.labels(name, error)
         for outcome in _OUTCOMES:
@@ -157,6 +159,7 @@ class CloudCounters:
     def gone(self, phase: InstancePhase, seconds: float) -> None:
         """Count a VM that is gone, with its time in the last phase."""
         self._gone.labels(phase.value).inc()
+        # Only a removal that was asked for tells how long the cloud takes.
         if phase is InstancePhase.SHUTDOWN:
             self._removal.add(seconds)
 
@@ -181,6 +184,8 @@ class CloudCounters:
         _total.
         """
         text = generate_latest(self.registry)
+        # They are sent as untyped (`_plain`), as the library would add _total to the name of a
+        # counter.
         for name in _PLAIN:
             text = text.replace(
                 f"# TYPE {PREFIX}{name} untyped".encode(), f"# TYPE {PREFIX}{name} counter".encode()
@@ -236,6 +241,7 @@ class CloudCounters:
             ),
         ):
             yield GaugeMetricFamily(f"{PREFIX}{name}", text, value=value)
+        # VMs that boot have not answered yet, and are no fault.
         ages = [one.age for one in found.machines if one.category in ("idle", "inuse")]
         yield GaugeMetricFamily(
             f"{PREFIX}probe_age_seconds_max",
@@ -322,7 +328,9 @@ def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
     )
     tally: dict[tuple[str, str], int] = {}
     sums: dict[str, list[float]] = {
-        name: [0.0, 0, 0] for name in ("inuse", "hold", "booting", "unknown", "idle")
+        # All categories, so that a sum falls to 0 and does not vanish.
+        name: [0.0, 0, 0]
+        for name in ("inuse", "hold", "booting", "unknown", "idle")
     }
     for one in machines:
         tally[one.category, one.type] = tally.get((one.category, one.type), 0) + 1
