@@ -42,6 +42,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.requests",
             "List, show, change, cancel, repeat and explain requests; read their logs.",
         ),
+        "cost": (
+            "lading.cli.running.costs",
+            "Show what requests cost, what reuse saved and what was lost.",
+        ),
         "open": ("lading.cli.opening", "Open the page of the server in a browser, logged in."),
     },
     "Data": {
