@@ -241,7 +241,8 @@ class Application:
             request_id = make_request_id(self.services.entropy(20))
         # Large streams give way while calls are under way (`core.protocols.transfer_rates`).
         self.services.turns.note_call()
-        response = await self._respond_always(scope, headers, request_id, receive)
+        work = self._respond(scope, headers, request_id, receive)
+        response = await self._respond_always(scope, request_id, work)
         if response.session is not None:
             await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
         elif response.is_endless:
@@ -250,16 +251,12 @@ class Application:
             await _send_response(response, request_id, scope["method"], send)
 
     async def _respond_always(
-        self,
-        scope: MutableMapping[str, Any],
-        headers: Mapping[str, str],
-        request_id: str,
-        receive: Receive,
+        self, scope: Mapping[str, Any], request_id: str, work: Awaitable[ApiResponse]
     ) -> ApiResponse:
         """The response within the time limit, or the one that tells what went wrong."""
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
-                response = await self._respond(scope, headers, request_id, receive)
+                response = await work
                 # The first part is fetched inside the time limit, so that its error still gets a
                 # status.
                 if response.stream is not None and scope["method"] != "HEAD":

@@ -41,6 +41,7 @@ from lading.core.containers.retry_rules import (
 )
 from lading.core.errors import Failure
 from lading.core.quantities import later
+from lading.core.values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +146,11 @@ def plan_retries(
     found = [one for one in found if _may_retry(one, parents, now)]
     amounts = {one.request.uuid: _amounts(one, ended, policy) for one in found}
     if failure in GROWING_CLASSES:
-        # At the bound another attempt would end in the same way.
-        found = [
-            one
-            for one in found
-            if not one.terms.rule.grows or amounts[one.request.uuid] != _of(ended)
-        ]
-        found = _without_fixed(found, amounts, ended)
+        found = _without_fixed(_below_bound(found, amounts, ended), amounts, ended)
     if not found:
         return None
-    again = [one.request for one in found]
-    scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
-    if failure is Failure.PREEMPTED and any(
-        0 < policy.spot_attempts <= one.earlier + 1 for one in found
-    ):
-        scheduling = {**scheduling, "preemptible": False}
-    largest = _largest([amounts[one.uuid] for one in again])
-    if largest.disk_factor > 1:
-        scheduling = {**scheduling, DISK_FACTOR: largest.disk_factor}
+    largest = _largest([amounts[one.request.uuid] for one in found])
+    scheduling = _scheduling(found, largest, failure, policy)
     # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     if largest.ram > _of(ended).ram:
@@ -184,6 +172,28 @@ class _Amounts(msgspec.Struct, frozen=True):
 
     ram: int
     disk_factor: float
+
+
+def _below_bound(
+    found: Sequence[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
+) -> list[_Candidate]:
+    """The candidates that would get more than the attempt that ended, or want no more: at the bound
+    another attempt would end in the same way.
+    """
+    return [
+        one for one in found if not one.terms.rule.grows or amounts[one.request.uuid] != _of(ended)
+    ]
+
+
+def _scheduling(
+    found: Sequence[_Candidate], largest: _Amounts, failure: Failure | None, policy: Policy
+) -> JsonObject:
+    """The scheduling parameters of the one container that serves all candidates."""
+    merged = constraints.merge_scheduling([one.request.scheduling_parameters for one in found])
+    has_lost_enough = any(0 < policy.spot_attempts <= one.earlier + 1 for one in found)
+    if failure is Failure.PREEMPTED and has_lost_enough:
+        merged = {**merged, "preemptible": False}
+    return {**merged, DISK_FACTOR: largest.disk_factor} if largest.disk_factor > 1 else merged
 
 
 def _layers(

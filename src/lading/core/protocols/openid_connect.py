@@ -149,20 +149,23 @@ def read_provider(document: Json, issuer: str) -> OpenIdProvider:
     for name, address in addresses.items():
         if not isinstance(address, str) or not _is_address(address):
             raise Unavailable(f"the provider at {issuer} has no {name} with https")
-    userinfo, logout = given.get("userinfo_endpoint"), given.get("end_session_endpoint")
     methods = given.get("token_endpoint_auth_methods_supported")
     return OpenIdProvider(
         issuer=issuer,
         authorization=str(addresses["authorization_endpoint"]),
         token=str(addresses["token_endpoint"]),
         keys=str(addresses["jwks_uri"]),
-        userinfo=userinfo if isinstance(userinfo, str) and _is_address(userinfo) else "",
-        logout=logout if isinstance(logout, str) and _is_address(logout) else "",
+        userinfo=_optional_address(given.get("userinfo_endpoint")),
+        logout=_optional_address(given.get("end_session_endpoint")),
         posts_secret=isinstance(methods, list)
         and "client_secret_basic" not in methods
         and "client_secret_post" in methods,
         names_issuer=given.get("authorization_response_iss_parameter_supported") is True,
     )
+
+
+def _optional_address(value: Json) -> str:
+    return value if isinstance(value, str) and _is_address(value) else ""
 
 
 def challenge(verifier: str) -> str:
