@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiobotocore.session import get_session
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from lading.core.errors import Invalid, Unavailable
@@ -20,6 +21,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, Ec2Settings, refusal
+from tests.ec2 import ec2_endpoint
 
 KIND = InstanceType(name="small", provider_type="m5.large", resources=Resources(2, GIB), price=0.25)
 SETTINGS = Ec2Settings(
@@ -101,6 +103,43 @@ async def test_what_an_instance_is_asked_for_with() -> None:
     assert asked["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] == "0.25"
     assert asked["IamInstanceProfile"] == {"Name": "role"}
     assert "KeyName" not in asked
+
+
+async def test_volumes_are_encrypted_sized_and_tagged() -> None:
+    client = Client(MADE)
+    settings = replace(
+        SETTINGS, subnets=(), has_public_address=True, is_encrypted=True, kms_key="alias/k",
+        root_size=20 * GIB, tags_volumes=True,
+    )  # fmt: skip
+    await Ec2Driver(settings, client).create(spec(replace(KIND, added=GIB)))
+    (asked,) = client.asked
+    assert asked["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is True
+    root, scratch = asked["BlockDeviceMappings"]
+    assert (root["DeviceName"], root["Ebs"]["VolumeSize"]) == ("/dev/xvda", 20)
+    assert (scratch["DeviceName"], scratch["Ebs"]["VolumeSize"]) == ("/dev/xvdt", 1)
+    for one in (root, scratch):
+        assert (one["Ebs"]["Encrypted"], one["Ebs"]["KmsKeyId"]) == (True, "alias/k")
+    assert [one["ResourceType"] for one in asked["TagSpecifications"]] == ["instance", "volume"]
+
+
+async def test_an_encrypted_root_disk_keeps_the_size_of_its_image() -> None:
+    client = Client(MADE)
+    await Ec2Driver(replace(SETTINGS, subnets=(), is_encrypted=True), client).create(spec())
+    (root,) = client.asked[0]["BlockDeviceMappings"]
+    assert "VolumeSize" not in root["Ebs"]
+    assert "KmsKeyId" not in root["Ebs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("AssociatePublicIPAddress", "yes"), ("EBSEncrypted", 1), ("TagVolumes", "no"),
+     ("RootVolumeSize", True), ("RootVolumeSize", "large"), ("RootVolumeSize", -1),
+     ("EBSKMSKeyID", "alias/k")],
+)  # fmt: skip
+def test_what_volumes_cannot_be(name: str, value: object, tmp_path: Path) -> None:
+    parameters = {"Region": "r", name: value}
+    with pytest.raises(Invalid, match=f"DriverParameters.{name}: "):
+        ec2.read(DriverSite(parameters=parameters, tag="T", set_id="s", directory=tmp_path))
 
 
 async def test_a_key_pair_is_imported_once() -> None:
@@ -225,3 +264,28 @@ def test_parameters_are_read(tmp_path: Path) -> None:
     found = ec2.read(DriverSite(parameters=told, tag="T", set_id="s", directory=tmp_path))
     assert (found.price_interval, found.volume_price) == (86400, 0.1)
     assert (found.subnets, found.groups, found.user) == (("a", "b"), ("sg-1",), "me")
+
+
+async def test_a_service_gives_volumes_as_asked(tmp_path: Path) -> None:
+    """The same by moto's EC2, which checks the form of the call."""
+    parameters = {
+        "Region": "us-east-1", "AccessKeyID": "k", "SecretAccessKey": "s",
+        "Endpoint": ec2_endpoint(), "EBSEncrypted": True, "RootVolumeSize": "20GiB",
+        "TagVolumes": True,
+    }  # fmt: skip
+    where = DriverSite(parameters=parameters, tag="T", set_id="vols", directory=tmp_path)
+    look = get_session().create_client(
+        "ec2", region_name="us-east-1", endpoint_url=ec2_endpoint(),
+        aws_access_key_id="k", aws_secret_access_key="s",
+    )  # fmt: skip
+    async with ec2.open_ec2(where) as driver, look as cloud:
+        image = (await cloud.describe_images(Owners=["amazon"]))["Images"][0]["ImageId"]
+        wanted = replace(spec(replace(KIND, added=3 * GIB)), image=image, tags={"T": "vols"})
+        made = await driver.create(wanted)
+        held = {"Name": "attachment.instance-id", "Values": [made.id]}
+        volumes = (await cloud.describe_volumes(Filters=[held]))["Volumes"]
+        sizes = {one["Attachments"][0]["Device"]: one["Size"] for one in volumes}
+        assert sizes == {"/dev/xvda": 20, "/dev/xvdt": 3}
+        assert all(one["Encrypted"] for one in volumes)
+        assert [one["Tags"] for one in volumes] == [[{"Key": "T", "Value": "vols"}]] * 2
+        await driver.destroy(made.id)

@@ -1,16 +1,21 @@
 """EC2 and compatible services: one VM a call, in a subnet that has room.
 
-- VMs have no public address, are terminated when they shut themselves down, and have version 2 of
-  the metadata service only.
+- VMs have no public address unless `AssociatePublicIPAddress` is set, are terminated when they shut
+  themselves down, and have version 2 of the metadata service only. The dispatcher connects to their
+  private address in any case.
 - The key pair is imported once, under a name with its fingerprint.
 - Subnets are tried in turn: after a refusal that may be due to a subnet, the next one.
 - `AddedScratch` is a further EBS volume, `/dev/xvdt`. Preemptible VMs are one-time spot instances,
   at most at the price of their type.
+- `EBSEncrypted` encrypts all volumes of a VM, with `EBSKMSKeyID` or the account's own key.
+  `RootVolumeSize` and encryption concern the root disk by its name in the image, `RootDeviceName`.
 
 Parameters: Region, AccessKeyID and SecretAccessKey (else those of the machine's role), SubnetID (a
 name, or a list), SecurityGroupIDs (names; a list, or the keys of a mapping), EBSVolumeType,
 IAMInstanceProfile, AdminUsername, InstanceTypeQuotaGroups, SpotPriceUpdateInterval (24h), EBSPrice
-(dollars for a GiB and month, 0.1), Endpoint (of another service than Amazon's).
+(dollars for a GiB and month, 0.1), Endpoint (of another service than Amazon's),
+AssociatePublicIPAddress (false), EBSEncrypted (false), EBSKMSKeyID, RootVolumeSize (that of the
+image), RootDeviceName (/dev/xvda), TagVolumes (false: volumes get no tags of their VM).
 
 Source: docs/spec/cloud, section Drivers.
 """
@@ -29,7 +34,7 @@ from datetime import datetime
 from typing import Any
 
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.core.quantities import parse_duration
+from lading.core.quantities import parse_duration, parse_size
 from lading.core.resources import GIB, Price
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -49,7 +54,8 @@ from lading.dispatch.fleets.cloud.metrics import SubnetFigures
 PARAMETERS = (
     "Region", "AccessKeyID", "SecretAccessKey", "SubnetID", "SecurityGroupIDs", "EBSVolumeType",
     "IAMInstanceProfile", "AdminUsername", "InstanceTypeQuotaGroups", "SpotPriceUpdateInterval",
-    "EBSPrice", "Endpoint",
+    "EBSPrice", "Endpoint", "AssociatePublicIPAddress", "EBSEncrypted", "EBSKMSKeyID",
+    "RootVolumeSize", "RootDeviceName", "TagVolumes",
 )  # fmt: skip
 QUOTA_GROUPS = dict.fromkeys("acdhimrtz", "standard") | {"vt": "g", "p5": "p5"}
 _QUOTA = {
@@ -94,6 +100,13 @@ class Ec2Settings:
     # Seconds between two reads of the history of spot prices; AWS changes them gradually.
     price_interval: float = 86400.0
     volume_price: float = 0.1
+    has_public_address: bool = False
+    is_encrypted: bool = False
+    kms_key: str = ""
+    root_size: int = 0
+    """Bytes; 0: that of the image."""
+    root_device: str = "/dev/xvda"
+    tags_volumes: bool = False
 
 
 class Ec2Driver:
@@ -227,7 +240,8 @@ class Ec2Driver:
     def _request(self, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         network: dict[str, Any] = {
-            "DeviceIndex": 0, "AssociatePublicIpAddress": False, "DeleteOnTermination": True,
+            "DeviceIndex": 0, "AssociatePublicIpAddress": chosen.has_public_address,
+            "DeleteOnTermination": True,
         }  # fmt: skip
         if chosen.groups:
             network["Groups"] = list(chosen.groups)
@@ -242,16 +256,14 @@ class Ec2Driver:
             # credentials.
             "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
             "NetworkInterfaces": [network],
-            "TagSpecifications": [{"ResourceType": "instance", "Tags": _pairs(spec.tags)}],
+            "TagSpecifications": [
+                {"ResourceType": tagged, "Tags": _pairs(spec.tags)}
+                for tagged in ("instance", "volume")[: 2 if chosen.tags_volumes else 1]
+            ],
             "UserData": spec.user_data,
         }
-        if kind.added:
-            volume = {
-                # EC2 counts whole GiB.
-                "DeleteOnTermination": True, "VolumeSize": math.ceil(kind.added / GIB),
-                "VolumeType": chosen.volume_type,
-            }  # fmt: skip
-            wanted["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvdt", "Ebs": volume}]
+        if volumes := self._volumes(kind):
+            wanted["BlockDeviceMappings"] = volumes
         if kind.preemptible:
             spot = {
                 "SpotInstanceType": "one-time",
@@ -263,6 +275,25 @@ class Ec2Driver:
         if chosen.profile:
             wanted["IamInstanceProfile"] = {"Name": chosen.profile}
         return wanted
+
+    def _volumes(self, kind: InstanceType) -> Sequence[dict[str, Any]]:
+        """The root disk, if something about it is asked for, and the added scratch."""
+        chosen = self._settings
+        common: dict[str, Any] = {"DeleteOnTermination": True, "VolumeType": chosen.volume_type}
+        if chosen.is_encrypted:
+            common["Encrypted"] = True
+            if chosen.kms_key:
+                common["KmsKeyId"] = chosen.kms_key
+        found = []
+        if chosen.is_encrypted or chosen.root_size:
+            # The size of the image's own disk counts without a size here.
+            size = {"VolumeSize": math.ceil(chosen.root_size / GIB)} if chosen.root_size else {}
+            found.append({"DeviceName": chosen.root_device, "Ebs": common | size})
+        if kind.added:
+            # EC2 counts whole GiB.
+            size = {"VolumeSize": math.ceil(kind.added / GIB)}
+            found.append({"DeviceName": "/dev/xvdt", "Ebs": common | size})
+        return found
 
     async def _key(self, public: str) -> str:
         """The name of the key pair, which is imported when it is not there."""
@@ -344,6 +375,12 @@ def read(site: DriverSite) -> Ec2Settings:
         user=text(given, "AdminUsername", "crunch"),
         price_interval=_interval(given),
         volume_price=_volume_price(given),
+        has_public_address=_choice(given, "AssociatePublicIPAddress"),
+        is_encrypted=_is_encrypted(given),
+        kms_key=text(given, "EBSKMSKeyID", ""),
+        root_size=_root_size(given),
+        root_device=text(given, "RootDeviceName", "/dev/xvda"),
+        tags_volumes=_choice(given, "TagVolumes"),
         quota_groups=QUOTA_GROUPS | {str(name): str(group) for name, group in groups.items()},
     )
 
@@ -367,6 +404,33 @@ def _volume_price(given: Parameters) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise bad_parameter("EBSPrice", value, "dollars for a GiB and month, 0 or more")
     return float(value)
+
+
+def _choice(given: Parameters, name: str) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise bad_parameter(name, value, "true or false")
+    return value
+
+
+def _is_encrypted(given: Parameters) -> bool:
+    found = _choice(given, "EBSEncrypted")
+    if given.get("EBSKMSKeyID") and not found:
+        raise bad_parameter("EBSKMSKeyID", given["EBSKMSKeyID"], "left out without EBSEncrypted")
+    return found
+
+
+def _root_size(given: Parameters) -> int:
+    value, allowed = given.get("RootVolumeSize", 0), "a size, such as 20GiB"
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise bad_parameter("RootVolumeSize", value, allowed)
+    try:
+        found = parse_size(value)
+    except Invalid as error:
+        raise bad_parameter("RootVolumeSize", value, allowed) from error
+    if found < 0:
+        raise bad_parameter("RootVolumeSize", value, allowed)
+    return found
 
 
 @asynccontextmanager
