@@ -379,6 +379,13 @@ class TES:
         " PREEMPTED.",
         private=True,
     )
+    FullViewWait: float = key(
+        0.0,
+        "Time for which the answer to a GET of one task with the view FULL waits for its end; for"
+        " clients that read logs right after the creation of a task.",
+        private=True,
+        unit="seconds",
+    )
     Reuse: bool = key(
         False,
         "Tasks that do not choose are given the result of an earlier equal one.",

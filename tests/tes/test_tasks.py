@@ -12,7 +12,7 @@ from lading.core.errors import Unavailable
 from lading.core.quantities import format_time
 from lading.core.records.schema import Record
 from lading.core.tes.document import InvalidTask
-from lading.core.tes.listing import parse_query
+from lading.core.tes.listing import TaskView, parse_query
 from lading.core.tes.mapping import TaskSite
 from lading.tes.tasks import TaskCaller, Tasks
 from lading.testing.asgi import AsgiTransport
@@ -387,3 +387,31 @@ async def test_a_key_that_another_server_keeps(it: TaskWorld) -> None:
 @pytest.mark.parametrize("name", ["?", "?limit=0", "..", "zzzzz-4zz18-000000000000000"])
 async def test_ids_lead_nowhere_else(it: TaskWorld, name: str) -> None:
     assert (await it.call("GET", f"tasks/{name}")).status == 404
+
+
+async def test_a_full_view_waits_for_the_end(it: TaskWorld) -> None:
+    task = await it.create()
+    looks: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            await it.world.run(await it.container(task))
+
+    tasks = Tasks(
+        AsgiTransport(it.world.app),
+        it.journal,
+        it.worker,
+        site=TaskSite(),
+        secret=b"secret",
+        clock=it.world.clock,
+        sleep=sleep,
+        full_wait=60.0,
+    )
+    caller = TaskCaller(it.world.admin, legacy=False)
+    assert (await tasks.get(caller, task, TaskView.BASIC))["state"] == "QUEUED"
+    found = await tasks.get(caller, task, TaskView.FULL)
+    assert (found["state"], len(looks)) == ("COMPLETE", 2)
+    other = await it.create(name="other")
+    assert (await tasks.get(caller, other, TaskView.FULL))["state"] == "QUEUED"
+    assert sum(looks) == 60.5

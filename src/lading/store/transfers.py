@@ -15,6 +15,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from lading.core.tes.mapping import keeps_on_failure
 from lading.core.tes.transfers import (
     ENDED,
     DeliveredFile,
@@ -89,7 +90,8 @@ class StoredTransfers:
         """The first tasks in the phase RUNNING whose requests are Final or were deleted."""
         async with self._database.reading() as tx:
             rows = await tx.fetch(
-                "SELECT t.request_uuid, r.uuid, c.state, r.output_uuid FROM task_transfers t"
+                "SELECT t.request_uuid, r.uuid, c.state, r.output_uuid, r.priority, t.document"
+                " FROM task_transfers t"
                 " LEFT JOIN container_requests r ON r.uuid = t.request_uuid"
                 " LEFT JOIN containers c ON c.uuid = r.container_uuid"
                 " WHERE t.phase = ? AND (r.uuid IS NULL OR r.state = 'Final') LIMIT ?",
@@ -101,8 +103,10 @@ class StoredTransfers:
                 is_deleted=found is None,
                 container_state=str(state or ""),
                 output_uuid=str(output or ""),
+                keeps=keeps_on_failure(json.loads(str(document))[0]),
+                is_cancelled=priority == 0,
             )
-            for uuid, found, state, output in rows
+            for uuid, found, state, output, priority, document in rows
         ]
 
     async def waiting(self, *, now: str, most: int) -> list[WaitingTransfer]:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import hashlib
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from lading.core.tes.listing import TaskQuery, TaskView
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
 from lading.core.tes.paging import PageCursor, is_after, make_page_token, merge_pages
-from lading.core.tes.states import TaskState, is_shown, state_of, transfer_phase
+from lading.core.tes.states import OPEN, TaskState, is_shown, state_of, transfer_phase
 from lading.core.tes.transfers import TaskTransfer, TransferPhase, first_phase, is_fetched
 from lading.core.tes.views import (
     DESCRIBED,
@@ -78,7 +79,8 @@ _MOST_PAGES: Final = 10
 _TOGETHER: Final = 8
 # Tasks that have ended well, whose outputs are known to be there.
 _MOST_CHECKED: Final = 100_000
-# Seconds between two looks whether another call has created the task of a key, and their number.
+# Seconds between two looks whether a task has ended, or another call has created the task of a key,
+# and the number of the latter.
 _TURN: Final = 0.25
 _TURNS: Final = 80
 # The message of the API about an image that it does not know.
@@ -112,7 +114,9 @@ class TransferControl(Protocol):
 
 
 class Tasks:
-    """Tasks of all callers. `transport` leads to the API; `secret` signs tokens of pages."""
+    """Tasks of all callers. `transport` leads to the API; `secret` signs tokens of pages;
+    `full_wait`: seconds for which a FULL view waits for the end of its task.
+    """
 
     def __init__(
         self,
@@ -124,7 +128,9 @@ class Tasks:
         secret: bytes,
         clock: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        full_wait: float = 0.0,
     ) -> None:
+        self._full_wait = full_wait
         self._transport = transport
         self._transfers = transfers
         self._worker = worker
@@ -233,7 +239,19 @@ class Tasks:
         self._worker.wake()
 
     async def get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
-        """A task. Raises NotFound, also for requests that are no tasks."""
+        """A task. The view FULL waits for the end of the task as long as the site says. Raises
+        NotFound, also for requests that are no tasks.
+        """
+        found = await self._get(caller, uuid, view)
+        turns = math.ceil(self._full_wait / _TURN) if view is TaskView.FULL else 0
+        for _ in range(turns):
+            if found["state"] not in OPEN:
+                break
+            await self._sleep(_TURN)
+            found = await self._get(caller, uuid, view)
+        return found
+
+    async def _get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
         api = self._api(caller)
         more = ["mounts"] if view is TaskView.FULL else []
         request = await self._find(api, uuid, *more, "requesting_container_uuid")
@@ -404,7 +422,8 @@ class Tasks:
         container = known.containers.get(row["container_uuid"] or "")
         transfer = known.transfers.get(row["uuid"])
         phase = transfer.phase if transfer else None
-        state = state_of(row, container, legacy=caller.legacy, transfer=phase)
+        keeps = phase is not None and mapping.keeps_on_failure(document_of(row))
+        state = state_of(row, container, legacy=caller.legacy, transfer=phase, keeps=keeps)
         if state is not TaskState.COMPLETE or row["uuid"] in self._complete:
             return state
         outputs, _ = await self._outputs(api, row)

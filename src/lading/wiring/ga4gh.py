@@ -55,6 +55,7 @@ def make_ga4gh(transport: Transport, config: Config, database: Database) -> Ga4g
         ),
         secret=secret,
         clock=_now,
+        full_wait=settings.FullViewWait,
     )
     tes = make_tes(tasks, settings, identity, roots=roots)
     wes = make_wes(

@@ -12,6 +12,7 @@ from lading.core.tes.mapping import (
     IDEMPOTENCY,
     NO_OUTPUT,
     TaskSite,
+    keeps_on_failure,
     make_request,
     output_path,
     rules,
@@ -254,3 +255,21 @@ def test_where_outputs_are() -> None:
     assert output_path(read(outputs=[one])) == "/a/b"
     other = {"path": "/a/x/*/y", "path_prefix": "/a/x/", "url": "keep:"}
     assert output_path(read(outputs=[one, other])) == "/a"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "keeps"),
+    [
+        ("60", 60, True),
+        ("yes", None, True),
+        ("no", None, False),
+        ("0", None, False),
+        ("x", None, False),
+    ],
+)
+def test_outputs_after_a_failure(value: str, seconds: int | None, keeps: bool) -> None:
+    resources: Any = {"backend_parameters": {"Keep_on_failure": value}}
+    made = request(resources=resources)
+    assert made["scheduling_parameters"].get("keep_on_failure") == seconds
+    assert keeps_on_failure(read(resources=resources)) is keeps
+    assert bool(made["properties"]["tes"]["warnings"]) is (value == "x")

@@ -17,6 +17,7 @@ from lading.core.tes.states import (
 )
 from lading.core.tes.transfers import TransferPhase
 
+_LOST = {"state": "Final", "container": "Cancelled", "failure": "timeout"}
 _DONE = {"state": "Final", "container": "Complete", "code": 0}
 
 
@@ -34,6 +35,7 @@ def shown(
         "state": state,
         "priority": priority,
         "attempted_container_uuids": ["x"] * attempts,
+        "output_uuid": "o" if container else None,
     }
     record = container and {
         "state": container,
@@ -81,6 +83,9 @@ def shown(
         ({"state": "Uncommitted", "container": None, "transfer": "failed"}, "SYSTEM_ERROR", ""),
         ({**_DONE, "transfer": "running"}, "RUNNING", ""),
         ({**_DONE, "code": 1, "transfer": "delivering"}, "RUNNING", ""),
+        ({**_LOST, "transfer": "running", "keeps": True}, "RUNNING", ""),
+        ({**_LOST, "transfer": "running"}, "SYSTEM_ERROR", ""),
+        ({**_LOST, "transfer": "running", "keeps": True, "priority": 0}, "CANCELED", ""),
         ({**_DONE, "transfer": "done"}, "COMPLETE", ""),
         ({**_DONE, "transfer": "failed"}, "SYSTEM_ERROR", ""),
         ({**_DONE, "code": 1, "transfer": "failed"}, "EXECUTOR_ERROR", ""),

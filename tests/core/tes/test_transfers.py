@@ -149,3 +149,17 @@ def test_users_take_turns(
     waiting: tuple[str, ...], active: dict[str, int], most: int, begun: list[str]
 ) -> None:
     assert next_transfers(waits(*waiting), active, most) == begun
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase"),
+    [
+        ({"container_state": "Cancelled"}, TransferPhase.DONE),
+        ({"container_state": "Cancelled", "keeps": True}, TransferPhase.DELIVERING),
+        ({"container_state": "Cancelled", "keeps": True, "is_cancelled": True}, TransferPhase.DONE),
+        ({"container_state": "Cancelled", "keeps": True, "output_uuid": ""}, TransferPhase.DONE),
+        ({"container_state": "Complete", "is_cancelled": True}, TransferPhase.DELIVERING),
+    ],
+)
+def test_what_is_delivered_after_a_failure(facts: Any, phase: TransferPhase) -> None:
+    assert phase_of_ended(EndedTask(**{"request_uuid": "r", "output_uuid": "o", **facts})) is phase

@@ -186,3 +186,41 @@ async def test_a_container_that_was_not_completed(it: TaskWorld, server: MeanSer
     await it.world.ok("PUT", path, {"state": "Cancelled"}, token=supervisor)
     await it.transfer()
     assert (await it.state(task), server.seen) == ("CANCELED", [])
+
+
+@pytest.mark.parametrize(
+    ("keeps", "cancelled", "files"),
+    [
+        ("yes", False, {"a": b"one"}),
+        ("60", False, {"a": b"one"}),
+        ("no", False, {}),
+        ("yes", True, {}),
+    ],
+)
+async def test_outputs_of_a_task_that_a_limit_ended(
+    it: TaskWorld, tmp_path: Path, keeps: str, cancelled: bool, files: dict[str, bytes]
+) -> None:
+    task = await it.create(
+        outputs=[{"path": "/out/a.txt", "url": "/data/a"}],
+        resources={"backend_parameters": {"keep_on_failure": keeps}},
+    )
+    container = await it.container(task)
+    supervisor = await it.world.lock(container)
+    output = await it.world.collection({"a.txt": b"one"})
+    failure = {"failure": "timeout", "error": "its time was over"}
+    changes: list[Any] = [
+        {"state": "Running"},
+        {"output": output["portable_data_hash"], "runtime_status": failure},
+        {"state": "Cancelled"},
+    ]
+    for number, change in enumerate(changes):
+        if number == 2 and cancelled:
+            await it.ok("POST", f"tasks/{task}:cancel")
+        await it.world.ok("PUT", f"containers/{container}", change, token=supervisor)
+    assert (await it.state(task) == "RUNNING") is bool(files)
+    await it.transfer()
+    found = await it.ok("GET", f"tasks/{task}", query="view=FULL")
+    assert found["state"] == ("CANCELED" if cancelled else "SYSTEM_ERROR")
+    assert written(tmp_path / "files") == files
+    # The collection is kept in any case.
+    assert found["logs"][0]["metadata"]["output"] == output["portable_data_hash"]

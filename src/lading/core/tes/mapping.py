@@ -86,6 +86,12 @@ def _flag(text: str) -> bool | None:
     )
 
 
+def _seconds(text: str) -> int | None:
+    """Seconds, or a flag, which stands for none."""
+    found = _whole(text)
+    return 0 if found is None and _flag(text) is not None else found
+
+
 def _size(text: str) -> int | None:
     try:
         found = float(text)
@@ -99,7 +105,7 @@ BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
         "gpu_count": _whole,
         "gpu_ram_gb": _size,
         "gpu_type": lambda text: text or None,
-        "keep_on_failure": _whole,
+        "keep_on_failure": _seconds,
         "max_run_time": _whole,
         "missing_outputs": lambda text: text if text in ("ignore", "fail") else None,
         "network": _flag,
@@ -199,6 +205,15 @@ def ignores_missing(task: JsonObject) -> bool:
     return "ignore" in (asked, mapping(task, "tags").get("lading.missing_outputs"))
 
 
+def keeps_on_failure(task: JsonObject) -> bool:
+    """Whether the outputs of a task that a limit or a fault of the machine ended are delivered as
+    far as they are there.
+    """
+    backend = mapping(mapping(task, "resources"), "backend_parameters")
+    asked = {name.lower(): str(value) for name, value in backend.items()}.get("keep_on_failure")
+    return asked is not None and _flag(asked) is not False and _seconds(asked) is not None
+
+
 def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObject:
     """The attributes of the request of a checked task. `key` is the digest of the client's
     Idempotency-Key, or "".
@@ -254,7 +269,7 @@ def _scheduling(task: JsonObject, backend: Mapping[str, Json], site: TaskSite) -
         "partitions": [backend["partition"]] if "partition" in backend else backend["zones"],
         "preemptible": wants_preemptible and site.preemptible,
     }
-    if "keep_on_failure" in backend:
+    if backend.get("keep_on_failure"):
         scheduling["keep_on_failure"] = backend["keep_on_failure"]
     return scheduling
 

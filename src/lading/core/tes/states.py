@@ -34,7 +34,7 @@ from typing import Any
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
 from lading.core.errors import Failure, Malformed
-from lading.core.tes.transfers import TransferPhase
+from lading.core.tes.transfers import EndedTask, TransferPhase, phase_of_ended
 from lading.core.values import Json, printable
 
 
@@ -57,9 +57,8 @@ class TaskState(StrEnum):
 _LEGACY: Mapping[TaskState, TaskState] = MappingProxyType(
     {TaskState.CANCELING: TaskState.RUNNING, TaskState.PREEMPTED: TaskState.SYSTEM_ERROR}
 )
-_OPEN = frozenset(
-    {TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING}
-)
+OPEN = frozenset({TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING})
+"""States before the end of a task."""
 _ENDED = ("state", "=", "Final")
 # Tasks whose inputs could not be fetched, or that were cancelled before that, stay Uncommitted.
 _ENDED_OR_DRAFT: tuple[str, str, Json] = ("state", "in", ["Final", "Uncommitted"])
@@ -97,9 +96,9 @@ def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
     """
     if state is TaskState.QUEUED or not legacy:
         open_ones = (("state", "=", "Committed"),)
-        known = _CONDITIONS.get(state, open_ones if state in _OPEN else (_ENDED,))
+        known = _CONDITIONS.get(state, open_ones if state in OPEN else (_ENDED,))
         return [[*one] for one in known]
-    return [["state", "=", "Committed"]] if state in _OPEN else [[*_ENDED_OR_DRAFT]]
+    return [["state", "=", "Committed"]] if state in OPEN else [[*_ENDED_OR_DRAFT]]
 
 
 def transfer_phase(state: TaskState) -> TransferPhase | None:
@@ -119,9 +118,11 @@ def state_of(
     legacy: bool = False,
     lacks_outputs: bool = False,
     transfer: TransferPhase | None = None,
+    keeps: bool = False,
 ) -> TaskState:
-    """The state of a task. `request` has state, priority, attempted_container_uuids; `container`
-    state, exit_code, runtime_status; `transfer` is the phase of its transfers.
+    """The state of a task. `request` has state, priority, attempted_container_uuids, output_uuid;
+    `container` state, exit_code, runtime_status; `transfer` is the phase of its transfers; `keeps`:
+    its outputs are wanted after a failure too.
     """
     match request["state"]:
         case RequestState.UNCOMMITTED:
@@ -130,7 +131,7 @@ def state_of(
             state = _open_state(request, container, legacy=legacy)
         case _:
             state = _ended_state(request, container, lacks_outputs=lacks_outputs)
-            state = _delivered_state(state, container, transfer)
+            state = _delivered_state(state, request, container, transfer, keeps=keeps)
     return _LEGACY.get(state, state) if legacy else state
 
 
@@ -143,7 +144,12 @@ def _draft_state(request: Mapping[str, Any], transfer: TransferPhase | None) -> 
 
 
 def _delivered_state(
-    state: TaskState, container: Mapping[str, Any] | None, transfer: TransferPhase | None
+    state: TaskState,
+    request: Mapping[str, Any],
+    container: Mapping[str, Any] | None,
+    transfer: TransferPhase | None,
+    *,
+    keeps: bool,
 ) -> TaskState:
     """The state of a task that has ended, by the delivery of its outputs."""
     match transfer:
@@ -151,9 +157,18 @@ def _delivered_state(
             return TaskState.CANCELED
         case TransferPhase.FAILED if state is TaskState.COMPLETE:
             return TaskState.SYSTEM_ERROR
-        case TransferPhase.RUNNING | TransferPhase.DELIVERING:
-            is_whole = container is not None and container["state"] == ContainerState.COMPLETE
-            return TaskState.RUNNING if is_whole else state
+        case TransferPhase.DELIVERING:
+            return TaskState.RUNNING
+        case TransferPhase.RUNNING:
+            ended = EndedTask(
+                request_uuid="",
+                container_state=container["state"] if container else "",
+                output_uuid=request.get("output_uuid") or "",
+                keeps=keeps,
+                is_cancelled=not request["priority"],
+            )
+            is_next = phase_of_ended(ended) is TransferPhase.DELIVERING
+            return TaskState.RUNNING if is_next else state
     return state
 
 

@@ -8,7 +8,8 @@
 * An object is fetched once: `object_key` names it by its URL and its validator, which is a strong
 ETag, or the time of its last change with its size. Without either it is fetched again.
 * A checksum that the server names is compared with the bytes that came (`checksums`).
-* A task is delivered when its container is Complete, whatever the exit code.
+* A task is delivered when its container is Complete, whatever the exit code; with keep_on_failure
+also when a limit or a fault of the machine ended it.
 
 Source: docs/spec/transfers.
 """
@@ -100,13 +101,16 @@ def next_transfers(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTask:
     """A task that ran, whose request is Final or `is_deleted`: the state of its container and the
-    uuid of its output collection, "" for none.
+    uuid of its output collection, "" for none. `keeps`: its outputs are wanted although its
+    container was ended by a limit or a fault; `is_cancelled`: nobody wants it any more.
     """
 
     request_uuid: str
     is_deleted: bool = False
     container_state: str = ""
     output_uuid: str = ""
+    keeps: bool = False
+    is_cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +185,9 @@ def phase_of_ended(ended: EndedTask) -> TransferPhase:
     """The phase of a task whose request is Final or deleted."""
     if ended.is_deleted:
         return TransferPhase.CANCELLED
-    delivers = ended.container_state == ContainerState.COMPLETE and bool(ended.output_uuid)
+    kept = ended.keeps and not ended.is_cancelled
+    ends_well = ended.container_state == ContainerState.COMPLETE
+    delivers = bool(ended.output_uuid) and (ends_well or kept)
     return TransferPhase.DELIVERING if delivers else TransferPhase.DONE
 
 
