@@ -81,6 +81,7 @@ OWNED_PATHS: Final = (
     "/discovery/",
     "/sys/",
     "/websocket",
+    "/events",
     "/_health/",
     "/login",
     "/logout",

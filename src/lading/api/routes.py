@@ -8,7 +8,7 @@ from typing import Final
 
 from lading.api import descriptions, public
 from lading.api.container_access import shell_sessions
-from lading.api.events import timers
+from lading.api.events import event_stream, timers
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.logins import openid_login
 from lading.api.resources import (
@@ -93,6 +93,7 @@ _FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
     "/arvados/v1/dispatch/machines/order": {"POST": ApiRoute(handler=machines.order_machine)},
     "/arvados/v1/openid_connect/begin": {"POST": ApiRoute(handler=openid_login.begin, open=True)},
     "/arvados/v1/openid_connect/finish": {"POST": ApiRoute(handler=openid_login.finish, open=True)},
+    event_stream.PATH: {"GET": ApiRoute(handler=event_stream.get_events)},
     "/sys/trash_sweep": {"POST": ApiRoute(handler=timers.sweep_now)},
     "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
     "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},

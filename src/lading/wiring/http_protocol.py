@@ -40,6 +40,8 @@ _WEBSOCKET = b"/websocket"
 _PAGE = b"/ui/"
 # Media type of responses without an end (server-sent events).
 _EVENTS = b"text/event-stream"
+# An address whose responses have no end, however the client asks.
+_STREAM = b"/events"
 # Bytes. Largest body of a request for another protocol, and most data kept that came after it. Such
 # bodies are short forms (user, command); more data stays in the kernel's buffer.
 _LARGEST_FORM = 1 << 16
@@ -229,7 +231,11 @@ class ReceivingProtocol(HttpToolsProtocol):
         """Called at shutdown: close a connection that was taken over, or whose response has no end,
         at once; others finish their response.
         """
-        if self.is_taken_over or (self.headers and dict(self.headers).get(b"accept") == _EVENTS):
+        is_endless = (
+            bytes(self.url or b"").partition(b"?")[0] == _STREAM
+            or dict(self.headers or ()).get(b"accept") == _EVENTS
+        )
+        if self.is_taken_over or is_endless:
             self.transport.close()
         else:
             super().shutdown()

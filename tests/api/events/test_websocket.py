@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lading.api.authorization import authenticate
-from lading.api.events import audit, websocket
+from lading.api.events import audit, event_reader, websocket
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
 from lading.client.api import ApiClient, Reconnected, events
@@ -185,7 +185,7 @@ async def test_a_database_that_fails_ends_the_connection_for_now(
         await socket.receive()
         await socket.receive()
         with monkeypatch.context() as patch:
-            patch.setattr(websocket, "find_readable", unavailable)
+            patch.setattr(event_reader, "find_readable", unavailable)
             if message is None:
                 await it.ok(
                     "PUT", f"container_requests/{made['uuid']}", {"state": "Committed"}, token=token
@@ -273,7 +273,7 @@ def test_filters(one: JSON, matches: bool) -> None:
         event_at="2026-01-01T00:00:00.000000000Z",
         properties={},
     )
-    assert websocket.matches(one, event) is matches
+    assert event_reader.matches(one, event) is matches
 
 
 async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,7 +513,7 @@ async def test_who_listens_is_looked_up_once_a_second(
     async with connected(it, user) as socket:
         await socket.receive()
         await socket.ask({"method": "subscribe"})
-        monkeypatch.setattr(websocket, "authenticate", counted)
+        monkeypatch.setattr(event_reader, "authenticate", counted)
         for number in range(5):
             it.clock.advance(seconds)
             await it.ok("POST", "collections", {"name": str(number)}, token=user)

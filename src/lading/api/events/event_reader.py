@@ -1,0 +1,176 @@
+"""What one reader sees of events: which of them, with which properties, while the token is valid.
+
+The token and its user are looked up again for an event, unless that was done less than a second
+before and neither was changed here since: an expired or deleted token ends the connection. A user
+receives the events of records that the user may read at that moment, which is checked for each
+event. A token of limited scope receives those of records that it may GET. The old attributes of a
+moved record are left out for users who cannot read its former owner's records.
+Source: docs/spec/api, section Websocket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from lading.api.authorization import authenticate, find_readable
+from lading.api.events.audit import is_event, listened, make_event
+from lading.api.events.event_bus import LogEvent
+from lading.api.services import ApiServices
+from lading.core.errors import NotFound, Unauthenticated
+from lading.core.quantities import format_time, parse_time
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
+from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
+from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.store import records
+
+# Age of the oldest events that a client can have repeated.
+REPLAY: Final = timedelta(minutes=10)
+FRESH: Final = timedelta(seconds=1)
+"""Time for which the principal of a listener is not looked up again, unless a token was changed in
+this process.
+"""
+_COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "=": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+}
+
+
+class EventReader:
+    """A caller who reads events. `path`: the address that a token of limited scope must cover."""
+
+    def __init__(self, services: ApiServices, principal: Principal, *, path: str) -> None:
+        self._services = services
+        self._principal = principal
+        self._path = path
+        self._known_at: datetime | None = None
+        self._known_changes = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the caller was looked up a moment ago, and no token was changed in this process
+        since.
+        """
+        if self._known_at is None or self._known_changes != self._services.bus.token_changes:
+            return False
+        # The clock was set back: the age of the result is unknown.
+        return timedelta() <= self._services.clock() - self._known_at < FRESH
+
+    async def look_up(self) -> None:
+        """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
+        any more.
+        """
+        # The result may lack changes made during the look-up.
+        now, changes = self._services.clock(), self._services.bus.token_changes
+        principal = await authenticate(self._services, self._principal.token)
+        if principal is None:
+            raise Unauthenticated
+        access.check_scope(principal, "GET", self._path)
+        access.check_active(principal)
+        self._principal, self._known_at, self._known_changes = principal, now, changes
+
+    def note(self, event: LogEvent) -> None:
+        """Look the caller up before the next event if this one is about the caller."""
+        if event.object_uuid == self._principal.user_uuid:
+            self._known_at = None
+
+    async def visible(self, event: LogEvent) -> Record | None:
+        """The properties of an event that the caller may see; None if the caller may not see the
+        event.
+        """
+        return await self._properties(event) if await self._may_read(event) else None
+
+    async def _may_read(self, event: LogEvent) -> bool:
+        kind = BY_INFIX.get(event.object_uuid[6:11])
+        path = f"/arvados/v1/{kind.plural if kind else LOGS.plural}/{event.object_uuid}"
+        if not access.covers(self._principal, "GET", path):
+            return False
+        if self._principal.is_admin:
+            return True
+        owner = event.object_owner_uuid
+        if event.event_type == "delete":
+            # It is deleted; readers of its former project could see it.
+            return await self._may_look_into(owner)
+        record = await self._find(kind, event.object_uuid) if kind and kind.stored else None
+        if record is None:
+            return False
+        # The record may have moved since this event.
+        return record.get("owner_uuid", owner) == owner or await self._may_look_into(owner)
+
+    async def _find(self, kind: RecordType, uuid: str) -> Record | None:
+        """A record, None if the caller cannot read it."""
+        async with self._services.database.reading() as tx:
+            try:
+                return await find_readable(
+                    tx, self._services, kind, uuid, self._principal, include_trash=True
+                )
+            except NotFound:
+                return None
+
+    async def _may_look_into(self, owner: str) -> bool:
+        """Whether the caller can read the records that a user or a project owns."""
+        if owner == self._principal.user_uuid:
+            return True
+        return BY_INFIX.get(owner[6:11]) is GROUPS and await self._find(GROUPS, owner) is not None
+
+    async def _properties(self, event: LogEvent) -> Record:
+        """The properties of an event, without the old attributes of a record that was in a place
+        that the caller cannot read.
+        """
+        given = event.properties
+        old, new = given.get("old_attributes") or {}, given.get("new_attributes") or {}
+        owner = old.get("owner_uuid")
+        if self._principal.is_admin or owner in (None, new.get("owner_uuid", owner)):
+            return given
+        if await self._may_look_into(str(owner)):
+            return given
+        return {name: value for name, value in given.items() if name != "old_attributes"}
+
+
+async def missed(services: ApiServices, last: int) -> list[LogEvent]:
+    """The events after a number, of the last ten minutes."""
+    where: tuple[Expression, ...] = (
+        Compare(Column("id", Type.INTEGER), ">", last),
+        Compare(Column("event_at", Type.TIME), ">", format_time(services.clock() - REPLAY)),
+    )
+    names = tuple(one.name for one in LOGS.columns)
+    query = Query(where=where, order=(SortKey("id"),), select=names, limit=10_000)
+    async with services.database.reading() as tx:
+        rows = await records.search(tx, services.database.dialect, LOGS, query)
+    return [make_event(row, listened(row["properties"])) for row in rows if is_event(row)]
+
+
+def meets(filters: list[JSON], event: LogEvent) -> bool:
+    """Whether an event satisfies all filters of a subscription."""
+    return all(matches(one, event) for one in filters)
+
+
+def matches(one: JSON, event: LogEvent) -> bool:
+    """Whether an event satisfies one filter of a subscription."""
+    attribute, operator, operand = one
+    if attribute == "event_type" and operator == "in" and isinstance(operand, list):
+        return event.event_type in operand
+    if attribute == "object_uuid" and operator == "is_a":
+        return event.object_kind in (operand if isinstance(operand, list) else [operand])
+    if attribute == "created_at" and operator in _COMPARISONS and isinstance(operand, str):
+        try:
+            return _COMPARISONS[operator](event.event_at, format_time(parse_time(operand)))
+        except (ValueError, OverflowError):
+            return True
+    return True
+
+
+def is_filter(one: JSON) -> bool:
+    """Whether it has the form of a filter: attribute, operator, operand."""
+    return (
+        isinstance(one, list)
+        and len(one) == 3
+        and isinstance(one[0], str)
+        and isinstance(one[1], str)
+    )

@@ -1,0 +1,127 @@
+"""Events as server-sent events, in the form of CloudEvents: `GET /events`.
+
+The number of the log row is the id of each event: a client that was cut off sends it as
+`Last-Event-ID`, and gets what it has missed of the last ten minutes. A client that does not keep up
+is let go, and comes back so. Who sees which events is in `event_reader`.
+Sources: docs/spec/api, section Server-sent events; https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import msgspec
+
+from lading.api.events.audit import latest
+from lading.api.events.event_bus import Listener, LogEvent
+from lading.api.events.event_reader import EventReader, is_filter, meets, missed
+from lading.api.http import ApiCall, ApiResponse, decode
+from lading.core.errors import Forbidden, Invalid, Unauthenticated
+from lading.core.records.attributes import MAX_INTEGER
+from lading.core.records.cloud_events import cloud_event
+from lading.core.records.schema import JSON
+
+PATH: Final = "/events"
+SILENCE: Final = 15.0
+"""Seconds without an event after which a comment is sent, so that no proxy gives up; the token is
+looked up again then.
+"""
+_HEADERS: Final = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+# Milliseconds after which a browser comes back.
+_BEGIN: Final = b"retry: 2000\n: events\n\n"
+_ALIVE: Final = b": still there\n\n"
+_encode = msgspec.json.Encoder().encode
+
+
+async def get_events(call: ApiCall) -> ApiResponse:
+    """All events that the caller may see, from now on or after `Last-Event-ID`; `filters` as those
+    of a subscription of the websocket. Raises Invalid.
+    """
+    filters = _filters(call.params.get("filters"))
+    last = position(call.headers.get("last-event-id", ""))
+    reader = EventReader(call.services, call.caller, path=PATH)
+    return ApiResponse(
+        stream=_events(call, reader, filters, last), headers=dict(_HEADERS), is_endless=True
+    )
+
+
+async def _events(
+    call: ApiCall, reader: EventReader, filters: list[JSON], last: int | None
+) -> AsyncGenerator[bytes]:
+    services = call.services
+    with services.bus.listen() as listener:
+        # Events that were committed before may still arrive where several processes share the
+        # database.
+        seen = await latest(services) if last is None else last
+        yield _BEGIN
+        while last is not None and (earlier := await missed(services, seen)):
+            for one in earlier:
+                seen = one.id
+                if meets(filters, one) and (text := await _shown(reader, one)):
+                    yield text
+        try:
+            async for event in _heard(listener):
+                if event is None:
+                    await reader.look_up()
+                    yield _ALIVE
+                    continue
+                reader.note(event)
+                if event.id > seen and meets(filters, event):
+                    if not reader.is_known:
+                        await reader.look_up()
+                    if text := await _shown(reader, event):
+                        yield text
+        except (Unauthenticated, Forbidden):
+            # The token has ended: so do the events. A new call is refused with the reason.
+            return
+
+
+async def _heard(listener: Listener) -> AsyncGenerator[LogEvent | None]:
+    """Each event, and None when there was none for a while; it ends with a listener that was
+    dropped.
+    """
+    while not listener.lost:
+        event = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE):
+                event = await listener.get()
+        yield event
+
+
+async def _shown(reader: EventReader, event: LogEvent) -> bytes:
+    """The text of an event; empty if the caller may not see it."""
+    properties = await reader.visible(event)
+    if properties is None:
+        return b""
+    body = cloud_event(
+        uuid=event.uuid,
+        number=event.id,
+        object_uuid=event.object_uuid,
+        object_owner_uuid=event.object_owner_uuid,
+        event_type=event.event_type,
+        event_at=event.event_at,
+        properties=properties,
+    )
+    # JSON has no line break, so that nothing in it can end the event.
+    return b"id: %d\ndata: %b\n\n" % (event.id, _encode(body))
+
+
+def _filters(given: JSON) -> list[JSON]:
+    found = [] if given is None else given
+    if isinstance(found, str):
+        found = decode(found, "filters")
+    if not isinstance(found, list) or not all(is_filter(one) for one in found):
+        raise Invalid('filters: must be a list, as [["event_type", "in", ["update"]]]')
+    return found
+
+
+def position(text: str) -> int | None:
+    """The number in `Last-Event-ID`; None for none, and for what no event here had."""
+    return min(int(text), MAX_INTEGER) if text.isascii() and text.isdigit() else None
