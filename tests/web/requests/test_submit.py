@@ -68,6 +68,7 @@ async def test_an_earlier_request_with_changes(here: PageSite, browser: Browser)
     [
         ("image", "", "is needed"),
         ("command", "echo 'x", "No closing quotation"),
+        ("command", " ", "is needed"),
         ("vcpus", "0", "at least 1"),
         ("ram", "256", "needs a unit"),
         ("ram", "much", "size"),

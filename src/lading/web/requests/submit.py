@@ -134,7 +134,7 @@ def _body(reading: _Reading, base: Record) -> Record:
         **base,
         "name": reading.texts["name"],
         "container_image": reading.read("image", _image),
-        "command": reading.read("command", lambda text: shlex.split(text)),
+        "command": reading.read("command", _command),
         "environment": reading.read("environment", lambda text: dict(_environment(text))),
         "mounts": {**kept, **inputs},
         "runtime_constraints": constraints,
@@ -149,6 +149,13 @@ def _image(text: str) -> str:
     if not text:
         raise Invalid("is needed; give a name, as tools:1, or a hash")
     return text
+
+
+def _command(text: str) -> list[str]:
+    words = shlex.split(text)
+    if not words:
+        raise Invalid("is needed; write what is to run, for example echo hello")
+    return words
 
 
 def _number(text: str) -> int:

@@ -8,6 +8,7 @@
   const token = box.querySelector("input[name=form_token]").value;
   let busy = false;
   box.querySelector("form").hidden = false;
+  document.getElementById("upload-hidden").hidden = true;
 
   const words = text => new DOMParser().parseFromString(text, "text/html").body.textContent.trim();
   const send = (file, before, total) => new Promise(done => {
