@@ -54,3 +54,21 @@ def test_forms_of_this_origin() -> None:
         browser_rules.check_form(
             "POST", {**own, "origin": "https://here:2"}, scheme="https", secret="", given=""
         )
+
+
+@pytest.mark.parametrize(
+    ("referer", "place"),
+    [
+        ("https://here:9440/ui/access/x?a=b", "/ui/access/x?a=b"),
+        ("http://here:9440/ui/", "/ui/"),
+        ("https://evil.example/?https://here:9440/ui/", ""),
+        ("https://here:9440//evil.example/", ""),
+        ("https://here:9440/arvados/v1/users", ""),
+        ("javascript://here:9440/ui/", ""),
+        ("", ""),
+    ],
+)
+def test_the_page_that_a_form_came_from(referer: str, place: str) -> None:
+    headers = {"host": "here:9440", "referer": referer}
+    assert browser_rules.own_place(headers) == place
+    assert browser_rules.own_place({"referer": referer}) == ""

@@ -47,6 +47,7 @@ _logger = logging.getLogger("lading.web")
 _EVENTS: Final = "/ui/events"
 # The code of a websocket whose server has a fault (RFC 6455, section 7.4.1).
 _FAULT: Final = 1011
+_FAILED: Final = "This did not work"
 _TITLES: Final = {
     400: "This request cannot be read",
     403: "This is not allowed",
@@ -215,10 +216,13 @@ def _refuse(visit: Visit, error: LadingError) -> Response:
         # The token of the session was ended elsewhere.
         return _to_login(visit)
     status = error.status
-    title = _TITLES.get(status, "This did not work")
+    is_form = visit.incoming.method == "POST"
+    # Of a form not the address is wrong, but what was written.
+    title = _FAILED if is_form and status == 404 else _TITLES.get(status, _FAILED)
     # A fragment takes the place of a part of a page, so it has no frame.
     template = "fault.html" if visit.is_fragment else "error.html"
-    return visit.page(template, status=status, title=title, text=error.message)
+    back = browser_rules.own_place(visit.incoming.headers) if is_form else ""
+    return visit.page(template, status=status, title=title, text=error.message, back=back)
 
 
 def _to_login(visit: Visit) -> Response:

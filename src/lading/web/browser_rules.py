@@ -139,6 +139,17 @@ def check_socket(headers: Mapping[str, str], *, scheme: str) -> None:
         raise Forbidden("Forbidden: a page of another site opened this connection")
 
 
+def own_place(headers: Mapping[str, str]) -> str:
+    """The page of ours that a form was sent from, "" if the browser does not say."""
+    referer, host = headers.get("referer", ""), headers.get("host", "")
+    prefix = f"//{host}/"
+    _, found, path = referer.partition(prefix)
+    if not host or not found or not referer.startswith(("https:" + prefix, "http:" + prefix)):
+        return ""
+    place = safe_place(f"/{path}")
+    return place if place == f"/{path}" else ""
+
+
 def safe_place(text: str) -> str:
     """An address of the page to go to after a login: `text` if it is one, else the first page.
 

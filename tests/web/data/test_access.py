@@ -82,3 +82,14 @@ async def test_projects_have_no_address(here: PageSite, browser: Browser) -> Non
     uuid = (await here.world.ok("POST", "groups", {"group": group}))["uuid"]
     assert "Share by address" not in await browser.words(f"/ui/access/{uuid}")
     assert (await browser.post(f"/ui/access/{uuid}/address")).status == 404
+
+
+async def test_a_form_that_was_refused_leads_back(here: PageSite, browser: Browser) -> None:
+    uuid = await here.files.collection({"a": b"a"})
+    place = f"/ui/access/{uuid}"
+    answer = await browser.post(
+        place, {"who": "nobody", "can": "read"}, referer=f"http://localhost{place}"
+    )
+    assert answer.status == 404
+    assert b"<h1>This did not work</h1>" in answer.body
+    assert f'href="{place}">Back to the form'.encode() in answer.body
