@@ -30,3 +30,8 @@ def test_the_workflow_of_a_runner() -> None:
     }
     assert cwl_of({"mounts": mounts}) == ({"cwlVersion": "v1.2"}, {"x": 1})
     assert cwl_of({"mounts": None}) is None
+
+
+def test_what_only_the_server_gives_is_not_asked_for() -> None:
+    more = make_step(1, scheduling_parameters={"max_run_time": 5, "disk_factor": 2.0})
+    assert BatchSteps().step(more)["scheduling_parameters"] == {"max_run_time": 5}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lading.core.containers.disk_space import DISK_FACTOR
 from lading.core.provenance.run_crate import CrateStep
 
 _RESOLVED: Final = ("command", "container_image", "cwd", "environment", "output_path")
-_GIVEN: Final = ("runtime_constraints", "output_glob", "scheduling_parameters", "steps")
+_GIVEN: Final = ("runtime_constraints", "output_glob", "steps")
 
 
 class BatchSteps:
@@ -25,6 +26,7 @@ class BatchSteps:
             "name": request["name"],
             **{name: container[name] for name in _RESOLVED},
             **{name: container[name] for name in _GIVEN if container.get(name)},
+            "scheduling_parameters": _scheduling(container),
             "mounts": {
                 target: self._mount(mount) for target, mount in (container["mounts"] or {}).items()
             },
@@ -42,6 +44,12 @@ class BatchSteps:
             return mount
         path = {"path": mount["path"]} if mount.get("path") else {}
         return {"kind": "output", "container_request": f"#{maker}", **path}
+
+
+def _scheduling(container: Mapping[str, Any]) -> dict[str, Any]:
+    """The scheduling parameters of a container that a request may have."""
+    given = container.get("scheduling_parameters") or {}
+    return {name: value for name, value in given.items() if name != DISK_FACTOR}
 
 
 def cwl_of(container: Mapping[str, Any]) -> tuple[Any, Any] | None:
