@@ -60,14 +60,13 @@ def pack(document: Document, given: Mapping[str, Any], *, place: str) -> PackedW
     """
     packing = _Packing(given=given, place=place, version=str(document.get("cwlVersion") or ""))
     packing.measure(document, 0)
-    graph = document.get("$graph", [document])
-    if not isinstance(graph, list) or not all(isinstance(one, dict) for one in graph):
-        raise ValueError("$graph is no list of documents")
+    graph = _graph(document)
     main = _main(graph)
-    for number, one in enumerate(graph):
-        packing.taken.add(_id(one) or (main if number == 0 else f"#{number}"))
-    for number, one in enumerate(graph):
-        packing.process(one, _id(one) or (main if number == 0 else f"#{number}"), "")
+    ids = [_id(one) or (f"#{number}" if number else main) for number, one in enumerate(graph)]
+    # All of them first: what is packed besides must get other ids.
+    packing.taken.update(ids)
+    for id, one in zip(ids, graph, strict=True):
+        packing.process(one, id, "")
     kept = {name: value for name, value in document.items() if name.startswith("http")}
     made = {
         "cwlVersion": packing.version,
@@ -79,6 +78,14 @@ def pack(document: Document, given: Mapping[str, Any], *, place: str) -> PackedW
     return PackedWorkflow(
         document=made, main=main, steps=steps, wanted=tuple(dict.fromkeys(packing.wanted))
     )
+
+
+def _graph(document: Document) -> list[dict[str, Any]]:
+    """The processes of a document: those of its `$graph`, or itself. Raises ValueError."""
+    graph = document.get("$graph", [document])
+    if not isinstance(graph, list) or not all(isinstance(one, dict) for one in graph):
+        raise ValueError("$graph is no list of documents")
+    return graph
 
 
 def find_step(workflow: PackedWorkflow, name: str, given: Iterable[str]) -> WorkflowStep | None:

@@ -76,15 +76,18 @@ def placed(value: Any, stored: Stored) -> Any:
         kept["secondaryFiles"] = placed(kept["secondaryFiles"], stored)
     found = stored.get(str(value.get("location")))
     if kind == _FILE:
-        if _is_literal(value):
-            text = _contents(value)
-            digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-            found = StoredFile(digest, len(text))
+        found = _literal_file(value) if _is_literal(value) else found
         return kept | (_file(found) if isinstance(found, StoredFile) else {})
     if isinstance(found, Mapping):
         kept.pop("location", None)
         return {**kept, "listing": _listing(found)}
     return {**kept, "listing": placed(kept["listing"], stored)} if "listing" in kept else kept
+
+
+def _literal_file(value: Mapping[str, Any]) -> StoredFile:
+    """The file of the bag with the content that a value has in itself."""
+    text = _contents(value)
+    return StoredFile(hashlib.sha1(text, usedforsecurity=False).hexdigest(), len(text))
 
 
 def _files(value: Any) -> Iterator[Mapping[str, Any]]:
