@@ -82,6 +82,7 @@ def set_credential(
     }
 
     async def action(session: CliSession) -> Record:
+        # Replaced in place: its uuid stays.
         known = [one for one in await _mine(session) if one["name"] == name]
         if known:
             return await session.api.update(_CREDENTIALS, known[0]["uuid"], attributes)
@@ -100,6 +101,7 @@ def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -
     given = [f"{one}={encode(value)}" for one, value in options.items() if value]
     if given and kind != S3:
         raise click.UsageError("--endpoint, --region and --style are for s3:// URLs")
+    # Each URL carries the options of its bucket (`core.tes.credentials`).
     scopes = [one + ("?" + "&".join(given) if given else "") for one in urls]
     for one in scopes:
         parse_scope(one, kind)

@@ -448,6 +448,8 @@ async def _download(
     async with aclosing(read_files(blocks, [file for _, file in files])) as pieces:
         async for number, piece in pieces:
             path, file = files[number]
+            # Large files are written as they come; small ones are gathered, since a change of
+            # thread costs more than their bytes.
             if file.size > _SMALL_FILE:
                 await asyncio.to_thread(append, path, piece, file.size)
             else:

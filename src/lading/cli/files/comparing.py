@@ -104,6 +104,7 @@ async def _compare_requests(
 ) -> _Compared:
     """Causes of the differences of two requests, then their outputs if both have one."""
     names = [str(one["uuid"]) for one in both]
+    # Before the outputs, whose comparison may read gigabytes.
     steps = await compare_trees(session.api, names[0], names[1]) if whole else None
     theirs, ours = [await side_of(session.api, one) for one in both]
     causes = await find_causes(session.api, ours, theirs)
@@ -274,6 +275,7 @@ async def _grouped(
     owners: dict[str, str] = {}
     async with aclosing(manifests(session, filters, is_quiet=is_quiet)) as every:
         async for one in every:
+            # Names are chosen here, so that one pass over all manifests is enough.
             if by == "kind":
                 name = kind_of(one)
             elif by == "collection":
@@ -361,5 +363,6 @@ async def compare(
         old = group.create_task(digests([file for _, file, _ in unclear]))
         new = group.create_task(digests([file for _, _, file in unclear]))
     pairs = zip(unclear, old.result(), new.result(), strict=True)
+    # Packed into other blocks, but the same bytes.
     same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
     return [one for one in found if one.path not in same]

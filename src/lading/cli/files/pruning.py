@@ -195,6 +195,7 @@ async def _plan(
         requests=every if choice.requests else set(map(_maker, chosen)),
         collections=chosen,
         kept=len(needed),
+        # Blocks that another collection has stay in the store.
         freed=sizes_of(mine - others),
         shared=sizes_of(mine & others),
     )

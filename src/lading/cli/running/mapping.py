@@ -271,8 +271,10 @@ async def _store(
     sources: dict[Input, str] = {}
     for spec in specs:
         for one in spec.inputs:
+            # Without the target, which differs from item to item where the source does not.
             sources.setdefault(replace(one, target=""), one.target)
     stored: dict[Input, dict[str, object]] = {}
+    # All tasks are made at once and wait here: progress knows the total from the start.
     gate = asyncio.Semaphore(_UPLOADS)
     with display.progress("inputs", is_quiet=is_quiet, is_bytes=False) as show:
 
@@ -335,6 +337,7 @@ async def _combine(
     }
     if not pieces:
         return None
+    # Of names and contents: another set of outputs is another collection.
     digest = hashlib.sha256(json.dumps(pieces, sort_keys=True).encode()).hexdigest()
     attributes: dict[str, Any] = {
         "name": spec.output_name or f"outputs of {_name(spec)}",
@@ -419,6 +422,7 @@ def _rows_of(table: Path) -> Iterator[dict[str, str]]:
             raise Invalid(f"{table}: its first line must have the names of the columns")
         rows.fieldnames = names
         for line, row in enumerate(rows, 2):
+            # csv puts surplus columns under None, and None into missing ones.
             if None in row or None in row.values():
                 raise Invalid(f"{table}: line {line} has not {len(names)} columns")
             yield {"": row[names[0]], **row}

@@ -162,6 +162,8 @@ async def import_crate(
     for pdh in wanted:
         if pdh not in contents.manifests:
             raise Conflict(f"manifests/{pdh}.txt: is missing in the crate")
+    # One look for all before anything is stored, so that a crate that lacks something changes
+    # nothing.
     present = await _present(api, [*wanted, *images])
     stored, absent = _to_store(contents, wanted, images, present)
     signed = await _store_blocks(blocks, reader, contents, stored, progress)
@@ -292,6 +294,7 @@ async def _store_blocks(
     }
     sizes = {block: int(block.partition("+")[2]) for block in wanted}
     total = sum(sizes.values())
+    # The crate is a stranger's: a few bytes of it must not name petabytes to be stored.
     if total > _MOST_STORED * sum(reader.size(path) for path in reader.paths):
         raise TooLarge(
             f"{reader.place}: names {total} bytes of blocks, far more than its files have"
@@ -312,6 +315,7 @@ async def _store_blocks(
                 for piece in reader.pieces(one.path, one.position, one.length)
             )
         found = await blocks.put(data)
+        # The store hashes what it gets: a crate cannot place other bytes under a known hash.
         if filetree.bare(found) != block:
             raise Corrupt(f"{block}: the files of the crate give another block")
         signed[block] = found
@@ -327,6 +331,7 @@ async def _store_documents(
     """Store all of a crate but data and blocks as one collection; its uuid."""
     async with CollectionWriter(blocks) as writer:
         for path in reader.documents():
+            # Larger ones go through a file, so that memory stays bounded.
             if reader.size(path) <= _SMALL:
                 await writer.add_bytes(path, b"".join(reader.pieces(path)))
                 continue
@@ -373,6 +378,7 @@ def _plain(value: Any) -> str:
 
 def crate_name(reader: CrateReader) -> str:
     """The name of the crate in its metadata. Raises NotFound, Corrupt."""
+    # Too large to be parsed for a name alone.
     if reader.size(METADATA) > MOST_PARSED:
         return "of many steps"
     try:

@@ -61,6 +61,7 @@ async def _makers(api: ApiClient, contents: Sequence[str]) -> list[Record]:
     async with aclosing(_listed(api, "containers", "output", contents)) as listed:
         async for one in listed:
             other = latest.get(one["output"])
+            # API timestamps sort as texts.
             if other is None or one["created_at"] > other["created_at"]:
                 latest[one["output"]] = one
     return list(latest.values())
