@@ -104,8 +104,9 @@ def test_an_upgrade(tmp_path: Path) -> None:
         connection.execute("UPDATE containers SET secret_mounts = NULL")
         connection.commit()
     said = run("upgrade", "--check", "--data", directory.root)
-    assert "would bring the database from version 4" in said
+    assert "which is of version 4, and would bring it to version" in said
     assert "seal secret mounts" in said
+    assert "would add" in said
     done = json.loads(run("upgrade", "--data", directory.root, "--json"))
     assert done["done"]
     assert done["found"] == 4
@@ -134,3 +135,17 @@ async def test_an_upgrade_on_postgresql(tmp_path: Path, postgres: PostgresServer
     settings = {"PostgreSQL": {"Connection": where}}
     (directory.root / "config.yml").write_text(json.dumps(settings))
     assert (await check_upgrade(directory)).found == 4
+
+
+def test_an_upgrade_that_only_adds_columns(tmp_path: Path) -> None:
+    """The release 0.2.0 has the same version, and fewer columns."""
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    directory.secrets(entropy=os.urandom(400))
+    with closing(sqlite3.connect(directory.database)) as connection:
+        connection.executescript((SCHEMAS / "sqlite_11.sql").read_text())
+        connection.commit()
+    said = run("upgrade", "--check", "--data", directory.root)
+    assert "columns to the database, which is of version 11\n" in said
+    assert "STEP" not in said
+    assert "added" in run("upgrade", "--data", directory.root)

@@ -171,8 +171,11 @@ def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
         words = f"the database is of version {found.version}, which lading {__version__} has: "
         words += "nothing to do"
     else:
-        did = "would bring" if check else "has brought"
-        words = f"lading {__version__} {did} the database from version {found.found} to "
-        words += f"{found.version}, with {len(found.columns)} new columns"
-        display.table(("STEP",), ((one,) for one in found.steps))
+        would = "would " if check else ""
+        words = f"lading {__version__} {would}" + ("add " if check else "added ")
+        words += f"{len(found.columns)} columns to the database, which is of version {found.found}"
+        if found.steps:
+            words += f", and {would}" + ("bring" if check else "brought")
+            words += f" it to version {found.version}"
+            display.table(("STEP",), ((one,) for one in found.steps))
     display.note(words)
