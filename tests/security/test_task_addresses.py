@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -81,13 +82,27 @@ def site(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Stran
     roots = f"TES:\n  FileRoots:\n    /shared: {{Path: {root / 'shared'}}}\n"
     place = tmp_path_factory.mktemp("addresses") / "data"
     with running_cluster(place, QUIET + roots) as cluster:
+        # Without the image a task is refused before its URLs are looked at.
+        cluster.lading("image", "add", "--name", "any:1", "--from-host", "true")
         yield Stranger(cluster)
 
 
-def end_of(site: Stranger, url: str, *, type: str = "FILE", token: str = "") -> tuple[str, str]:
+def share_image(site: Stranger, user: str) -> str:
+    """Let a user read the image of the tasks; its portable data hash."""
+    filters = '[["link_class","=","docker_image_repo+tag"],["name","=","any:1"]]'
+    [found] = site.ok("GET", f"links?filters={quote(filters)}")["items"]
+    link = {"link_class": "permission", "name": "can_read", "tail_uuid": user,
+            "head_uuid": found["head_uuid"]}  # fmt: skip
+    site.ok("POST", "links", link)
+    return str(site.ok("GET", f"collections/{found['head_uuid']}")["portable_data_hash"])
+
+
+def end_of(
+    site: Stranger, url: str, *, type: str = "FILE", token: str = "", image: str = "any:1"
+) -> tuple[str, str]:
     """State and system log of a task with an input, once it has ended; 400 for a refused one."""
     task = {
-        "executors": [{"image": "any", "command": ["true"]}],
+        "executors": [{"image": image, "command": ["true"]}],
         "inputs": [{"path": "/in/a", "url": url, "type": type}],
     }
     token = token or site.admin
@@ -147,7 +162,8 @@ def test_credential_of_another(site: Stranger, listener: Listener) -> None:
     link = {"link_class": "permission", "name": "can_manage", "tail_uuid": victim,
             "head_uuid": made["uuid"]}  # fmt: skip
     site.ok("POST", "links", link, token=token)
-    state, text = end_of(site, "s3://results/a", token=site.token(owner=victim))
+    image = share_image(site, victim)
+    state, text = end_of(site, "s3://results/a", token=site.token(owner=victim), image=image)
     # It is looked for at the site's own service, not at that of the attacker.
     assert (state, "inside network" in text, listener.heard) == ("SYSTEM_ERROR", False, []), text
 
