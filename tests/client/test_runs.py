@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 import lading
 from lading.client.runs import follow
+from lading.client.transport import HttpTransport, WebSocket
 from lading.core.errors import Invalid
 from tests.cli.site import Play, Site
 
@@ -37,6 +41,38 @@ def test_a_wait_that_is_given_up_leaves_the_run(stage: Site, site: lading.Site, 
         asyncio.run(hurry(run))
     run.cancel()
     assert isinstance(run.exception(30), lading.RunFailed)
+
+
+class SlowFarewell(HttpTransport):
+    """Its websockets close only when they are let go."""
+
+    def __init__(self, socket: Path) -> None:
+        super().__init__(unix_socket=socket)
+        self.is_closing, self.let_go = threading.Event(), threading.Event()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, *, headers: Mapping[str, str], timeout: float = 30
+    ) -> AsyncIterator[WebSocket]:
+        async with super().websocket(path, headers=headers, timeout=timeout) as socket:
+            try:
+                yield socket
+            finally:
+                self.is_closing.set()
+                await asyncio.to_thread(self.let_go.wait)
+
+
+def test_a_run_that_starts_while_a_watch_ends_is_seen(stage: Site, image: str) -> None:
+    transport = SlowFarewell(stage.socket)
+    with lading.Site(transport, stage.world.admin) as site, stage.acting(Play(), Play()):
+        site.run(["first"], image=image).result(30)
+        assert transport.is_closing.wait(30)
+        second = site.run(["second"], image=image)
+        assert second.uuid
+        with pytest.raises(TimeoutError):
+            second.result(0.2)
+        transport.let_go.set()
+        second.result(30)
 
 
 def test_a_message_cannot_control_the_terminal(stage: Site, site: lading.Site, image: str) -> None:

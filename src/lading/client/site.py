@@ -367,7 +367,9 @@ class Site:
             return
         self._watching = True
         try:
-            await self._watch()
+            # Again: a run may be expected while the connection of a watch is closed.
+            while self._waiting:
+                await self._watch()
         finally:
             self._watching = False
 
