@@ -33,6 +33,8 @@ COMMANDS = {
 }
 SUBMITS = ("run", "map")
 # The shell ignores SIGHUP, as nohup does, and leaves the streams where they are.
+# Tests may themselves be started where SIGHUP is ignored, and children inherit that.
+HEARING = ("env", "--default-signal=HUP")
 IGNORING = ("sh", "-c", "trap '' HUP; exec \"$@\"", "sh")
 
 
@@ -62,7 +64,7 @@ class Command:
         ours, theirs = pty.openpty()
         with open(errors, "wb") if errors else contextlib.nullcontext() as file:
             process = subprocess.Popen(
-                ["setsid", "--ctty", *before, *self.words],
+                ["setsid", "--ctty", *HEARING, *before, *self.words],
                 env=self.cluster.environment, stdin=theirs, stdout=theirs, stderr=file or theirs,
             )  # fmt: skip
         os.close(theirs)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -54,13 +55,15 @@ def test_every_digest_of_an_image_is_that_of_its_blob(tmp_path: Path) -> None:
 def test_podman_reads_the_image(tmp_path: Path) -> None:
     need_program("podman")
     made = image(tmp_path, 1)
-    store = ("--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run"))
-    command = ["podman", *store, "--storage-driver", "vfs"]
-    done = subprocess.run(
-        [*command, "load", "-i", made], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip().endswith("lading:9.9.9")
-    subprocess.run([*command, "rmi", "--all", "--force"], capture_output=True, check=True)
+    # Podman refuses a run root of more than 50 characters.
+    with tempfile.TemporaryDirectory(prefix="lading-") as folder:
+        store = ("--root", f"{folder}/store", "--runroot", f"{folder}/run")
+        command = ["podman", *store, "--storage-driver", "vfs"]
+        done = subprocess.run(
+            [*command, "load", "-i", made], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip().endswith("lading:9.9.9")
+        subprocess.run([*command, "rmi", "--all", "--force"], capture_output=True, check=True)
 
 
 def test_the_units_of_the_package_run_its_program(tmp_path: Path) -> None:

@@ -50,6 +50,17 @@ async def test_changes_come_from_the_api(here: PageSite) -> None:
         assert await page.next_events(5) == ["new"]
 
 
+async def test_a_page_that_joins_others_looks_again(here: PageSite) -> None:
+    live, first = LiveUpdates(), OpenPage(frozenset(), new=True)
+    second = OpenPage(frozenset([REQUEST]), new=False)
+    admin = ApiClient(here.files.transport, here.world.admin)
+    async with live.open(admin, first):
+        assert await first.next_events(5) == ["changed"]
+        async with live.open(admin, second):
+            assert await second.next_events(5) == ["changed"]
+            assert await first.next_events(0) == []
+
+
 async def test_others_hear_nothing(here: PageSite) -> None:
     live, mine, other = (
         LiveUpdates(),

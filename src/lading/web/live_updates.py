@@ -96,6 +96,10 @@ class LiveUpdates:
         pages.add(page)
         if token not in self._tasks:
             self._tasks[token] = asyncio.create_task(self._feed(api, pages), name="live updates")
+        else:
+            # The connection says only at its beginning that changes may have been missed: what
+            # happened since this page was drawn was told to the other pages alone.
+            page.look_again()
         try:
             yield
         finally:
