@@ -137,9 +137,7 @@ def map(
     if bool(patterns) == (table is not None):
         raise click.UsageError("Give --items PATTERN or --table FILE.")
     check_target(output, overwrite=overwrite)
-    rows = list(_rows_of(table) if table is not None else _files(patterns))
-    if not rows:
-        raise Invalid(f"{', '.join(patterns) or table}: nothing to do: no file or row")
+    rows = _items(patterns, table)
     spec = RequestSpec(
         command=command,
         environment=dict(environment),
@@ -395,6 +393,14 @@ def _show_detached(uuids: Sequence[str], name: str, *, as_json: bool) -> None:
 def _stem(spec: RequestSpec) -> str:
     """What the names of all requests begin with."""
     return (spec.name or "").rpartition(".")[0]
+
+
+def _items(patterns: tuple[str, ...], table: Path | None) -> list[dict[str, str]]:
+    """The fields of each file or row. Raises Invalid when there is none."""
+    items = list(_rows_of(table) if table is not None else _files(patterns))
+    if not items:
+        raise Invalid(f"{', '.join(patterns) or table}: nothing to do: no file or row")
+    return items
 
 
 def _files(patterns: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -68,14 +68,18 @@ def placed(value: Any, stored: Stored) -> Any:
         return [placed(one, stored) for one in value]
     if not isinstance(value, Mapping):
         return value
-    kind = value.get("class")
-    if kind not in (_FILE, _DIRECTORY):
+    if value.get("class") not in (_FILE, _DIRECTORY):
         return {name: placed(one, stored) for name, one in value.items()}
+    return _placed_entry(value, stored)
+
+
+def _placed_entry(value: Mapping[str, Any], stored: Stored) -> dict[str, Any]:
+    """`placed` for a value of class File or Directory."""
     kept = {name: one for name, one in value.items() if name not in _OF_A_MACHINE}
     if "secondaryFiles" in kept:
         kept["secondaryFiles"] = placed(kept["secondaryFiles"], stored)
     found = stored.get(str(value.get("location")))
-    if kind == _FILE:
+    if value["class"] == _FILE:
         found = _literal_file(value) if _is_literal(value) else found
         return kept | (_file(found) if isinstance(found, StoredFile) else {})
     if isinstance(found, Mapping):
