@@ -196,12 +196,9 @@ def _remove_cgroups(clusters: Sequence[str]) -> None:
     """Remove the empty control groups that killed supervisors have left."""
     for cluster in clusters:
         for path in left_cgroups(cluster):
-            groups = [*Path(path).rglob("*"), Path(path)]
-            for group in sorted(
-                (one for one in groups if one.is_dir()), key=lambda one: -len(one.parts)
-            ):
+            for group, _, _ in os.walk(path, topdown=False):
                 with contextlib.suppress(OSError):
-                    group.rmdir()
+                    Path(group).rmdir()
 
 
 def _read(file: Path) -> str:

@@ -181,11 +181,13 @@ def processes_naming(*words: str) -> list[int]:
 
 def left_cgroups(cluster_id: str) -> list[str]:
     """Control groups that still exist for containers of a cluster."""
-    return [
-        str(path)
-        for path in Path("/sys/fs/cgroup").glob(f"**/lading/{cluster_id}-*")
-        if path.is_dir()
-    ]
+    found = []
+    # Unlike `Path.glob`, `os.walk` passes over a group that is removed meanwhile.
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):
+        if folder.endswith("/lading"):
+            found += [f"{folder}/{name}" for name in names if name.startswith(f"{cluster_id}-")]
+            names.clear()
+    return found
 
 
 def is_alive(pid: int) -> bool:

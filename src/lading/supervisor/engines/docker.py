@@ -49,9 +49,9 @@ from lading.supervisor.engines import (
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
+from lading.supervisor.engines.limit_events import LimitEvents, events_at_end, reported_late
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
-from lading.supervisor.limits.counters import LimitEvents, events_at_end
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork
@@ -270,9 +270,12 @@ class DockerEngine:
                     # The readers of the streams wait for their end.
                     self._close_streams()
             state = (await container.show())["State"]
+            full = bool(state.get("OOMKilled") or events.kills)
+            if not (full or stop.is_set() or self._daemon.makes_early):
+                full = await reported_late(await self.connect(), state, self._uuid)
         return Exit(
             code=int(state["ExitCode"]),
-            out_of_memory=bool(state.get("OOMKilled") or events.kills),
+            out_of_memory=full,
             refused_processes=events.refused,
         )
 

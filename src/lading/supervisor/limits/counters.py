@@ -3,10 +3,6 @@
 Counters of processes are read from control groups of version 1 or 2, and from /proc. Each function
 returns numbers by the name that follows them in the log; unreadable ones are left out.
 
-`events_at_end` is for daemons that do not report the kernel's counts for a container's limits. The
-daemon removes the control group when the container has ended, so the counts are read when the first
-process ends. When the daemon is quicker they are lost and count as 0.
-
 `UsageSampler` writes `crunchstat.txt` and `hoststat.txt`. Each line is a kind, then pairs of value
 and unit; from the second sample on with the growth since:
 
@@ -30,16 +26,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading.supervisor import linux
 from lading.supervisor.limits.cgroup import (
     Hierarchy,
     find_hierarchy,
-    memory_kills,
     read_text,
-    refused_processes,
 )
 from lading.supervisor.logs import HOST, USAGE, Log
-from lading.supervisor.machine import mount_table
 
 PROC = Path("/proc")
 # Clock ticks in a second (proc_pid_stat(5)).
@@ -274,34 +266,6 @@ def _number(path: Path) -> float:
 def _table(path: Path) -> dict[str, int]:
     pairs = (line.split() for line in read_text(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-
-
-@dataclass(frozen=True, slots=True)
-class LimitEvents:
-    """Number of processes killed for lack of memory, and of refused new processes."""
-
-    kills: int = 0
-    refused: int = 0
-
-
-async def events_at_end(pid: int) -> LimitEvents:
-    """Wait for the end of a container's first process, by its number on this machine; return the
-    counts of its group.
-    """
-    try:
-        # The process is opened before its group is looked up: its number cannot be reused then.
-        ending = asyncio.ensure_future(linux.ended(pid))
-        folders = find_folders(pid, find_hierarchy(mount_table()))
-        await ending
-    except ProcessLookupError:
-        return LimitEvents()
-    if folders is None:
-        return LimitEvents()
-    memory, processes = folders.paths.get("memory"), folders.paths.get("pids")
-    return LimitEvents(
-        kills=memory_kills(memory, version=folders.version) if memory else 0,
-        refused=refused_processes(processes) if processes else 0,
-    )
 
 
 THIS_PROCESS = "lading-supervisor"
