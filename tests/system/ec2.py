@@ -47,9 +47,13 @@ class Ec2:
         }  # fmt: skip
 
     def running(self) -> dict[str, dict[str, Any]]:
-        """What moto has that runs, by id."""
+        """What moto has that runs in this EC2's own subnet, by id."""
         found: dict[str, dict[str, Any]] = {}
-        filters = [{"Name": "instance-state-name", "Values": ["running", "pending"]}]
+        # moto keeps one state for the whole process: an earlier test may have left instances.
+        filters = [
+            {"Name": "subnet-id", "Values": [self.subnet]},
+            {"Name": "instance-state-name", "Values": ["running", "pending"]},
+        ]
         for page in self.client.get_paginator("describe_instances").paginate(Filters=filters):
             for group in page["Reservations"]:
                 found |= {one["InstanceId"]: one for one in group["Instances"]}

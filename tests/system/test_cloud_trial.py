@@ -197,3 +197,17 @@ async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted
     assert process.returncode == 130, out
     assert "The test was interrupted; its VMs are removed." in out
     assert ec2.running() == {}
+
+
+def test_instances_that_an_earlier_ec2_left_are_not_started(tmp_path: Path) -> None:
+    need_root()
+    need_program("ip")
+    number = 100 + os.getpid() % 100
+    with running_ec2(tmp_path / "first", number=number) as first:
+        first.frozen = True
+        first.client.run_instances(
+            ImageId=IMAGE, MinCount=1, MaxCount=1, SubnetId=first.subnet, InstanceType="t3.small"
+        )
+        assert len(first.running()) == 1
+    with running_ec2(tmp_path / "second", number=number) as second:
+        assert second.running() == {}
