@@ -11,13 +11,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 LADING = str(Path(sys.executable).with_name("lading"))
 _TELLING = 60.0
+_ENDING = 15.0
+"""Seconds for what has ended to be tidied up."""
 
 
 @dataclass
@@ -141,14 +143,21 @@ def running_cluster(
         yield cluster
     finally:
         if cluster.process is not None:
+            # A supervisor reports the end of its container to the server, and without a server it
+            # waits for the next one, under the command line of the forkserver.
+            _wait(lambda: not cluster.pids("supervisor"))
             cluster.stop()
     # A supervisor tidies up after it has reported the end of its container.
-    until = time.monotonic() + 15
-    while (left_mounts(data) or left_processes(data)) and time.monotonic() < until:
-        time.sleep(0.1)
+    _wait(lambda: not left_mounts(data) and not left_processes(data))
     assert left_mounts(data) == set()
     assert left_processes(data) == []
     assert left_cgroups(json.loads((data / "secrets.json").read_text())["cluster_id"]) == []
+
+
+def _wait(is_done: Callable[[], bool]) -> None:
+    until = time.monotonic() + _ENDING
+    while not is_done() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def left_mounts(data: Path) -> set[str]:

@@ -4,14 +4,17 @@ hosts, and on what axe-core finds. Test modules import the fixtures that they us
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from tests.postgres import PostgresServer
 from tests.reality import need, need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 
@@ -22,13 +25,27 @@ PATIENCE = 60_000
 """Milliseconds for which a browser waits for what a test expects."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def need_page() -> None:
+    """Skip the test unless this machine can run containers and open the page."""
     need_root()
     for program in ("crun", "chromium"):
         need_program(program)
     vendor = ROOT / "src/lading/web/static/vendor/prepared"
     need(AXE.is_file() and vendor.is_file(), "what 'scripts/assets.sh test' fetches")
+
+
+def postgres_config(request: pytest.FixtureRequest) -> str:
+    """The line of a cluster's configuration for a fresh database of PostgreSQL."""
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    # A browser of another test keeps an event loop in this thread.
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(lambda: asyncio.run(postgres.fresh())).result()
+    return f"PostgreSQL: {{Connection: {json.dumps(dict(found))}}}\n"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need_page()
     config = "Containers: {StopGracePeriod: 500ms, LogUpdatePeriod: 100ms}\n"
     with running_cluster(tmp_path_factory.mktemp("page") / "data", config) as running:
         running.lading("image", "add", "--name", "tools:1", "--from-host",
@@ -82,7 +99,7 @@ class Visitor:
 
     def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.faults.append(message.text)
+            self.faults.append(f"{message.text} ({message.location['url']}, on {self.page.url})")
 
     def _note_request(self, request: Request) -> None:
         if not request.url.startswith(f"{self.origin}/"):

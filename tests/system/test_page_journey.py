@@ -4,20 +4,24 @@ and with PostgreSQL; and every page of the table of routes by axe-core, in each 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.postgres import PostgresServer
-from tests.reality import need, need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.page_views import views
-from tests.system.page_visitor import AXE, PATIENCE, ROOT, Visitor, chromium, look_at, submit
+from tests.system.page_visitor import (
+    PATIENCE,
+    Visitor,
+    chromium,
+    look_at,
+    need_page,
+    postgres_config,
+    submit,
+)
 
 __all__ = ["chromium"]
 pytestmark = pytest.mark.system
@@ -29,19 +33,10 @@ _FAILING = 317
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
-    need_root()
-    for program in ("crun", "chromium"):
-        need_program(program)
-    vendor = ROOT / "src/lading/web/static/vendor/prepared"
-    need(AXE.is_file() and vendor.is_file(), "what 'scripts/assets.sh test' fetches")
+    need_page()
     config = "Containers: {StopGracePeriod: 500ms, LogUpdatePeriod: 100ms}\n"
     if request.param == "postgresql":
-        postgres: PostgresServer = request.getfixturevalue("postgres")
-        # The browser of the tests with SQLite keeps an event loop in this thread.
-        with ThreadPoolExecutor(1) as other:
-            found = other.submit(lambda: asyncio.run(postgres.fresh())).result()
-        connection = json.dumps(dict(found))
-        config += f"PostgreSQL: {{Connection: {connection}}}\n"
+        config += postgres_config(request)
     with running_cluster(tmp_path_factory.mktemp("journey") / "data", config) as running:
         running.lading("image", "add", "--name", "tools:1", "--from-host",
                        "sh", "seq", "sleep", "echo", "touch", "mkdir", "cat")  # fmt: skip

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.postgres import PostgresServer
-from tests.reality import need, need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.page_shells import open_shell, running
-from tests.system.page_visitor import AXE, PATIENCE, ROOT, Visitor, chromium, reader
+from tests.system.page_visitor import (
+    PATIENCE,
+    Visitor,
+    chromium,
+    need_page,
+    postgres_config,
+    reader,
+)
 from tests.system.podman_service import PodmanService
 
 __all__ = ["chromium", "reader"]
@@ -27,11 +29,7 @@ pytestmark = pytest.mark.system
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
-    need_root()
-    for program in ("crun", "chromium"):
-        need_program(program)
-    vendor = ROOT / "src/lading/web/static/vendor/prepared"
-    need(AXE.is_file() and vendor.is_file(), "what 'scripts/assets.sh test' fetches")
+    need_page()
     config = "Containers:\n  StopGracePeriod: 500ms\n"
     if request.param == "docker":
         daemon: DockerDaemon = request.getfixturevalue("docker_daemon")
@@ -40,11 +38,7 @@ def cluster(
         service: PodmanService = request.getfixturevalue("podman_service")
         config += f"  RuntimeEngine: podman\n  PodmanSocket: {service.socket}\n"
     else:
-        postgres: PostgresServer = request.getfixturevalue("postgres")
-        # A browser keeps an event loop in this thread.
-        with ThreadPoolExecutor(1) as other:
-            found = other.submit(lambda: asyncio.run(postgres.fresh())).result()
-        config += f"PostgreSQL: {{Connection: {json.dumps(dict(found))}}}\n"
+        config += postgres_config(request)
     with running_cluster(tmp_path_factory.mktemp("shells") / "data", config) as made:
         made.lading("image", "add", "--name", "tools:1", "--from-host",
                     "sh", "sleep", "echo", "stty")  # fmt: skip
