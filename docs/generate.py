@@ -195,10 +195,10 @@ _BROWSERS = (
     "## Browsers\n",
     (
         "A page of any origin may call the API, files and ports with "
-        "`Authorization: Bearer TOKEN` (CORS). What a"
+        "`Authorization: Bearer TOKEN` (CORS). Credentials that a"
     ),
     (
-        "browser adds by itself counts only for pages of the server's own origin, "
+        "browser adds by itself count only for pages of the server's own origin, "
         "for links that somebody follows, and for"
     ),
     (
@@ -220,13 +220,13 @@ _BROWSERS = (
     ),
     (
         "back, or a user who is switched off, ends the connection (4401). "
-        "What a record was in a place that it was moved"
+        "The old contents of a record that was moved"
     ),
     (
-        "from (`old_attributes`, and all that is told late) is for those who can look into that "
-        "place; of a record"
+        "away (`old_attributes`, and all that is told late) are for those who can look into its "
+        "former place; the deletion of a record"
     ),
-    "that was deleted hear its owner and the readers of its project.\n",
+    "is told to its owner and the readers of its project.\n",
 )
 
 
@@ -235,7 +235,7 @@ def packages() -> str:
     lines = [
         NOTE + "# Packages\n",
         (
-            "What each package holds, by the docstring of its `__init__`. "
+            "Contents of each package, by the docstring of its `__init__`. "
             "[Contributing](contributing.md) says where to"
         ),
         "start reading.\n",
@@ -266,7 +266,7 @@ def commands() -> str:
     lines = [
         NOTE + "# Commands\n",
         (
-            "What `--help` says, of all commands. `man lading` shows it where Lading is installed, "
+            "Output of `--help` for all commands. `man lading` shows it where Lading is installed, "
             "`lading man | man -l -` everywhere.\n"
         ),
     ]

@@ -40,7 +40,8 @@ kill $!; wait $! || :
 """
 ENGINE = "crun"
 PODMAN = "podman uidmap slirp4netns fuse-overlayfs"
-# What systemd does for a user who logs in and has enabled podman.socket; a root has no systemd.
+# Work that systemd does for a user who logs in and has enabled podman.socket; a root has no
+# systemd.
 SESSION = """
 export XDG_RUNTIME_DIR=/run/user/$(id -u)
 podman system service --time=0 "unix://$XDG_RUNTIME_DIR/podman/podman.sock" >podman.out 2>&1 &

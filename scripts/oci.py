@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _settings(version: str) -> dict[str, Any]:
-    """What a container of the image runs."""
+    """Command and settings of a container of the image."""
     return {
         "Entrypoint": ENTRY,
         "Cmd": COMMAND,

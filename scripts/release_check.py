@@ -125,7 +125,7 @@ def check_reproducible() -> str:
     with tempfile.TemporaryDirectory(prefix="lading-release-") as folder:
         clone = Path(folder) / "another directory"
         clone.mkdir()
-        # What git knows, as it is now.
+        # Files known to git, with their present contents.
         _run("bash", "-c", f"umask 077; git ls-files -z | xargs -0 cp --parents -t '{clone}'")
         for name in (".git", "build"):
             (clone / name).symlink_to(ROOT / name)

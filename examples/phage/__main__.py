@@ -30,7 +30,7 @@ PROGRAMS = ("sh", "awk", "gzip", "sort")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one step of one pass came to."""
+    """Result of one step of one pass."""
 
     step: str
     request: str
@@ -201,7 +201,7 @@ def main() -> None:
             minimum_quality=20,
             expect_run=everything - {"index"},
         )
-        print("\nWhy (`lading request why`):")
+        print("\nReason (`lading request why`):")
         explain(environment, changed)
 
 

@@ -207,7 +207,7 @@ class Workbench2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Where parts of the system are for clients."""
+    """Addresses of parts of the system for clients."""
 
     ContainerWebServices: ContainerWebServices = field(
         default_factory=ContainerWebServices, metadata={"doc": ContainerWebServices.__doc__}
@@ -222,7 +222,7 @@ class GPUSettings:
     Stack: str = key("", "`cuda` or `rocm`.")
     DriverVersion: str = key("", "Version of the driver, such as 12.2.")
     HardwareTarget: list[str] = key([], "Compute capabilities (`cuda`) or architectures (`rocm`).")
-    DeviceCount: int = key(0, "How many there are.")
+    DeviceCount: int = key(0, "Number of GPUs.")
     VRAM: int = key(0, "Memory of each.", unit="bytes")
 
 
@@ -313,7 +313,7 @@ class OpenIDConnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """How people log in to the page."""
+    """Log-in of people to the page."""
 
     TokenLifetime: float = key(
         604800.0, "Longest time for which a login at the provider is good.", unit="seconds"
@@ -325,7 +325,7 @@ class LoginSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who sees whom."""
+    """Users, and their view of each other."""
 
     NewUsersAreActive: bool = key(
         False,
@@ -441,7 +441,7 @@ class TES:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything that can be configured. `lading up` needs none of it."""
+    """The whole configuration. `lading up` needs none of it."""
 
     ClusterID: str = key("", "Five lower-case letters or digits; made at first start.")
     SystemRootToken: str = key("", "Secret of the system user; made at first start.", private=True)

@@ -91,7 +91,7 @@ class ConfinedTree:
                 os.close(here)
                 here = below
         except BaseException:
-            # Whatever ends it, a signal too: the descriptor would leak.
+            # On any exception, a signal too: else the descriptor would leak.
             os.close(here)
             raise
         return ConfinedTree(here)
@@ -477,7 +477,7 @@ def _elements(path: str) -> list[str]:
 
 def _enter(folder: int, name: str, make: int | None) -> int:
     if make is not None:
-        # What is there must be a directory, which the next line checks.
+        # A present entry must be a directory, which the next line checks.
         with suppress(FileExistsError):
             os.mkdir(name, make, dir_fd=folder)
     return os.open(name, _DIRECTORY, dir_fd=folder)

@@ -71,7 +71,7 @@ class SLURM:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellAccess:
-    """Who may open sessions (`lading shell`) in running containers."""
+    """Permission to open sessions (`lading shell`) in running containers."""
 
     Admin: bool = key(True, "Admins may enter every container.")
     User: bool = key(True, "Users may enter containers all of whose requests are theirs.")
@@ -191,7 +191,7 @@ class CloudVMs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Containers:
-    """How containers are requested, retried and run."""
+    """Rules for requesting, retrying and running containers."""
 
     MaxDispatchAttempts: int = key(
         10, "Locks after which a container that never starts is cancelled.", private=True
@@ -214,7 +214,7 @@ class Containers:
     SupportedDockerImageFormats: list[str] = key(["v2"], "Image formats that requests may name.")
     Dispatcher: str = key(
         "local",
-        "Where `lading up` runs containers: `local`, `slurm`, another installed fleet, or `none`.",
+        "Fleet of `lading up`: `local`, `slurm`, another installed fleet, or `none`.",
         private=True,
     )
     OnlyDispatcher: bool = key(
@@ -235,7 +235,7 @@ class Containers:
     )
     MaximumPriceFactor: float = key(
         1.5,
-        "How much dearer than the cheapest VM type that can hold a container others may be.",
+        "Highest price of another VM type, as a multiple of the cheapest type for a container.",
         private=True,
     )
     AlwaysUsePreemptibleInstances: bool = key(
@@ -372,7 +372,7 @@ class Containers:
     )
     LearnResources: str = key(
         "off",
-        "What becomes of the ram and disk that only a retry had: `off`; `suggest` them for later"
+        "Use of the ram and disk that only a retry had: `off`; `suggest` them for later"
         " requests of the user that run the same tool; `apply` them.",
     )
     GitRepositories: list[str] = key(

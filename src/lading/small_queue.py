@@ -1,7 +1,7 @@
 """A queue for one receiver that takes little memory while it is empty.
 
-A queue of asyncio has four deques of 760 bytes and an event. Where a thousand clients have two or
-three queues each, that is several megabytes for nothing.
+A queue of asyncio has four deques of 760 bytes and an event. A thousand clients with two or three
+queues each would take several megabytes more.
 """
 
 from __future__ import annotations

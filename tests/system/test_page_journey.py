@@ -105,7 +105,7 @@ def test_why_compare_and_browse(cluster: Cluster, user: Visitor) -> None:
     expect(page.get_by_text("environment").first).to_be_attached()
     user.go(f"/ui/requests/{second}/compare?with={first}")
     expect(page.get_by_text("a.txt").first).to_be_visible()
-    expect(page.get_by_role("heading", name="What prevents reuse")).to_be_visible()
+    expect(page.get_by_role("heading", name="Differences that prevent reuse")).to_be_visible()
     user.check()
     user.go(f"/ui/requests/{second}/files")
     page.get_by_role("link", name="sub/").click()

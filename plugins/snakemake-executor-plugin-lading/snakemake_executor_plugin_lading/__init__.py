@@ -243,7 +243,7 @@ def _steps(job: JobExecutorInterface) -> Iterator[Any]:
 
 
 def _work(step: Any, workflow: Any, number: int) -> Step:
-    """What the container does for a job."""
+    """Work of the container for a job."""
     if step.is_shell:
         return Step(str(step.shellcmd), {})
     return step_of(step, workflow, number)

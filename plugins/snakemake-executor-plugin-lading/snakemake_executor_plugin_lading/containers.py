@@ -1,4 +1,4 @@
-"""What a job of Snakemake is as a container request: its command, its needs, its files.
+"""Container requests for jobs of Snakemake: their commands, needs and files.
 
 Nothing of Snakemake is imported here.
 """
@@ -68,8 +68,8 @@ def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def target(path: str) -> str:
-    """Where an input is mounted: a relative path below the working directory. Raises ValueError
-    for one outside of it.
+    """Mount path of an input: a relative path is below the working directory. Raises ValueError for
+    one outside of it.
     """
     if path.startswith("/"):
         return posixpath.normpath(path)

@@ -38,7 +38,7 @@ _MACHINE = ("_cores", "_nodes", "tmpdir")
 
 @dataclass(frozen=True)
 class Step:
-    """What a container does for a job: the line of the shell, and the mounts that it needs."""
+    """Work of a container for a job: the line of the shell, and the mounts that it needs."""
 
     line: str
     mounts: Mapping[str, Mapping[str, Any]]

@@ -86,7 +86,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob):
         return found
 
     async def inventory(self, cache: IOCacheStorageInterface) -> None:
-        """What is known of all files of its collection, by one call."""
+        """Facts about all files of its collection, by one call."""
         parent = self.get_inventory_parent()
         if parent in cache.exists_in_storage:
             return

@@ -61,7 +61,7 @@ class Collections:
         self._lock = threading.Lock()
 
     def find(self, query: Query) -> File | FileTree | None:
-        """What is at the path, or None."""
+        """Entry at the path, or None."""
         known = self._collection(query.collection)
         return None if known is None else filetree.find(known.tree, query.path)
 

@@ -430,8 +430,8 @@ class Application:
         params: Mapping[str, JSON],
         path: str,
     ) -> Principal | None:
-        """Who reads: the caller, if any, with the holders of `reader_tokens`; else the anonymous
-        user, if there is one.
+        """Principal whose rights apply: the caller with the holders of `reader_tokens`, else the
+        anonymous user, if there is one.
         """
         if "reader_tokens" in params:
             principal = await self._with_readers(principal, params, path)

@@ -568,7 +568,7 @@ async def _candidates(
     passing = {one.record["uuid"] for one in found}
     if filters:
         others = await containers.candidates(tx, dialect, keys, now=now)
-        # Those that the filters exclude are judged too: the explanation names them.
+        # Candidates that the filters exclude are judged too: the explanation names them.
         found += [one for one in others if one.record["uuid"] not in passing]
     return [
         Candidate(

@@ -108,7 +108,7 @@ _SIMPLE: Final = (
     ("/arvados/v1/openapi.json", "This document.", (405, 503)),
     ("/arvados/v1/config", "The exported configuration.", (405, 503)),
     ("/arvados/v1/vocabulary", "The vocabulary of properties.", (405, 503)),
-    ("/status.json", "How many listen for events.", (405, 503)),
+    ("/status.json", "Number of listeners for events.", (405, 503)),
     (
         "/debug.json",
         "Events that listeners have not received yet; with the management token.",

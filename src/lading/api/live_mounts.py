@@ -1,4 +1,4 @@
-"""Who may have a directory of the machine mounted live in a container: `TES.FileRoots` says."""
+"""Checks live mounts: `TES.FileRoots` lists the users who may mount a directory of the machine."""
 
 from __future__ import annotations
 

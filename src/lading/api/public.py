@@ -222,7 +222,7 @@ async def get_root(call: ApiCall) -> ApiResponse:
 
 
 async def get_login(call: ApiCall) -> ApiResponse:
-    """How to log in: with a token."""
+    """Instructions for a log-in with a token."""
     text = (
         "Browsers log in at /ui/login. Give your token to other clients: in ARVADOS_API_TOKEN, or "
         "as the password where they ask for one. "

@@ -37,7 +37,7 @@ for command in (storage.volumes, storage.gc, storage.scrub):
 @click.option(
     "--without-blocks",
     is_flag=True,
-    help="Leave the blocks out: they are kept safe in another way.",
+    help="Leave the blocks out, if another backup has them.",
 )
 @display.json_option
 def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:

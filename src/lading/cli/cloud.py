@@ -37,7 +37,7 @@ _COLUMNS = (
 )
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 _url = click.option(
-    "--url", metavar="URL", help="In place of --data: the management interface, http://HOST:PORT."
+    "--url", metavar="URL", help="Management interface, in place of --data: http://HOST:PORT."
 )
 _token = click.option(
     "--token-file", type=_file, help="With --url: a file with the ManagementToken."
@@ -46,7 +46,7 @@ _data = click.option(
     "--data",
     envvar="LADING_DATA",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Of the 'lading up' whose dispatcher it is.  [default: $LADING_DATA, else as 'lading up']",
+    help="Data directory of that 'lading up'.  [default: $LADING_DATA, else as 'lading up']",
 )
 
 
@@ -173,7 +173,7 @@ def cloud() -> None:
 @cloud.command()
 @click.option(
     "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
-    help="The configuration: config.yml of 'lading up', or that of 'lading dispatch'.",
+    help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",
 )  # fmt: skip
 @click.option(
     "--type",
@@ -190,8 +190,8 @@ def cloud() -> None:
     "--listen",
     default="",
     metavar="HOST:PORT",
-    help="Where VMs reach the server of the test; "
-    "without it the address of this machine that faces them.",
+    help="Address at which VMs reach the server of the test.  "
+    "[default: the address of this machine that faces them]",
 )
 @click.option(
     "--no-server",

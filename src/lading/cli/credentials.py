@@ -43,10 +43,15 @@ def credential() -> None:
 @click.option("--endpoint", metavar="URL", help="Service of the buckets, if it is not AWS.")
 @click.option("--region", metavar="NAME", help="Region of the buckets (us-east-1).")
 @click.option(
-    "--style", type=click.Choice(("path", "virtual")), help="Where requests name the bucket."
+    "--style",
+    type=click.Choice(("path", "virtual")),
+    help="Part of a request that names the bucket.",
 )
 @click.option(
-    "--expires", type=MOMENT, metavar="WHEN", help="When it ends: 30d or a date (in a year)."
+    "--expires",
+    type=MOMENT,
+    metavar="WHEN",
+    help="End of the credential: 30d or a date (in a year).",
 )
 @display.json_option
 def set_credential(

@@ -34,14 +34,14 @@ def hpc() -> None:
 @hpc.command(cls=PassingCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
 @click.option(
-    "--size", type=click.IntRange(2), required=True, metavar="N", help="How many containers."
+    "--size", type=click.IntRange(2), required=True, metavar="N", help="Number of containers."
 )
 @click.option(
     "--image",
     default="hpc:latest",
     show_default=True,
     metavar="IMAGE",
-    help="One of `lading image hpc`.",
+    help="Image made by `lading image hpc`.",
 )
 @click.option(
     "--param",
@@ -63,7 +63,11 @@ def hpc() -> None:
     show_default=True, help="Whether one rank's failure ends the others.",
 )  # fmt: skip
 @click.option(
-    "--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Of each container."
+    "--vcpus",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Virtual CPUs of each container.",
 )
 @click.option(
     "--ram",
@@ -71,7 +75,7 @@ def hpc() -> None:
     default="256MiB",
     show_default=True,
     metavar="SIZE",
-    help="Of each container.",
+    help="RAM of each container.",
 )
 @click.option(
     "--max-run-time",

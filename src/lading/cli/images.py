@@ -87,13 +87,13 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
     "--platform",
     "wanted",
     metavar="linux/ARCH",
-    help="Of several images under one name.  [default: this machine's]",
+    help="Platform to choose from several images under one name.  [default: this machine's]",
 )
 @click.option(
     "--registry",
     envvar=REGISTRY,
     metavar="HOST[:PORT]",
-    help=f"Of names without HOST: a mirror of Docker Hub.  [default: ${REGISTRY}, else Docker Hub]",
+    help=f"Mirror of Docker Hub, for names without HOST.  [default: ${REGISTRY}, else Docker Hub]",
 )
 @click.option(
     "--plain-http", is_flag=True, help="The registry speaks HTTP; one on this machine is taken to."
@@ -190,7 +190,7 @@ async def pull_missing(session: CliSession, name: str, *, is_quiet: bool) -> Non
 
 @image.command()
 @click.option(
-    "--version", default=DEFAULT_VERSION, show_default=True, help="Of arvados-cwl-runner."
+    "--version", default=DEFAULT_VERSION, show_default=True, help="Version of arvados-cwl-runner."
 )
 @display.json_option
 def runner(version: str, as_json: bool) -> None:

@@ -318,8 +318,8 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """The entry point of the installed command."""
-    # What a command makes it keeps, mostly until its end: looking for garbage as often as is usual
-    # was a third of the time of large ones.
+    # A command keeps most of its objects until its end: with the usual thresholds the search for
+    # garbage took a third of the time of large commands.
     gc.set_threshold(20_000, 20, 20)
     cli.main()
     raise AssertionError("the command line always leaves the process")

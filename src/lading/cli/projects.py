@@ -51,9 +51,14 @@ def project() -> None:
 @project.command()
 @click.argument("name")
 @click.option("--in", "parent", metavar="PROJECT", help="Make it in this project.")
-@click.option("--description", help="What it is for.")
+@click.option("--description", help="Description of its purpose.")
 @click.option(
-    "--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by."
+    "--property",
+    "properties",
+    type=PROPERTY,
+    multiple=True,
+    metavar="K=V",
+    help="Property of the project.",
 )
 @display.json_option
 def create(
@@ -103,9 +108,9 @@ async def _create(session: CliSession, attributes: Mapping[str, Any], where: str
 
 
 @project.command(name="list")
-@click.option("--in", "parent", metavar="PROJECT", help="Only those in this project.")
-@click.option("--mine", is_flag=True, help="Only those in your home.")
-@click.option("--trashed", is_flag=True, help="Those in the trash.")
+@click.option("--in", "parent", metavar="PROJECT", help="List projects in this project only.")
+@click.option("--mine", is_flag=True, help="List projects in your home only.")
+@click.option("--trashed", is_flag=True, help="List the projects in the trash.")
 @display.json_option
 def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) -> None:
     """List the projects that you can read, by path."""

@@ -1,9 +1,9 @@
 """`lading service`: units of systemd that run `lading up`, for the machine or for one user.
 
-Containers outlive the service: systemd ends only its main process, which ends its own children,
-and the next start adopts the containers. Therefore the unit has `KillMode=process`, and
-`OOMPolicy=continue`, as a container that used all of its memory is no failure of the service. What
-the service says goes to the journal, which rotates.
+Containers outlive the service: systemd ends only its main process, which ends its own children, and
+the next start adopts the containers. Therefore the unit has `KillMode=process`, and
+`OOMPolicy=continue`, as a container that used all of its memory is no failure of the service. The
+output of the service goes to the journal, which rotates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _user = click.option("--user", "of_user", is_flag=True, help="A service of yours
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything is kept.  [default: /var/lib/lading; with --user as 'lading up']",
+    help="Data directory.  [default: /var/lib/lading; with --user as 'lading up']",
 )
 @click.option("--listen", default="127.0.0.1:9440", show_default=True, metavar="HOST:PORT")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and change nothing.")

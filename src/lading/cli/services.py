@@ -26,7 +26,9 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 @click.command()
 @click.option("--join", type=_file, help="The file that 'lading admin dispatcher-token' wrote.")
-@click.option("--api", metavar="URL", help="In place of --join: the server, https://HOST:PORT.")
+@click.option(
+    "--api", metavar="URL", help="Address of the server, in place of --join: https://HOST:PORT."
+)
 @click.option("--token-file", type=_file, help="With --api: a file with the dispatcher's token.")
 @click.option(
     "--ca-file", type=_file, help="With --api: the certificate to know the server by, PEM."
@@ -35,13 +37,13 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
     "--fleet",
     default="local",
     show_default=True,
-    help="Where containers run: local, slurm, cloud ...",
+    help="Fleet that runs the containers: local, slurm, cloud ...",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="For running containers, and a cache.",
+    help="Directory for running containers and a cache.",
 )
 @click.option(
     "--config",
@@ -61,8 +63,8 @@ def dispatch(
 ) -> None:
     """Run containers of a server on this machine, or through this machine's Slurm, until stopped.
 
-    Several dispatchers share one server: each has a token of its own. What this one cannot run
-    stays queued for others.
+    Several dispatchers share one server: each has a token of its own. Containers that this one
+    cannot run stay queued for others.
     """
     from lading.wiring.dispatcher import run_further as main
 
@@ -103,7 +105,7 @@ def _membership(
     "--data",
     envvar="LADING_DATA",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything is kept.  [default: $LADING_DATA, else ~/.local/share/lading]",
+    help="Data directory.  [default: $LADING_DATA, else ~/.local/share/lading]",
 )
 @click.option(
     "--listen",
@@ -120,7 +122,7 @@ def _membership(
     type=click.Choice(("files", "stderr")),
     default="files",
     show_default=True,
-    help="Where the services log: in DIR/log, or to standard error, as for a journal.",
+    help="Logs of the services: files in DIR/log, or standard error, as for a journal.",
 )
 @display.json_option
 def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json: bool) -> None:

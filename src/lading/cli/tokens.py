@@ -61,20 +61,24 @@ def token() -> None:
     "--for",
     "who",
     metavar="USER",
-    help="Whom it acts for: name, e-mail address or uuid (admins only).",
+    help="User of the token: name, e-mail address or uuid (admins only).",
 )
-@click.option("--read-only", is_flag=True, help="It may read all that its user can read.")
-@click.option("--upload", is_flag=True, help="It may store new collections, and read none.")
+@click.option("--read-only", is_flag=True, help="Permit reading all that its user can read.")
+@click.option("--upload", is_flag=True, help="Permit storing new collections, and reading none.")
 @click.option(
-    "--collection", "collections", multiple=True, metavar="COLLECTION", help="It may read this one."
+    "--collection",
+    "collections",
+    multiple=True,
+    metavar="COLLECTION",
+    help="Permit reading this collection.",
 )
 @click.option(
     "--scope", "scopes", multiple=True, type=_Scope(), metavar="'METHOD /PATH'",
-    help="It may make this call, and all below the path if that ends in '/'.",
+    help="Permit this call, and all below the path if that ends in '/'.",
 )  # fmt: skip
-@click.option("--all", "everything", is_flag=True, help="It may do all that its user may.")
+@click.option("--all", "everything", is_flag=True, help="Permit all calls of its user.")
 @click.option(
-    "--expires", type=MOMENT, metavar="WHEN", help="When it ends: 30d, 12h, 18:00 or a date."
+    "--expires", type=MOMENT, metavar="WHEN", help="End of the token: 30d, 12h, 18:00 or a date."
 )
 @display.json_option
 def create(
@@ -155,12 +159,17 @@ def _show_secret(made: Record, *, as_json: bool) -> None:
 
 @token.command(name="list")
 @click.option(
-    "--for", "who", metavar="USER", help="Those of this user instead of your own (admins only)."
+    "--for",
+    "who",
+    metavar="USER",
+    help="List the tokens of this user instead of your own (admins only).",
 )
 @click.option(
-    "--everybody", is_flag=True, help="Those of all users, also of containers (admins only)."
+    "--everybody",
+    is_flag=True,
+    help="List the tokens of all users, also of containers (admins only).",
 )
-@click.option("--expired", is_flag=True, help="Also those that have ended.")
+@click.option("--expired", is_flag=True, help="List expired tokens, too.")
 @display.json_option
 def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) -> None:
     """List tokens, without their secrets, the ones used last at the end."""
@@ -229,7 +238,7 @@ def show(which: str | None, as_json: bool) -> None:
 
 @token.command()
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN...")
-@click.option("--yes", is_flag=True, help="Also the token that this command uses.")
+@click.option("--yes", is_flag=True, help="Revoke the token of this command, too.")
 @display.json_option
 def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """End tokens at once, by uuid or as they are sent."""

@@ -41,10 +41,12 @@ def user() -> None:
 @click.option(
     "--email", metavar="ADDRESS", help="Their e-mail address, which 'lading share' takes too."
 )
-@click.option("--first-name", metavar="TEXT", default="", help="For people to read.")
-@click.option("--last-name", metavar="TEXT", default="", help="For people to read.")
-@click.option("--admin", "is_admin", is_flag=True, help="They may do everything.")
-@click.option("--inactive", is_flag=True, help="They may do nothing until 'lading user activate'.")
+@click.option("--first-name", metavar="TEXT", default="", help="First name, for display.")
+@click.option("--last-name", metavar="TEXT", default="", help="Last name, for display.")
+@click.option("--admin", "is_admin", is_flag=True, help="Make the user an admin.")
+@click.option(
+    "--inactive", is_flag=True, help="Refuse all calls of the user until 'lading user activate'."
+)
 @display.json_option
 def create(
     name: str,
@@ -83,7 +85,7 @@ def create(
 
 
 @user.command(name="list")
-@click.option("--inactive", is_flag=True, help="Only those who are switched off.")
+@click.option("--inactive", is_flag=True, help="List deactivated users only.")
 @display.json_option
 def list_users(inactive: bool, as_json: bool) -> None:
     """List the users that you can see, by name."""
@@ -137,10 +139,10 @@ def show(who: str | None, as_json: bool) -> None:
 @click.argument("who", metavar="USER")
 @click.option("--name", metavar="NAME", help="A new name.")
 @click.option("--email", metavar="ADDRESS", help="A new e-mail address.")
-@click.option("--first-name", metavar="TEXT", help="For people to read.")
-@click.option("--last-name", metavar="TEXT", help="For people to read.")
+@click.option("--first-name", metavar="TEXT", help="First name, for display.")
+@click.option("--last-name", metavar="TEXT", help="Last name, for display.")
 @click.option(
-    "--admin/--no-admin", "is_admin", default=None, help="Whether they may do everything."
+    "--admin/--no-admin", "is_admin", default=None, help="Give or take the rights of an admin."
 )
 @display.json_option
 def change(

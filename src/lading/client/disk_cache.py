@@ -41,8 +41,8 @@ from lading.core.errors import Unavailable
 
 # Bytes of a page of the kernel's page cache on x86-64 and most arm64 kernels.
 PAGE: Final = 4096
-# How often a lock that another process holds is asked for again, in seconds. A thread that waits
-# for a lock could not be cancelled.
+# Seconds between attempts to get a lock that another process holds. A thread that waits for a lock
+# could not be cancelled.
 _POLL: Final = 0.02
 # Eviction to take room frees a 16th of the limit more, so that not every write has to look through
 # the directory.
@@ -60,7 +60,7 @@ Build = Callable[["EntryClaim"], Awaitable[None]]
 
 
 class Durability(Enum):
-    """How an entry is trusted after the machine went down without a shutdown."""
+    """Trust in an entry after the machine went down without a shutdown."""
 
     UNSYNCED = auto()
     """Nothing is synced: the user of the cache verifies an entry before it relies on it."""
@@ -287,10 +287,10 @@ class DiskCache:
         return True
 
     def evict(self, *, unused_since: float = 0.0, spare_since: float = math.inf) -> int:
-        """Remove the entries that were not used for longest until the rest fits; how many went.
+        """Remove the least recently used entries until the rest fits; return the number removed.
 
-        Those not used since `unused_since` go in any case, those used since `spare_since` in none
-        (both in Unix seconds). Blocks for the time of the removals.
+        Entries not used since `unused_since` are removed in any case, entries used since
+        `spare_since` in none (both in Unix seconds). Blocks for the time of the removals.
         """
         return self._shrink(0, unused_since, spare_since)[1]
 

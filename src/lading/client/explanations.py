@@ -93,7 +93,7 @@ def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:
 
 
 def place_text(decisions: Sequence[Explanation], container_uuid: str) -> str:
-    """Where a container was started, in a dispatcher's sentence; "" if none has told it."""
+    """A dispatcher's sentence about the machine of a container; "" if there is none."""
     started = [
         one
         for one in decisions
@@ -145,7 +145,7 @@ def _tried(answer: Explanation) -> list[str]:
 
 
 def end_text(container: Explanation) -> str:
-    """How a container ended: its state, exit code, kind of failure and error."""
+    """Description of a container's end: its state, exit code, kind of failure and error."""
     status = container["runtime_status"] or {}
     code = "" if container["exit_code"] is None else f" with exit code {container['exit_code']}"
     kind = f" ({status['failure']})" if status.get("failure") else ""
@@ -154,7 +154,7 @@ def end_text(container: Explanation) -> str:
 
 
 def attempt_text(container: Explanation) -> str:
-    """How an attempt ended, the ram that it had, and its cost in dollars."""
+    """Description of an attempt: its end, the ram that it had, and its cost in dollars."""
     ram = (container.get("runtime_constraints") or {}).get("ram")
     cost = (container.get("cost") or 0) + (container.get("subrequests_cost") or 0)
     more = [f"{format_bytes(ram)} of ram"] if isinstance(ram, int) else []
@@ -163,7 +163,9 @@ def attempt_text(container: Explanation) -> str:
 
 
 def learned_text(resolution: Explanation) -> str:
-    """What earlier containers of the tool needed, and what became of it; "" if nothing is known."""
+    """Needs of earlier containers of the tool, and their effect on this one; "" if nothing is
+    known.
+    """
     return _text((resolution.get("learned") or {}).get("sentence"))
 
 

@@ -206,7 +206,7 @@ def _need(function: FunctionType, name: str, value: object, found: dict[str, str
         if own != name:
             raise Invalid(f"{function.__name__}: call {own} by its own name, not as {name}")
         _collect(value, found)
-    # Something of another module, imported by name; a method or a nested function has a dot in its
+    # An object of another module, imported by name; a method or a nested function has a dot in its
     # name.
     elif home and home != function.__module__ and own.isidentifier():
         found[name] = f"from {home} import {own} as {name}"

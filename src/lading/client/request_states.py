@@ -19,9 +19,9 @@ CANCELLED: Final = "Cancelled"
 REUSED: Final = ", reused"
 """Text after the state of a request that has the result of an earlier one."""
 _COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
-# A state as the list shows it -> conditions on the server. Those of Failed and Cancelled are not
-# all: a command that cannot be started has Failed, too, although its container is Cancelled, and a
-# request is also Cancelled that never had a container.
+# A state as the list shows it -> conditions on the server. Failed and Cancelled have several
+# conditions: a command that cannot be started has Failed, too, although its container is Cancelled,
+# and a request is also Cancelled that never had a container.
 CONDITIONS: Final[dict[str, list[Any]]] = {
     "Uncommitted": [["state", "=", "Uncommitted"]],
     "Committed": [["state", "=", "Committed"]],

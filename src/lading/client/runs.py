@@ -118,7 +118,7 @@ class Run:
         self.placed: concurrent.futures.Future[str] = concurrent.futures.Future()
         """The uuid, once the server has it."""
         self.ended: concurrent.futures.Future[RequestOutcome] = concurrent.futures.Future()
-        """How it ended, once that is known; `Site.watch` has it noticed."""
+        """Outcome, once it is known; `Site.watch` sets it."""
         if record is not None:
             self.queued.set_result(None)
             self.placed.set_result(record["uuid"])

@@ -28,7 +28,7 @@ from lading.core.values import JsonObject
 
 
 class CostGroup(StrEnum):
-    """What the lines of a report stand for."""
+    """Group of requests that each line of a report adds up."""
 
     PROJECT = "project"
     USER = "user"

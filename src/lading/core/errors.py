@@ -24,7 +24,7 @@ from enum import StrEnum
 
 
 class LadingError(Exception):
-    """Something went wrong in Lading."""
+    """Base class of all errors that Lading raises."""
 
     status = 500
 

@@ -81,7 +81,7 @@ class Resources:
         )
 
     def holds(self, one: Resources) -> int:
-        """How often another amount, of at least one virtual CPU, fits into this one."""
+        """Number of times that another amount, of at least one virtual CPU, fits into this one."""
         number = self.vcpus // one.vcpus
         if number > 0 and one.ram > 0:
             number = min(number, self.ram // one.ram)

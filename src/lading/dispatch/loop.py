@@ -70,7 +70,7 @@ class Planning(Protocol):
         """The containers to start now, in order."""
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
-        """Why each container of the queue waits."""
+        """Reason why each container of the queue waits."""
 
 
 class StaticPlanning:
@@ -81,7 +81,7 @@ class StaticPlanning:
         return batch_planner.plan(snapshot)
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
-        """Why each container of the queue waits."""
+        """Reason why each container of the queue waits."""
         return batch_planner.explain(snapshot)
 
 
@@ -169,7 +169,7 @@ class Loop:
             self._queue_sync.refill(self._aside | self._state.held(now=now).keys() | starting)
 
     def statuses(self) -> dict[str, WaitStatus]:
-        """Why each container that has not started waits. Containers that fit no worker are
+        """Reason why each container that has not started waits. Containers that fit no worker are
         recorded, and refused if this dispatcher is alone.
         """
         now = self._clock()

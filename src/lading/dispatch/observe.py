@@ -39,8 +39,8 @@ from lading.dispatch.state import DispatchState
 def differences(
     queue: Queue, view: FleetView, state: DispatchState, *, now: float
 ) -> list[tuple[str, ReconcileAction]]:
-    """The action for each container whose record and process disagree. Those of a container that
-    waits and has no process agree.
+    """The action for each container whose record and process disagree. A container that waits and
+    has no process needs no action.
     """
     # Without the processes every container would look as if its supervisor were gone.
     if not view.known:
@@ -150,7 +150,7 @@ def statuses(
     now: float,
     explain: Callable[[Snapshot], Mapping[str, WaitStatus]] = explain_wait,
 ) -> dict[str, WaitStatus]:
-    """Why each container that has not started waits. The fleet's notes have precedence."""
+    """Reason why each container that has not started waits. The fleet's notes have precedence."""
     found = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
         if not record.sized:

@@ -113,12 +113,12 @@ class Queue:
 
     @property
     def window(self) -> Window:
-        """How far the last look has gone, for containers that run no workflow."""
+        """Reach of the last reading of the queue, for containers that run no workflow."""
         return self._window
 
     @property
     def workflow_window(self) -> Window:
-        """How far the last look has gone, for workflow runners."""
+        """Reach of the last reading of the queue, for workflow runners."""
         return self._workflow_window
 
     def show(self, window: Window, *, workflows: Window) -> None:
@@ -156,7 +156,7 @@ class Queue:
         return record.locked_by == self._token
 
     def ticket(self) -> int:
-        """A version newer than everything known."""
+        """Return a version newer than all known versions."""
         self._version += 1
         return self._version
 

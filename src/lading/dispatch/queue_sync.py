@@ -120,8 +120,8 @@ class QueueSync:
                 self._notice(item)
             else:
                 self.look_due.set()
-                # The connection was lost for a while. What was missed is not repeated, so
-                # everything is read.
+                # The connection was lost for a while. Missed events are not repeated, so the whole
+                # queue is read.
                 on_gap()
 
     async def fetch(self) -> None:
@@ -131,7 +131,7 @@ class QueueSync:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                # What arrives during a fetch is fetched by the next turn of this loop, without a
+                # Records named during a fetch are fetched by the next turn of this loop, without a
                 # timer.
                 while self._pending:
                     await self._fetch_batch()

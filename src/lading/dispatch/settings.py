@@ -15,8 +15,8 @@ that container.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
-    """How the loop behaves. The defaults serve one machine; wiring sets `poll_interval` from
-    `Local.PollInterval`.
+    """Settings of the dispatch loop. The defaults serve one machine; wiring sets `poll_interval`
+    from `Local.PollInterval`.
     """
 
     poll_interval: float = 10.0

@@ -1,9 +1,10 @@
 """Reports to the API: why containers wait, and the decisions of this dispatcher.
 
-`StatusPublisher` sends changes only, at most once per interval. Everything is sent again after the
-connection to the API was lost: it may have been another process, or have lost it. An empty status
-withdraws one. An empty report, at intervals, shows that this dispatcher is active. Containers that
-no worker can hold are named (`misfits`) when they are new, and with each such report.
+`StatusPublisher` sends changes only, at most once per interval. All statuses are sent again after
+the connection to the API was lost: the API may be another process, or may have lost them. An empty
+status withdraws one. An empty report, at intervals, shows that this dispatcher is active.
+Containers that no worker can hold are named (`misfits`) when they are new, and with each such
+report.
 
 `DecisionLog` holds the decisions that are still to be written to `logs`. The server writes the
 rows, many with one request, together with the statuses: a container costs no call of its own. Each

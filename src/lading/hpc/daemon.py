@@ -268,7 +268,7 @@ async def serve(options: DaemonOptions, environment: Mapping[str, str]) -> None:
     port = await daemon.open()
     _logger.info("listening on port %d", port)
     write(daemon.layout.own / "daemon_has_started", f"{os.getpid()} {port}\n", mode=PRIVATE)
-    # All that is imported lives as long as the daemon; its collections need not look at it.
+    # Imported objects live as long as the daemon; the garbage collector need not look at them.
     gc.collect()
     gc.freeze()
     try:

@@ -5,8 +5,8 @@ own addresses by UDP, IPv4 or IPv6, so that the containers have the same address
 other in the same way, wherever they are. Forwarding entries are written, not learned, since each
 machine may have another port.
 
-Everything is in the namespace of the conductor, which is private, so that addresses never collide
-with those of the machine or of another cluster, and everything ends with the last process in it.
+All devices are in the private namespace of the conductor, so that addresses never collide with
+those of the machine or of another cluster, and the devices vanish with the last process in it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class NativeGround:
         return network.address(number)
 
     async def gather(self) -> list[str]:
-        """All is here."""
+        """Return no sentences: all results are on this machine."""
         return []
 
 
@@ -105,7 +105,7 @@ class DockerGround:
     config: Mapping[str, Any]
     enter: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of the network."""
+    """Options of the network."""
     labels: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class DockerGround:
         return str(shown["NetworkSettings"]["Networks"][self.name]["IPAddress"])
 
     async def gather(self) -> list[str]:
-        """All is here."""
+        """Return no sentences: all results are on this machine."""
         return []
 
     def _enter(self, network_of_rank: str) -> None:

@@ -38,7 +38,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideNetwork:
-    """Where connections to hosts that users name may go. `allowed`: networks that are not refused,
+    """Rules for connections to hosts that users name. `allowed`: networks that are not refused,
     such as `10.1.2.0/24`.
     """
 

@@ -115,7 +115,7 @@ class ConditionWriter:
         )
 
     def _indexed(self, column: str) -> str:
-        """What lets planners use the partial index that begins with a column."""
+        """Condition that lets planners use the partial index that begins with a column."""
         known = _NEVER_NULL.get((self._table, column), ())
         return "".join(f" AND {self._name(one)} IS NOT NULL" for one in known)
 

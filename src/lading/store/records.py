@@ -341,7 +341,7 @@ def _is_column(target: Target, name: str) -> bool:
 
 
 async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:
-    """How many records meet the conditions of a query."""
+    """Number of records that meet the conditions of a query."""
     writer = ConditionWriter(dialect, kind.plural)
     condition = writer.where(tuple(_counted(one) for one in query.where))
     source = f"{kind.plural}{condition}"

@@ -224,7 +224,7 @@ class StoredTransfers:
                 (digest, stale),
             )
             made = await tx.execute(
-                # Whoever inserts the row creates the task; all others find it.
+                # The caller that inserts the row creates the task; all others find it.
                 "INSERT INTO task_keys (digest, claimed_at, request_uuid) VALUES (?, ?, '')"
                 " ON CONFLICT DO NOTHING",
                 (digest, now),

@@ -1,4 +1,4 @@
-"""What this version would change in a database, read without changing anything.
+"""Lists the changes of an upgrade to this version, without changing the database.
 
 `schema.prepare` does it: missing tables and columns first, then the migrations that the database
 lacks.

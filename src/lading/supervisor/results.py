@@ -244,7 +244,8 @@ class Results:
 
 def _must_be_raised(fault: BaseException, *, is_last: bool) -> bool:
     """Whether a fault of storing prevents the report of the end."""
-    # Lost: nothing may be written any more. Anything unexpected is a defect and must not be hidden.
+    # Lost: nothing may be written any more. An unexpected exception is a defect and must not be
+    # hidden.
     if isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError):
         return True
     return isinstance(fault, Full) and not is_last

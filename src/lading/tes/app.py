@@ -135,7 +135,7 @@ class _TesApp:
         return await self._tasks.find(caller, query)
 
     def _caller(self, call: ServiceCall, *, legacy: bool) -> TaskCaller:
-        """Who sent a request. Raises Unauthenticated when nobody is named."""
+        """Caller of a request. Raises Unauthenticated when nobody is named."""
         token = caller_token(self._settings, call.headers, call.query)
         return TaskCaller(token, legacy and self._settings.LegacyStates)
 

@@ -45,7 +45,7 @@ _SMALL: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceIdentity:
-    """What service-info says of the installation."""
+    """Facts about the installation for service-info."""
 
     cluster: str
     url: str
@@ -119,7 +119,7 @@ def refusal_head(error: LadingError, realm: str) -> tuple[int, dict[str, str]]:
         headers["WWW-Authenticate"] = f'Bearer, Basic realm="{realm}"'
     if isinstance(error, Unavailable):
         headers["Retry-After"] = "1"
-    # What the API understood and refused is a fault of the request here too.
+    # A request that the API understood and refused (422) is malformed for TES.
     return 400 if error.status == 422 else error.status, headers
 
 

@@ -61,7 +61,7 @@ _REQUEST: Final = (
     "output_uuid",
     "properties",
 )
-# What the state of a task follows from, and what its logs need too.
+# Attributes that give the state of a task, and further ones for its logs.
 _STATE: Final = ("uuid", "state", "exit_code", "runtime_status")
 _CONTAINER: Final = (
     *_STATE,
@@ -97,14 +97,14 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class TaskCaller:
-    """Who calls, by a token, and whether below the address of TES 1.0 clients."""
+    """Token of a caller; `legacy`: the call is below the address of TES 1.0 clients."""
 
     token: str
     legacy: bool
 
 
 class TransferControl(Protocol):
-    """What the worker on transfers is told."""
+    """Messages to the worker on transfers."""
 
     def wake(self) -> None:
         """A task with transfers was created."""
@@ -387,7 +387,7 @@ class Tasks:
         return [row for row in rows if await self._state(api, caller, row, known) == state]
 
     async def _known(self, api: ApiClient, rows: list[Record], *, attempts: bool = False) -> _Known:
-        """What the states of tasks follow from; with `attempts` what their logs need too."""
+        """Facts that give the states of tasks; with `attempts` also the facts for their logs."""
         transferred = [one["uuid"] for one in rows if has_transfers(one)]
         return _Known(
             containers=await self._containers(api, rows, attempts=attempts),

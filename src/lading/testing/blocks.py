@@ -48,7 +48,7 @@ class MemoryVolume:
 
     @property
     def device(self) -> str:
-        """This object."""
+        """Name of this object, as of a device."""
         return f"memory {id(self)}"
 
     async def put(self, hash: str, data: Buffer) -> None:
@@ -91,7 +91,7 @@ class MemoryVolume:
         return Space(self.capacity, self._free())
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the volume holds no resources."""
 
     async def touch(self, hash: str) -> None:
         """Have a block count as put now."""
@@ -112,7 +112,7 @@ class MemoryVolume:
         raise NotFound(f"{hash}: not in the bin")
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
-        """Everything in the bin."""
+        """All objects in the bin."""
         self._fail()
         for (hash, at), block in sorted(self._bin.items()):
             yield Discarded(hash, len(block.data), at)

@@ -478,7 +478,7 @@ class CloudOfSet:
         return await self._cloud.create(spec)
 
     async def list(self) -> list[Instance]:
-        """Those of this set that are there, most of the time."""
+        """The present VMs of this set; some calls leave VMs out."""
         return await self._cloud.list_set(self._set_id)
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
@@ -575,7 +575,7 @@ class _Agent:
         return {}
 
     async def drain(self) -> None:
-        """There is always room."""
+        """Return at once: there is always room."""
 
     def ended(self, uuid: str) -> None:
         """A supervisor has ended."""

@@ -71,7 +71,7 @@ class ExchangesOnly:
         raise Unavailable(f"no other protocol here: {path} {protocol} {headers} {form}")
 
     async def close(self) -> None:
-        """Nothing to drop."""
+        """Do nothing: there is no connection."""
 
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"

@@ -42,7 +42,7 @@ class FakeIdentityProvider:
     signer: Key | None = None
     algorithm: str = "ES256"
     token: Any = None
-    """What is given in place of an ID token."""
+    """Value to return in place of an ID token."""
     holders: dict[str, dict[str, Any]] = field(default_factory=lambda: {"access": {}})
     """Claims by access token."""
     is_down: bool = False

@@ -51,7 +51,7 @@ class Pulse:
         self._event = asyncio.Event()
 
     def beat(self) -> None:
-        """Something changed."""
+        """Wake all waiters, so that they check their conditions again."""
         self._event.set()
         self._event = asyncio.Event()
 

@@ -259,7 +259,7 @@ class _Call:
 
     @property
     def kind(self) -> str:
-        """Which handler it is for."""
+        """Name of the handler of this request."""
         if not self.path.startswith("/arvados/"):
             return "block"
         return self.parts[4] if len(self.parts) > 4 else self.parts[2]

@@ -28,8 +28,8 @@ _GROWTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """What a search has found, the newest first; `reached`: the moment down to which it has looked,
-    "" if it need not look further.
+    """Records found by a search, the newest first; `reached`: the moment down to which it has
+    looked, "" if it need not look further.
     """
 
     records: list[Record]

@@ -22,7 +22,7 @@ _CHANGED: Final = "changed"
 
 
 class OpenPage:
-    """What one open page is to be told about: requests with their containers, and new requests."""
+    """Subjects of updates of one open page: requests with their containers, and new requests."""
 
     def __init__(self, requests: frozenset[str], *, new: bool) -> None:
         self._requests = requests
@@ -55,7 +55,7 @@ class OpenPage:
         self._wake(_CHANGED)
 
     def end(self) -> None:
-        """Nothing more will be told."""
+        """End the updates."""
         self._is_over = True
         self._woken.set()
 

@@ -85,7 +85,7 @@ async def _quietly(look: Awaitable[None]) -> None:
 
 
 def _use(reports: list[Record]) -> dict[str, Any]:
-    """What of all machines is reserved, and what they cost."""
+    """Reserved resources and price of all machines."""
     found = [one for report in reports for one in report["machines"]]
     return {
         "machines": len(found),

@@ -46,7 +46,7 @@ _NOTHING: Final = 416
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedFile:
-    """What the page shows of a file. `kind` is text, table, picture, frame or none."""
+    """Preview of a file on the page. `kind` is text, table, picture, frame or none."""
 
     name: str
     path: str
@@ -76,8 +76,8 @@ class PreviewedFile:
 
 
 async def preview(visit: Visit, source: str, place: str) -> PreviewedFile:
-    """What the page shows of the file `path` of the address; the server has it at `source`, the
-    page its tree at `place`. Raises NotFound.
+    """Preview of the file `path` of the address; the server has it at `source`, the page its tree
+    at `place`. Raises NotFound.
     """
     path = visit.query("path").strip("/")
     if not path:

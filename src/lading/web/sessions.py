@@ -56,7 +56,7 @@ class PageSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
-    """What a link opens: a login with a token, then an address of the page."""
+    """Actions of a link: a login with a token, then an address of the page."""
 
     token: str
     place: str
@@ -78,7 +78,7 @@ class LoginFlow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellTicket(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ticket allows: one shell of one session in one container, as a user of the image."""
+    """Permission for one shell of one session in one container, as a user of the image."""
 
     holder: str
     """Hash of the secret of the session."""
@@ -173,7 +173,8 @@ class SessionStore:
         path = self._path(folder, secret)
         taken = self._read(path, secret, kind)
         try:
-            # Whoever removes the file has its content: two requests cannot both use it.
+            # Only the request that removes the file gets its content: two requests cannot both use
+            # it.
             path.unlink()
         except FileNotFoundError:
             return None

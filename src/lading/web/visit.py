@@ -37,7 +37,7 @@ _FORM_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageServices:
-    """What all visits share."""
+    """Services that all visits share."""
 
     transport: Transport
     sessions: SessionStore

@@ -72,7 +72,7 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
 
 
 async def check_upgrade(directory: DataDirectory) -> UpgradeCheck:
-    """What this version would change in the database of a directory; changes nothing. Raises
+    """List the changes of an upgrade of the database of a directory, without making them. Raises
     Invalid without data or when the database is of a later version, Unavailable when it cannot be
     reached.
     """

@@ -67,7 +67,7 @@ class ServerReady:
     data: Path
     seconds: float
     engine: EngineChoice | None = None
-    """What runs containers here; None if another machine does."""
+    """Engine that runs containers here; None if another machine runs them."""
 
 
 def main(
@@ -417,7 +417,7 @@ class ChildService:
 
     @property
     def _place(self) -> str:
-        """Where it logs, for messages."""
+        """Description of its log, for messages."""
         return f"log: {self._log}" if self._log is not None else "log: above"
 
     def _open_log(self, path: Path) -> IO[bytes]:

@@ -225,7 +225,7 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """How a response is passed on: `check` verifies its sender; of a container's response
+    """Rules for passing a response on: `check` verifies its sender; of a container's response
     (`is_container`) unsafe headers are left out, `by_path` adds a sandbox, and `cookie` is set.
     """
 
@@ -386,7 +386,7 @@ def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> HttpHead:
 
 
 def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
-    """How the connection is used after the head, and where the body ends."""
+    """Use of the connection after the head, and the end of the body."""
     given = exchange.headers
     fields = []
     if given.get("upgrade") and TAKE_OVER in (exchange.scope.get("extensions") or {}):

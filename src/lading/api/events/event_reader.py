@@ -1,4 +1,4 @@
-"""What one reader sees of events: which of them, with which properties, while the token is valid.
+"""Selects the events, and their properties, that one reader may see while the token is valid.
 
 The token and its user are looked up again for an event, unless that was done less than a second
 before and neither was changed here since: an expired or deleted token ends the connection. A user

@@ -2,8 +2,9 @@
 
 The number of the log row is the id of each event: a client that was cut off sends it as
 `Last-Event-ID`, and gets what it has missed of the last ten minutes. A client that does not keep up
-is let go, and comes back so. Who sees which events is in `event_reader`.
-Sources: docs/spec/api, section Server-sent events; https://html.spec.whatwg.org/multipage/server-sent-events.html.
+is let go, and comes back so. The module `event_reader` decides which reader sees which events.
+Sources: docs/spec/api, section Server-sent events;
+https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
 
 from __future__ import annotations

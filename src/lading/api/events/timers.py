@@ -81,7 +81,7 @@ async def seek(services: ApiServices) -> int:
     """Find the containers of all requests that wait for a git repository, or whose inputs have
     become known; the number of requests that still wait.
 
-    Those that are read together are looked at concurrently, each for a few seconds at most: a git
+    Requests that are read together are checked concurrently, each for a few seconds at most: a git
     server that hangs does not delay the others. Its search goes on, and the next call finds it.
     """
     seen, left = set[str](), 0

@@ -1,9 +1,9 @@
 """The websocket for events: subscriptions, replay of missed events, then each new event.
 
 The handshake fails only for an invalid token; a temporary fault ends the connection with 1013, "try
-again later". Who sees which events is in `event_reader`.
-Undelivered messages wait in a queue; a client whose queue stays full is disconnected, and must
-connect again. Source: docs/spec/api, section Websocket.
+again later". The module `event_reader` decides which reader sees which events. Undelivered messages
+wait in a queue; a client whose queue stays full is disconnected, and must connect again. Source:
+docs/spec/api, section Websocket.
 """
 
 from __future__ import annotations

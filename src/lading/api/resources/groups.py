@@ -362,7 +362,7 @@ async def list_shared(call: ApiCall) -> ApiResponse:
     owned_by_user = IsKind("owner_uuid", (str(ids.Infix.USER),))
     outside: Expression = owned_by_user
     if not caller.is_admin:
-        # What is in a readable project is found there.
+        # Projects within a readable project are found there.
         outside = Either((owned_by_user, Not(Reachable(caller.user_uuid, "owner_uuid"))))
     classes = (GroupClass.PROJECT.value, GroupClass.FILTER.value)
     where = (

@@ -74,7 +74,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
 
 
 async def get_why(call: ApiCall) -> ApiResponse:
-    """Why a request is in its present state."""
+    """Explain the present state of a request."""
     services = call.services
     async with services.database.reading() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
@@ -86,7 +86,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             decision |= await _nearest(tx, services, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
         image = await _image_fault(tx, call, subject, container)
-        # What became of the last attempt is of interest while the next one is under way.
+        # The end of the last attempt is shown while the next one is under way.
         earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
         scene = dataclasses.replace(
             await _scene(tx, call, subject, container), image=image, earlier=earlier
@@ -167,7 +167,7 @@ async def preview(call: ApiCall) -> ApiResponse:
             "container_state": decision.choice.container.state
             if isinstance(decision.choice, Reuse)
             else None,
-            # Whoever commits the request may read it.
+            # The user who commits the request may read it.
             "output": decision.choice.container.output
             if isinstance(decision.choice, Reuse)
             else None,
@@ -297,7 +297,7 @@ async def _image_fault(
     if container is None or container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
         return ""
     pdh = container.container_image
-    # Whoever may read it: the supervisor loads the image with rights of its own.
+    # The readers of the image do not matter: the supervisor loads it with rights of its own.
     if await contents.present(tx, [pdh], call.services.now(), reader=None):
         return ""
     return (

@@ -48,10 +48,14 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
 @click.command()
 @click.argument("before")
 @click.argument("after")
-@click.option("--files", "only_files", is_flag=True, help="Of two requests: only their outputs.")
-@click.option("--tree", "whole", is_flag=True, help="Of two requests: all that led to them.")
 @click.option(
-    "--text", is_flag=True, help="Of two collections: what differs in small texts and tables, too."
+    "--files", "only_files", is_flag=True, help="Compare only the outputs of two requests."
+)
+@click.option("--tree", "whole", is_flag=True, help="Compare all steps that led to two requests.")
+@click.option(
+    "--text",
+    is_flag=True,
+    help="Show differences within small texts and tables of two collections, too.",
 )
 @display.json_option
 def diff(before: str, after: str, only_files: bool, whole: bool, text: bool, as_json: bool) -> int:
@@ -179,9 +183,11 @@ def _emit(found: _Compared) -> None:
     type=click.Choice(("project", "kind", "collection")),
     default="project",
     show_default=True,
-    help="Without SOURCE: one line for each of these.",
+    help="Without SOURCE, show one line for each of these.",
 )
-@click.option("--project", metavar="PROJECT", help="Without SOURCE: only what it owns.")
+@click.option(
+    "--project", metavar="PROJECT", help="Without SOURCE, count collections of this project only."
+)
 @display.json_option
 def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) -> None:
     """Show the size of each SOURCE, the space of its blocks in the store, and the part of that

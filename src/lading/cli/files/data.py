@@ -66,7 +66,7 @@ class _Span(click.ParamType[tuple[int, int | None]]):
     metavar="PATH...",
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option("--name", help="Name of the collection.  [default: that of the first PATH]")
+@click.option("--name", help="Name of the collection.  [default: the name of the first PATH]")
 @click.option(
     "--project", metavar="PROJECT", help="Project that the collection goes into.  [default: yours]"
 )
@@ -89,8 +89,8 @@ def put(
 ) -> None:
     """Store files and directories as one collection, and print its portable data hash.
 
-    Of a single directory the content is stored, of several paths each under its own name. What is
-    stored already is not sent again.
+    Of a single directory the content is stored, of several paths each under its own name. Content
+    that is stored already is not sent again.
     """
     label = deposits.label_of(paths[0])
 

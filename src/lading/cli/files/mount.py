@@ -82,7 +82,7 @@ class _MountCommand(click.Command):
 @click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the blocks are kept.",
+    help="Directory of the cached blocks.",
 )
 @click.option(
     "--timeout",

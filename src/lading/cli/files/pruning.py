@@ -56,11 +56,11 @@ class PruningPlan:
 @selecting
 @state_option
 @click.option("--older", type=DURATION, metavar="TIME",
-              help="Only those that were submitted longer ago than, for example, 30d.")  # fmt: skip
-@click.option("--never-reused", is_flag=True, help="Only results that nothing has used since.")
-@click.option("--logs-only", is_flag=True, help="Only logs; outputs stay.")
+              help="Prune requests submitted longer ago than this, such as 30d.")  # fmt: skip
+@click.option("--never-reused", is_flag=True, help="Prune results that nothing has used since.")
+@click.option("--logs-only", is_flag=True, help="Prune logs only; outputs stay.")
 @click.option("--named", is_flag=True, help="Outputs with a name of their own too.")
-@click.option("--requests", is_flag=True, help="Delete the requests too, with all they tell.")
+@click.option("--requests", is_flag=True, help="Delete the records of the requests, too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @display.json_option
 def prune(

@@ -37,14 +37,14 @@ _LEVELS = ("read", "write", "manage")
     "--link",
     "by_link",
     is_flag=True,
-    help="Print an address that reads the collection, for whoever has it.",
+    help="Print an address by which anybody can read the collection.",
 )
 @click.option(
     "--for",
     "seconds",
     type=DURATION,
     metavar="TIME",
-    help="With --link: how long it is good, e.g. 7d.",
+    help="Life of the address of --link, such as 7d.",
 )
 @display.json_option
 def share(
@@ -57,7 +57,7 @@ def share(
     """
     if by_link and (who or can != "read"):
         raise click.UsageError(
-            "--link is for whoever has the address, to read; leave WHO and --can out"
+            "--link gives anybody with the address read access; leave WHO and --can out"
         )
     if seconds is not None and not by_link:
         raise click.UsageError("--for is the time of a --link")
@@ -111,7 +111,7 @@ def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
     click.echo(made["url"])
     until = f" until {made['expires_at']}" if made["expires_at"] else ""
     display.note(
-        f"whoever has this address reads {what}{until}; 'lading unshare {what} --link' ends it"
+        f"anybody with this address reads {what}{until}; 'lading unshare {what} --link' ends it"
     )
 
 

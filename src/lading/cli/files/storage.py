@@ -32,7 +32,7 @@ DATA = click.option(
     "--data",
     envvar="LADING_DATA",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything is kept.  "
+    help="Data directory.  "
     "[default: $LADING_DATA, which the 'env' of 'lading up' sets, else as 'lading up']",
 )
 
@@ -104,7 +104,7 @@ def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:
 @click.option(
     "--rate",
     metavar="SIZE",
-    help="Most bytes a second, e.g. 50MiB; without it, as fast as it goes.",
+    help="Most bytes a second, such as 50MiB.  [default: no limit]",
 )
 @display.json_option
 def scrub(data: Path | None, volume: str, rate: str | None, as_json: bool) -> None:

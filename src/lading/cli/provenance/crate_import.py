@@ -20,7 +20,9 @@ SIGNERS: Final = "LADING_CRATE_SIGNERS"
 
 @click.command("import")
 @click.argument("crate", type=click.Path(path_type=Path))
-@click.option("--project", metavar="PROJECT", help="Where to store it.  [default: a new project]")
+@click.option(
+    "--project", metavar="PROJECT", help="Project to store it in.  [default: a new project]"
+)
 @click.option(
     "--signers",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -30,7 +30,7 @@ _LONGEST: Final = 40
 
 @dataclass(slots=True, kw_only=True)
 class Details:
-    """What is shown beside the causes. `image_fault`: why the images cannot be compared."""
+    """Details shown beside the causes. `image_fault`: reason why the images cannot be compared."""
 
     image: ImageDifference | None = None
     image_fault: str = ""
@@ -62,7 +62,7 @@ async def find_details(
 
 
 async def find_contents(session: CliSession, files: Sequence[Difference]) -> dict[str, list[str]]:
-    """How the first few small files differ, by path."""
+    """Differences of the first few small files, by path."""
     found: dict[str, list[str]] = {}
     for one in files:
         before, after = one.before, one.after

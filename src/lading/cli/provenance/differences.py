@@ -1,4 +1,4 @@
-"""How two requests differ: the first cause, the fields of each step, and the files of the
+"""Differences between two requests: the first cause, the fields of each step, and the files of the
 outputs.
 """
 

@@ -44,12 +44,12 @@ KEY: Final = "LADING_SIGNING_KEY"
     type=click.Choice(("ro-crate", "cwlprov")),
     default="ro-crate",
     show_default=True,
-    help="Of what kind it is; cwlprov is for the run of a CWL workflow.",
+    help="Format of the export; cwlprov is for the run of a CWL workflow.",
 )
 @click.option("--tree", "whole", is_flag=True, help="All requests that led to this one, too.")
 @click.option("--data", "with_data", is_flag=True, help="The files of inputs and outputs, too.")
 @click.option("--images", "with_images", is_flag=True, help="The images, too.")
-@click.option("--license", "license_text", default=_UNSTATED, help="Licence of what is in it.")
+@click.option("--license", "license_text", default=_UNSTATED, help="Licence of the contents.")
 @click.option(
     "--sign",
     "key",
@@ -111,7 +111,7 @@ def export(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What is to be written."""
+    """Options of one export."""
 
     request: str
     whole: bool

@@ -25,8 +25,10 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 
 @click.command()
 @click.argument("what", metavar="REQUEST|COLLECTION|IMAGE")
-@click.option("--reason", metavar="TEXT", help="Why; others see it.")
-@click.option("--all", "whole", is_flag=True, help="Withdraw what was made from them, too.")
+@click.option("--reason", metavar="TEXT", help="Reason; others see it.")
+@click.option(
+    "--all", "whole", is_flag=True, help="Withdraw the results that were made from them, too."
+)
 @click.option("--undo", is_flag=True, help="Let the results be reused again.")
 @click.option("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @display.json_option
@@ -35,8 +37,9 @@ def invalidate(
 ) -> int:
     """Withdraw the result of a request, or all results made with a collection or an image.
 
-    A withdrawn result is not reused. It stays readable. What was made from it is listed, and is
-    marked wherever it is shown. The exit code is 1 if you may not withdraw one of the results.
+    A withdrawn result is not reused. It stays readable. All results that were made from it are
+    listed, and are marked wherever they are shown. The exit code is 1 if you may not withdraw one
+    of the results.
     """
     said = (reason or "").strip()
     if bool(said) == undo:

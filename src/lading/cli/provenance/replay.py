@@ -74,7 +74,7 @@ class _Replay:
     "other",
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE",
-    help="On the server that FILE names, as the file 'env' in the data directory of a server.",
+    help="Replay on another server; FILE is the file 'env' in its data directory.",
 )
 @display.json_option
 def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:

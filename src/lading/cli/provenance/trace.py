@@ -30,8 +30,8 @@ _MOST_DRAWN: Final = 1000
 
 @click.command()
 @click.argument("what", metavar="REQUEST|COLLECTION[/FILE]|PATH")
-@click.option("--from", "upwards", is_flag=True, help="Only what it came from.")
-@click.option("--to", "downwards", is_flag=True, help="Only what used it.")
+@click.option("--from", "upwards", is_flag=True, help="Show its origins only.")
+@click.option("--to", "downwards", is_flag=True, help="Show its uses only.")
 @click.option(
     "--depth", type=click.IntRange(min=1), metavar="N", help="At most N steps away, each way."
 )
@@ -56,14 +56,14 @@ def trace(
     form: str,
     as_json: bool,
 ) -> None:
-    """Show what a request or a collection came from and what used it: requests, collections,
-    images, git trees and workflows.
+    """Show the origins and the uses of a request or a collection: requests, collections, images,
+    git trees and workflows.
 
-    Of a file the uses are those of containers that could read it: that mounted it, or a directory
-    with it. PATH is a file or directory here, of which a collection with nothing else is stored.
-    What you may not read is shown as "not readable". Requests whose names differ by a number
-    alone are one step, shown once with their number. Results that were withdrawn, and what was
-    made from them, are marked.
+    A file is used by the containers that could read it: they mounted the file, or a directory with
+    it. PATH is a file or directory here, of which a collection with nothing else is stored. Records
+    that you may not read are shown as "not readable". Requests whose names differ by a number alone
+    are one step, shown once with their number. Results that were withdrawn, and results made from
+    them, are marked.
     """
 
     async def action(session: CliSession) -> Lineage:

@@ -33,7 +33,7 @@ _PAGE = 1000
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @selecting
 @state_option
-@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
 @display.json_option
 def cancel(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
     """Cancel requests that are named, or that have not ended and match the options. A container
@@ -60,7 +60,7 @@ def cancel(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @selecting
 @state_option
-@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
 @display.json_option
 def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
     """Delete requests that are named, or that have ended and match the options. Their outputs and
@@ -92,7 +92,7 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
 @state_option
 @click.option("--reuse", is_flag=True, help="Use earlier results where they exist.")
 @click.option("--priority", type=click.IntRange(1, 1000), default=500, show_default=True)
-@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
 @display.json_option
 def rerun(
     requests: tuple[str, ...],

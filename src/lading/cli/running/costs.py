@@ -54,7 +54,7 @@ _MONTH = "30d"
     type=click.Choice([one.value for one in CostGroup]),
     default=CostGroup.PROJECT.value,
     show_default=True,
-    help="What the lines stand for.",
+    help="Group of requests that each line adds up.",
 )
 @click.option(
     "--since",
@@ -62,10 +62,10 @@ _MONTH = "30d"
     default=_MONTH,
     show_default=True,
     metavar="TIME",
-    help="Requests that were submitted in so long a time until now.",
+    help="Count requests submitted in this time until now.",
 )
-@click.option("--project", metavar="PROJECT", help="Only those of this project.")
-@click.option("--user", metavar="USER", help="Only those that this user submitted.")
+@click.option("--project", metavar="PROJECT", help="Count requests of this project only.")
+@click.option("--user", metavar="USER", help="Count requests that this user submitted only.")
 @display.json_option
 def cost(by: str, since: int, project: str | None, user: str | None, as_json: bool) -> None:
     """Show what requests cost, in dollars; what reuse saved; and what was lost.

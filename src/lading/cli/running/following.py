@@ -357,7 +357,7 @@ class Follower:
         """Show the log until the request is final; return its outcome. Raises the errors of the
         API.
         """
-        # What has ended already is shown without listening for changes.
+        # A request that has ended already is shown without listening for changes.
         await self._look()
         await self._show()
         if self._is_over(is_cancelled=False):

@@ -391,7 +391,7 @@ def _show_detached(uuids: Sequence[str], name: str, *, as_json: bool) -> None:
 
 
 def _stem(spec: RequestSpec) -> str:
-    """What the names of all requests begin with."""
+    """Common beginning of the names of all requests."""
     return (spec.name or "").rpartition(".")[0]
 
 

@@ -151,7 +151,7 @@ class RequestHistory:
 
 
 def kind_of(request: Record) -> str:
-    """What requests with equal work have in common: the name without its number, or the program."""
+    """Key of requests with equal work: the name without its number, or the program."""
     if request["name"]:
         return _NUMBER.sub("", request["name"]) or str(request["name"])
     return f"{PurePosixPath((request['command'] or [''])[0]).name}()"

@@ -69,7 +69,11 @@ def request() -> None:
 @request.command(name="list")
 @state_option
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Most requests to list.",
 )
 @click.option(
     "--sort",
@@ -167,13 +171,18 @@ async def _tried(session: CliSession, found: Record) -> list[Record]:
 @click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
 @click.option("--priority", type=click.IntRange(0, 1000), help="0 to 1000; 0 is on hold.")
 @click.option(
-    "--expires", type=MOMENT, metavar="TIME", help="Give it up then, as 18:00, or 2h from now."
+    "--expires", type=MOMENT, metavar="TIME", help="Cancel it at this time: 18:00, or 2h from now."
 )
 @click.option("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
 @click.option("--name", help="Name of the request.")
-@click.option("--description", help="What it is for.")
+@click.option("--description", help="Description of its purpose.")
 @click.option(
-    "--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by."
+    "--property",
+    "properties",
+    type=PROPERTY,
+    multiple=True,
+    metavar="K=V",
+    help="Property of the request.",
 )
 @display.json_option
 def change(
@@ -293,7 +302,7 @@ async def _show_logs(
 
 
 async def _files_of(session: CliSession, found: Record) -> str:
-    """What the log has, for a message; "" while there is no log collection."""
+    """List of the files of the log, for a message; "" while there is no log collection."""
     if not found["log_uuid"]:
         return ""
     log = await session.api.get("collections", found["log_uuid"])

@@ -115,7 +115,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="K=V",
     help="Property of the output collection.",
 )
-@_data("--storage-class", multiple=True, metavar="NAME", help="Where the output is stored.")
+@_data("--storage-class", multiple=True, metavar="NAME", help="Storage class of the output.")
 @_data("--tmp", multiple=True, metavar="PATH", help="Mount an empty directory that is not kept.")
 @_needs(
     "--vcpus",
@@ -142,10 +142,16 @@ _record, _doing = option_of("The record"), option_of("What to do")
     help="Environment variable.",
 )
 @_needs(
-    "--workdir", default=OUTPUT, show_default=True, metavar="PATH", help="Where the command starts."
+    "--workdir",
+    default=OUTPUT,
+    show_default=True,
+    metavar="PATH",
+    help="Working directory of the command.",
 )
 @_needs(
-    "--internet/--no-internet", default=None, help="It must reach the internet, or have no network."
+    "--internet/--no-internet",
+    default=None,
+    help="Require access to the internet, or refuse any network.",
 )
 @_needs("--network", is_flag=True, help="Give it the internet, the API, and a token for that.")
 @_needs("--api", is_flag=True, help="Give it the API alone, and a token for that.")
@@ -177,9 +183,9 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--start-after",
     type=MOMENT,
     metavar="TIME",
-    help="Not before, as 18:00, 2h from now, or 2026-12-24T18:00.",
+    help="Earliest start: 18:00, 2h from now, or 2026-12-24T18:00.",
 )
-@_when("--expires", type=MOMENT, metavar="TIME", help="Give it up then, also while it runs.")
+@_when("--expires", type=MOMENT, metavar="TIME", help="Cancel it at this time, also while it runs.")
 @_when("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
 @_when(
     "--retry",
@@ -208,14 +214,14 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--container", metavar="UUID", help="Use this container, running or ended, if it did the same."
 )
 @_record("--name", help="Name of the request.")
-@_record("--description", help="What it is for.")
+@_record("--description", help="Description of its purpose.")
 @_record(
     "--property",
     "properties",
     type=PROPERTY,
     multiple=True,
     metavar="K=V",
-    help="To find it by; V may be JSON.",
+    help="Property of the request; V may be JSON.",
 )
 @_record(
     "--project", metavar="PROJECT", help="Project that owns request and output.  [default: yours]"

@@ -57,7 +57,7 @@ SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSelection:
-    """Which requests are meant; an attribute that is not set admits all."""
+    """Conditions on requests; an attribute that is not set admits all."""
 
     names: tuple[str, ...] = ()
     """Patterns, as for the shell, one of which has to match."""
@@ -69,7 +69,7 @@ class RequestSelection:
     state: str | None = None
     """One of STATES."""
     since: int = 0
-    """Those submitted in so many seconds until now."""
+    """Age in seconds of the oldest request to select, by the time of submission."""
     failed: bool = False
     """Only requests that have ended without success, Cancelled ones too."""
 
@@ -83,7 +83,7 @@ class RequestSelection:
 def selecting(command: _Command) -> _Command:
     """Add the options of `matching`, and `--failed`."""
     return matching(
-        click.option("--failed", is_flag=True, help="Only those that have failed.")(command)
+        click.option("--failed", is_flag=True, help="Select failed requests only.")(command)
     )
 
 
@@ -91,13 +91,13 @@ def matching(command: _Command) -> _Command:
     """Add the options `--name`, `--project`, `--user`, `--property` and `--since`."""
     for option in (
         click.option("--since", type=DURATION, default="0", metavar="TIME",
-                     help="Only those of the last, for example, 2h."),
+                     help="Select requests submitted in this time until now, such as 2h."),
         click.option("--property", "properties", type=PROPERTY, multiple=True, metavar="K=V",
-                     help="Only those with this property."),
-        click.option("--user", metavar="USER", help="Only those that this user submitted."),
-        click.option("--project", metavar="PROJECT", help="Only those of this project."),
+                     help="Select requests with this property only."),
+        click.option("--user", metavar="USER", help="Select requests of this user only."),
+        click.option("--project", metavar="PROJECT", help="Select requests of this project only."),
         click.option("--name", "names", multiple=True, metavar="PATTERN",
-                     help="Only those with such a name, as 'sort.*'."),
+                     help="Select requests with a matching name only, such as 'sort.*'."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -108,7 +108,7 @@ def state_option(command: _Command) -> _Command:
     return click.option(
         "--state",
         type=click.Choice(STATES, case_sensitive=False),
-        help="Only those in this state.",
+        help="Select requests in this state only.",
     )(command)
 
 

@@ -69,17 +69,17 @@ _CONTAINER: Final = (
     "names",
     multiple=True,
     metavar="PATTERN",
-    help="Only those with such a name, as 'sort.*'.",
+    help="Show requests with a matching name only, such as 'sort.*'.",
 )
-@click.option("--project", metavar="PROJECT", help="Only those of this project.")
-@click.option("--user", metavar="USER", help="Only those that this user submitted.")
+@click.option("--project", metavar="PROJECT", help="Show requests of this project only.")
+@click.option("--user", metavar="USER", help="Show requests of this user only.")
 @click.option(
     "--since", type=DURATION, default="12h", show_default=True, metavar="TIME",
-    help="Count what ended in this time.",
+    help="Count requests that ended in this time.",
 )  # fmt: skip
 @click.option(
     "--interval", type=DURATION, default="2s", show_default=True, metavar="TIME",
-    help="Refresh at least so often.",
+    help="Longest time between two updates.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Show it once, and leave.")
 @display.json_option
@@ -96,9 +96,9 @@ def top(
 
     Ctrl-C leaves; the requests go on.
 
-    How long a request takes is known from those of the same name (without its number) or program
-    that have succeeded. Where standard output is no terminal, each change is one line; with --json,
-    one JSON object a line.
+    The expected time of a request is taken from requests of the same name (without its number) or
+    program that have succeeded. Where standard output is no terminal, each change is one line; with
+    --json, one JSON object a line.
     """
     wanted = RequestSelection(names=names, project=project, user=user)
 

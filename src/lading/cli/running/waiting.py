@@ -68,7 +68,7 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
 
 @dataclass(slots=True)
 class Counts:
-    """How many of the requests that are waited for have ended."""
+    """Numbers of the awaited requests that have ended."""
 
     ended: int = 0
     total: int = 0

@@ -1,4 +1,4 @@
-"""Where results came from and what used them, for the command line and the page.
+"""Origins and uses of results, for the command line and the page.
 
 Start with `lineage`, the graph of a request or a collection; `request_tree` lists the requests that
 belong together.

@@ -1,4 +1,4 @@
-"""Why two results differ: from a step to the steps that made its inputs, until the cause."""
+"""Finds the causes of different results: from a step to the steps that made its inputs."""
 
 from __future__ import annotations
 

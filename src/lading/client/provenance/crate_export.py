@@ -49,7 +49,7 @@ _JOB_FILE: Final = "job.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrateOptions:
-    """What goes into a crate. `published`: the present time; `version`: that of Lading."""
+    """Contents and options of a crate. `published`: the present time; `version`: that of Lading."""
 
     published: str
     version: str
@@ -230,4 +230,4 @@ async def _find_workflow(api: ApiClient, uuids: Sequence[str]) -> CrateWorkflow 
 
 
 def _untold(done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress."""

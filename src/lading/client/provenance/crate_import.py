@@ -48,7 +48,7 @@ class CrateRun:
 
 @dataclass(slots=True, kw_only=True)
 class CrateContents:
-    """What a checked crate says: runs, the earliest first, and manifests by hash.
+    """Contents of a checked crate: runs, the earliest first, and manifests by hash.
 
     `sources` are the pieces of blocks in files of the crate; `kept` the blocks that are in it as
     they are.
@@ -70,8 +70,8 @@ class CrateContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCrate:
-    """What came of an import: the project, the hashes of new collections, those that were there,
-    and images that are not in the crate nor in the store.
+    """Result of an import: the project, the hashes of new and of present collections, and the
+    images that are neither in the crate nor in the store.
     """
 
     project_uuid: str
@@ -82,7 +82,7 @@ class ImportedCrate:
 
 
 def read_contents(reader: CrateReader) -> CrateContents:
-    """What a crate says, after `check`. Raises Corrupt or NotFound, naming the file at fault."""
+    """Contents of a crate, after `check`. Raises Corrupt or NotFound, naming the file at fault."""
     _check_sizes(reader)
     manifests, runs = {}, []
     for path in reader.paths:

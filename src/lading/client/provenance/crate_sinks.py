@@ -1,4 +1,4 @@
-"""Where the files of a crate or a bag are written: a new directory, or a new archive."""
+"""Targets for the files of a crate or a bag: a new directory, or a new archive."""
 
 from __future__ import annotations
 

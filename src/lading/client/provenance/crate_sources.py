@@ -1,5 +1,5 @@
-"""What crates and bags are made from: requests with their containers, manifests and files. Records
-are read in pages.
+"""Sources of crates and bags: requests with their containers, manifests and files. Records are read
+in pages.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class CrateFileWriter:
         self._size += len(piece)
 
     def made(self) -> CrateFile:
-        """What was written."""
+        """Summary of the written crate."""
         return CrateFile(path=self._path, size=self._size, sha256=self._digest.hexdigest())
 
 

@@ -1,7 +1,7 @@
 """Exports the run of a CWL workflow as a research object of CWLProv, for other programs.
 
 Steps are read in pages; each file is written to the disk once, while it is hashed, and is in the
-bag once for each content. What is kept in memory grows with the number of files alone.
+bag once for each content. The use of memory grows with the number of files alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Told = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BagOptions:
-    """What is told of a bag. `published`: the present time, as ISO 8601; `version`: of Lading."""
+    """Options of a bag. `published`: the present time, as ISO 8601; `version`: of Lading."""
 
     published: str
     version: str
@@ -72,7 +72,7 @@ class BagOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBag:
-    """How many requests are in a bag, and the checksums of its tags, to sign them."""
+    """Number of requests in a bag, and the checksums of its tags, to sign them."""
 
     requests: int
     checksums: bytes
@@ -200,7 +200,7 @@ class _Export:
     records: ProvSpool
     steps: int = 0
     stored: dict[str, StoredFile | dict[str, StoredFile]] = field(default_factory=dict)
-    """What is at each location that has been seen."""
+    """Content at each location that has been seen."""
     logged: set[str] = field(default_factory=set)
 
     async def begin(self, runner: CrateStep, inputs: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How two images differ: their layers, and the packages that are installed in them."""
+"""Differences between two images: their layers, and the packages installed in them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ _APK: Final = ("P:", "V:")
 
 
 def _marks(name: str) -> tuple[str, str] | None:
-    """What begins the lines of name and version, if this file lists packages of a distribution."""
+    """Prefixes of the lines of name and version, if this file lists packages of a distribution."""
     if name == _ALPINE:
         return _APK
     return _DPKG if _DEBIAN.fullmatch(name) else None

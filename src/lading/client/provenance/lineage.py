@@ -1,5 +1,5 @@
-"""Where a request came from and what used its result: requests, collections and images, as far as
-the reader may see them. What the reader may not see is a sealed node without a name.
+"""Origins of a request and uses of its result: requests, collections and images, as far as the
+reader may see them. A record that the reader may not see is a node without a name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a lineage leads to beside collections: git trees, workflows and users; results that were
-withdrawn; and which containers could read one file of a collection.
+"""Nodes of a lineage beside collections: git trees, workflows, users and withdrawn results; and the
+containers that could read one file of a collection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ FROM_WITHDRAWN: Final = ", from withdrawn"
 
 async def add_sources(api: ApiClient, drawn: Lineage, *, with_users: bool) -> None:
     """Add the git trees that containers read and the workflows that requests are runs of; with
-    `with_users` also who asked for them. What the caller may not read is named by its uuid.
+    `with_users` also who asked for them. A record that the caller may not read is named by its
+    uuid.
     """
     _add_git_trees(drawn)
     workflows = {

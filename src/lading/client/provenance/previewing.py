@@ -1,5 +1,5 @@
-"""What a whole pipeline would do: which steps are reused, which run, and why; with the time and the
-cost that earlier runs took.
+"""Preview of a whole pipeline: the steps that are reused, the steps that run, and the reasons; with
+the time and the cost of earlier runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StepPreview:
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """What is known of a step while others are looked at."""
+    """Facts known of a step while other steps are examined."""
 
     reused: str | None = None
     output: str | None = None
@@ -107,7 +107,9 @@ async def _ask(api: ApiClient, item: Record, found: _Found) -> None:
 
 
 def _reason(answer: Mapping[str, Any], item: Mapping[str, Any]) -> str:
-    """Why a step runs: the reason of a container that cannot be used, or the first difference."""
+    """Reason why a step runs: the reason of a container that cannot be used, or the first
+    difference.
+    """
     if item.get("use_existing") is False:
         return _NO_REUSE
     for one in answer.get("candidates") or ():

@@ -16,9 +16,11 @@ from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid
 
 _RESOLVED: Final = ("command", "container_image", "cwd", "environment", "mounts", "output_path")
-"""What a container records of its recipe; names of images and collections are hashes there."""
+"""Attributes of the recipe that a container records; names of images and collections are hashes
+there.
+"""
 _PORTABLE: Final = ("runtime_constraints", "output_glob", "steps")
-"""What another server has recorded of a request and means the same here."""
+"""Attributes of a request recorded by another server that mean the same here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

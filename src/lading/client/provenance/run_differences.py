@@ -1,4 +1,4 @@
-"""How two runs differ apart from what they were asked to do: use of resources, and machine."""
+"""Differences between two runs apart from their requests: use of resources, and machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two versions of a small file differ: lines of a text, cells of a table."""
+"""Differences between two versions of a small file: lines of a text, cells of a table."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LONGEST_REASON: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How many other runs gave the same result, of all that ended."""
+    """Number of other runs with the same result, of all runs that ended."""
 
     equal: int = 0
     of: int = 0

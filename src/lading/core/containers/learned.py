@@ -71,7 +71,7 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """What was learned, and what becomes of it."""
+        """Sentence about the learned needs and their use."""
         needed = " and ".join(
             text
             for text in (

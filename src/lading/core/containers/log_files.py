@@ -31,7 +31,7 @@ class UsagePoint:
     memory: float | None = None
     """Bytes."""
     disk_read: float | None = None
-    """Bytes a second, as all below."""
+    """Bytes a second; the following fields too."""
     disk_written: float | None = None
     received: float | None = None
     sent: float | None = None

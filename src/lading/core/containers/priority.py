@@ -206,8 +206,8 @@ def _dependencies(
 
 
 def judge_dependency(uuid: str, dependency: Dependency) -> ReadinessVerdict:
-    """What a request is for those that depend on it: READY once it has ended well, DEPENDENT before
-    its end, BROKEN when it can never end well.
+    """State of a request for its dependents: READY once it has ended well, DEPENDENT before its
+    end, BROKEN when it can never end well.
     """
     other, container = dependency.request, dependency.container
     if other is None:

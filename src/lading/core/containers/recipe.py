@@ -80,7 +80,7 @@ MAX_KEYS = 500
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a new container is given.
+    """All attributes of a new container.
 
     `limits` are the request's ranges of sizes; `alternatives` further acceptable mounts by target,
     the newest first. Both belong to the request: a container has its own `constraint_ranges`

@@ -66,8 +66,8 @@ def has_succeeded(ended: Container) -> bool:
 
 
 def reason_of(ended: Container) -> str:
-    """Why an attempt gave no result, in one sentence; "" if its command succeeded or it has not
-    ended.
+    """Reason why an attempt gave no result, in one sentence; "" if its command succeeded or it has
+    not ended.
     """
     if ended.state not in FINAL or has_succeeded(ended):
         return ""
@@ -80,9 +80,7 @@ def reason_of(ended: Container) -> str:
 
 
 class RetryTerms(msgspec.Struct, frozen=True):
-    """What the rules grant to one request: the number of retries after this kind of failure, and
-    the rule.
-    """
+    """Terms of a retry: the number of retries after this kind of failure, and the rule."""
 
     limit: int
     rule: RetryRule
@@ -102,7 +100,7 @@ def terms(
         return RetryTerms(0, rule)
     if rule.limit is not None:
         return RetryTerms(rule.limit, rule)
-    # Who asks for more ram asks for another attempt.
+    # A request for more ram is also a request for another attempt.
     if rule.grows:
         return RetryTerms(NO_LIMIT, rule)
     if ended.state is ContainerState.CANCELLED:

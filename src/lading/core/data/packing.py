@@ -1,4 +1,4 @@
-"""How files share blocks: packing for an upload, storage used by collections, files of a block.
+"""Sharing of blocks by files: packing for an upload, storage used by collections, files of a block.
 
 `plan` packs files before any is read; `client.collections` packs in the same way:
 

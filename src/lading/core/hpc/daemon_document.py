@@ -68,7 +68,9 @@ ROUTES: Mapping[str, DaemonRoute] = MappingProxyType(
             DaemonCall.DAEMON_CONFIGURATION, "POST", "As daemon-configuration"
         ),
         "/v1/code-name": DaemonRoute(
-            DaemonCall.CODE_NAME, "POST", "What is run: codeName of daemon-configuration"
+            DaemonCall.CODE_NAME,
+            "POST",
+            "Set the name of the code: codeName of daemon-configuration",
         ),
         "/v1/command": DaemonRoute(
             DaemonCall.COMMAND, "POST", "Start or kill the code, upload its results"
@@ -80,7 +82,9 @@ ROUTES: Mapping[str, DaemonRoute] = MappingProxyType(
             "waits for news with If-None-Match and Prefer: wait=SECONDS",
         ),
         "/v1/state": DaemonRoute(DaemonCall.QUERY, "GET", "As query"),
-        "/v1/heartbeat": DaemonRoute(DaemonCall.HEARTBEAT, "GET", "That it is there, and its time"),
+        "/v1/heartbeat": DaemonRoute(
+            DaemonCall.HEARTBEAT, "GET", "The time of the daemon, as a sign of life"
+        ),
         "/v1/logs/stdout": DaemonRoute(DaemonCall.LOG, "GET", "Standard output of the code"),
         "/v1/logs/stderr": DaemonRoute(DaemonCall.LOG, "GET", "Standard error of the code"),
         "/v1/openapi.json": DaemonRoute(DaemonCall.DOCUMENT, "GET", "This document"),

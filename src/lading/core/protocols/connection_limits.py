@@ -1,4 +1,4 @@
-"""Which connections an HTTP server admits (`ConnectionTable`).
+"""Limits on the connections of an HTTP server (`ConnectionTable`).
 
 A connection is a stranger's until a request on it was authenticated. Strangers are counted per
 address, and a waiting stranger is dropped for a new connection when the limit is reached: so idle

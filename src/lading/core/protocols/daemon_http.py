@@ -97,7 +97,7 @@ class Searchable(Protocol):
         """Some of the bytes."""
 
     def __len__(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def byte_range(text: str, size: int) -> tuple[int, int] | None:
     """Start and end of `bytes=A-B`, `bytes=A-` or `bytes=-N` in `size` bytes; None when the range
     is not satisfiable.
 
-    Anything else means the whole content (RFC 9110, section 14.2). A range that begins at the end
+    Any other value means the whole content (RFC 9110, section 14.2). A range that begins at the end
     of the data is empty: a log may grow.
     """
     found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", text.strip())

@@ -247,7 +247,9 @@ def _read_unchecked(token: str) -> Mapping[str, Json]:
 
 
 def check_subject(claims: Mapping[str, Json]) -> str:
-    """The subject of claims. Raises Unauthenticated."""
+    """Return the claim `sub`, the provider's id of the user. Raises Unauthenticated if it is
+    invalid.
+    """
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
         raise _refused("sub", f"it must have 1 to {_LONGEST_SUBJECT} characters")

@@ -1,4 +1,4 @@
-"""How fast a server sends bulk data (congestion control), and whether a peer is too slow.
+"""Rates of bulk data from a server (congestion control), and detection of slow peers.
 
 The rate of bulk data follows the measured wait for a processor (`observe`, `reserve`): a process
 that answers calls and forwards bytes competes with its own clients, since each byte gives work to

@@ -1,4 +1,4 @@
-"""How the blocks of collections are found in the files of a crate.
+"""Finds the blocks of collections in the files of a crate.
 
 A collection is named by the hash of its manifest, which names blocks; a crate has files. Most
 blocks consist of files that follow one another, and are made from them again. A block of which no

@@ -25,7 +25,7 @@ from lading.core.provenance.prov_records import (
 )
 
 _NAMESPACE: Final = bytes.fromhex("6ba7b8119dad11d180b400c04fd430c8")
-"""That of URLs (RFC 9562, section 6.6)."""
+"""The namespace of URLs (RFC 9562, section 6.6)."""
 _DEEPEST: Final = 64
 _CHECKSUM: Final = "sha1$"
 Making = Generator[ProvRecord, None, QualifiedName]
@@ -57,7 +57,7 @@ class ValueEntities:
             yield record
 
     def value(self, value: Any, use: str, depth: int = 0) -> Making:
-        """`use`: what tells this use from others."""
+        """`use`: text that distinguishes this use from others."""
         if depth < _DEEPEST and isinstance(value, Mapping):
             kind = value.get("class")
             if kind == "File":
@@ -143,7 +143,9 @@ def _named(text: str) -> QualifiedName:
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
-    """What a file or a directory is: its name, its content, and the files that belong to it."""
+    """Canonical text of a file or a directory: its name, its content, and the files that belong to
+    it.
+    """
     parts = [*(value.get("secondaryFiles") or ()), *(value.get("listing") or ())]
     content = value.get("checksum") or value.get("location") or ""
     own = [value.get("class"), value.get("basename"), content]

@@ -55,8 +55,8 @@ class PackedWorkflow:
 def pack(document: Document, given: Mapping[str, Any], *, place: str) -> PackedWorkflow:
     """Pack a document with those that it names, as far as they are `given`, by `HASH/PATH`.
 
-    What cannot be packed, and other files, are named relative to `place`, where the collections
-    are. Raises ValueError for a document that is too large or no CWL.
+    Documents that cannot be packed, and other files, are named relative to `place`, the directory
+    of the collections. Raises ValueError for a document that is too large or no CWL.
     """
     packing = _Packing(given=given, place=place, version=str(document.get("cwlVersion") or ""))
     packing.measure(document, 0)

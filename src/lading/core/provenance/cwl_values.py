@@ -23,11 +23,11 @@ class StoredFile(NamedTuple):
 
 
 Stored = Mapping[str, StoredFile | Mapping[str, StoredFile]]
-"""What is at a location: a file, or the files of a directory by their paths."""
+"""Content at a location: a file, or the files of a directory by their paths."""
 
 
 def data_path(sha1: str) -> str:
-    """Where a content is in the bag."""
+    """Path in the bag of a content."""
     return f"data/{sha1[:2]}/{sha1}"
 
 
@@ -49,7 +49,7 @@ def locations(value: Any) -> Iterator[str]:
     for one in _files(value):
         told = one.get("location")
         if isinstance(told, str) and told.startswith(_KEEP):
-            # The listing of a directory names what is in the same collection.
+            # The listing of a directory names files in the same collection.
             yield told
 
 
@@ -61,8 +61,8 @@ def literals(value: Any) -> Iterator[bytes]:
 
 
 def placed(value: Any, stored: Stored) -> Any:
-    """The value with the files of the bag, relative to its directory `workflow`. What is not stored
-    keeps its location.
+    """The value with the files of the bag, relative to its directory `workflow`. A file that is not
+    stored keeps its location.
     """
     if isinstance(value, list):
         return [placed(one, stored) for one in value]

@@ -73,7 +73,9 @@ class WorkflowRun:
         self._entities = ValueEntities()
 
     def begin(self, inputs: Mapping[str, Any]) -> Iterator[ProvRecord]:
-        """Who ran which workflow, and with what; `inputs`: values with the files of the bag."""
+        """Records of the user, the workflow and its inputs; `inputs`: values with the files of the
+        bag.
+        """
         runner, container = self._runner, self._runner.container
         person = qualified("id", derived_uuid(f"urn:lading:{user_of(runner.request)}"))
         engine = qualified("id", self.engine)
@@ -136,7 +138,7 @@ class WorkflowRun:
         )
 
     def finish(self, outputs: Any) -> Iterator[ProvRecord]:
-        """What the whole workflow has made."""
+        """Records of the outputs of the whole workflow."""
         main = self._plan(self._workflow.main)
         at = self._runner.container["finished_at"]
         yield from self._flow("wasGeneratedBy", self._run, main, outputs, at)
@@ -187,7 +189,7 @@ class WorkflowRun:
     def _flow(
         self, kind: str, activity: str, place: QualifiedName, values: Any, at: object
     ) -> Iterator[ProvRecord]:
-        """What an activity used or made, by the names of parameters."""
+        """Records of the values that an activity used or made, by the names of parameters."""
         for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
             if value is None:
                 continue
@@ -233,7 +235,7 @@ class BagManifest:
         return entry
 
     def rest(self) -> dict[str, Any]:
-        """All that is no entry."""
+        """All members of the document besides its entries."""
         run, user = f"urn:uuid:{self._run.uuid}", self._run.user
         provenance = [_relative(one) for one in (PROV_N, PROV_JSON)]
         return {

@@ -146,7 +146,7 @@ class CrateGraph:
         output = str(one.container["output"] or "")
         contents = [_dataset(output, self._kept)] if output else []
         for entity in (*objects, *contents):
-            # That of a content whose files are in the crate is made with them.
+            # The entity of a content whose files are in the crate is made with them.
             if not (self._kept and entity["@type"] == "Dataset"):
                 yield from self._new(entity)
         known = f"#{uuid}" in self._known
@@ -174,7 +174,7 @@ class CrateGraph:
             "@id": "./",
             "@type": "Dataset",
             "name": name,
-            "description": f"What ran for {name}, as Lading has recorded it.",
+            "description": f"Commands that ran for {name}, as Lading has recorded it.",
             "datePublished": published,
             "license": license_text,
         }

@@ -197,7 +197,7 @@ def money(name: str, doc: str = "") -> Field:
 
 
 def moment(name: str, doc: str = "", *, fixed: bool = False, readonly: bool = False) -> Field:
-    """A time."""
+    """Field with a time."""
     return Field(name=name, type=Type.TIME, doc=doc, fixed=fixed, readonly=readonly)
 
 
@@ -226,7 +226,7 @@ COMMON: Final = (
     Field(name="owner_uuid", null=False, doc="The user or project that owns it."),
     moment("created_at", "When it was made.", fixed=True),
     moment("modified_at", "When it last changed.", fixed=True),
-    Field(name="modified_by_user_uuid", fixed=True, doc="Who changed it last."),
+    Field(name="modified_by_user_uuid", fixed=True, doc="User who changed it last."),
 )
 
 WRITE: Final = (
@@ -411,7 +411,7 @@ EVIDENCE: Final = (
         name="withdraw", method="POST", scope=Scope.MEMBER, path="withdraw",
         doc="Withdraw its result: it is not reused any more.",
         parameters=(
-            Parameter(name="reason", required=True, doc="Why; 1,000 characters at most."),
+            Parameter(name="reason", required=True, doc="Reason; 1,000 characters at most."),
             *WRITE[:1],
         ),
     ),

@@ -28,7 +28,7 @@ KEEP_SERVICES: Final = RecordType(
     plural="keep_services",
     singular="keep_service",
     infix=Infix.KEEP_SERVICE,
-    doc="Where blocks are stored.",
+    doc="A service that stores blocks.",
     fields=(
         *COMMON,
         text("service_host"),
@@ -51,8 +51,8 @@ REPOSITORIES: Final = RecordType(
     doc="A git repository that git_tree mounts can name.",
     fields=(
         *COMMON,
-        text("name", "How mounts name it."),
-        text("fetch_url", "Where it is fetched from."),
+        text("name", "Name that mounts use for it."),
+        text("fetch_url", "URL to fetch it from."),
     ),
     actions=CRUD,
     indexes=(("modified_at", "uuid"), ("owner_uuid",)),

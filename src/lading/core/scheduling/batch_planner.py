@@ -124,7 +124,7 @@ def _in_turn(snapshot: Snapshot) -> Iterator[TrackedContainer]:
 
 
 def _slots(snapshot: Snapshot) -> int:
-    """How many containers may be started now."""
+    """Number of containers that may be started now."""
     # A quota counts containers of this pass too; without limits every queued container may start.
     limits = [limit for limit in (snapshot.slots, snapshot.most) if limit is not None]
     return min(limits, default=len(snapshot.queue))
@@ -194,8 +194,8 @@ def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
 
 
 def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
-    """Why each container of the queue waits, and which ones are prepared, after `plan` was carried
-    out.
+    """Reason why each container of the queue waits, and the containers to prepare, after `plan` was
+    carried out.
     """
     decided = plan(snapshot)
     # At infinity they started after every head was queued, and count as having passed it.
@@ -388,7 +388,7 @@ def _misplaced(container: TrackedContainer, workers: tuple[FleetWorker, ...]) ->
 
 
 class _WaitReasons:
-    """Why containers wait in one state of the workers. Lives inside one call of `explain`.
+    """Reasons why containers wait in one state of the workers. Lives inside one call of `explain`.
 
     Containers of equal needs share the search for a worker, and workers of equal capacity and room
     are looked at once: of 1,000 containers and 250 workers few are different.

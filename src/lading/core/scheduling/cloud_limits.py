@@ -211,7 +211,7 @@ class BlockReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudRules:
-    """How to plan.
+    """Rules of the planner.
 
     `workflow_fraction` of the most VMs are for containers that run workflows, 0.0 for no limit;
     `most_containers` on one VM, 0 any; `extra_ram` is bytes that a supervisor takes beside its
@@ -252,13 +252,13 @@ class PlanningPass:
     now: float
     most_workflows: int
     left: int | None = None
-    """How many more containers may be started or promised a room."""
+    """Number of containers that may still be started or promised a room."""
     starts: list[StartDecision] = field(default_factory=list)
     creates: list[tuple[str, str]] = field(default_factory=list)
     guarded: bool = False
     """A room is kept for the first container that waits for the quota."""
     places: int = 0
-    """How many VMs that are not there yet are the gang's that rooms are kept for."""
+    """Number of VMs not yet created that belong to the gang that rooms are kept for."""
     freed: bool = False
     """A room is not kept any more, so others may have it."""
 
@@ -314,7 +314,7 @@ class CloudQueue:
         insort(self.waiting.setdefault(shape, []), place)
 
     def count_promised_workflows(self) -> int:
-        """How many containers that run workflows were promised a room."""
+        """Number of containers that run workflows and were promised a room."""
         return sum(len(places) for shape, places in self.promised.items() if shape.runs_workflow)
 
     def heads(self) -> list[tuple[Place, int, ContainerShape, bool]]:

@@ -139,7 +139,9 @@ class Planner:
         self._followed = wanted
 
     def shape_of(self, container: TrackedContainer) -> ContainerShape:
-        """How a container is planned: a gang whole where a type can hold it, else by its ranks."""
+        """Shape by which a container is planned: a gang whole where a type can hold it, else by its
+        ranks.
+        """
         extra_ram = self.rules.extra_ram
         whole = ContainerShape(
             need=on_machine(container.need, extra_ram=extra_ram),

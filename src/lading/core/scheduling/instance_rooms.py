@@ -124,8 +124,8 @@ def _usable(
 
 
 def _later(rooms: Collection[InstanceRoom], types: Mapping[str, InstanceType]) -> int:
-    """How many rooms make place for a VM of an eligible type one day: they leave, boot for others,
-    or are of another type.
+    """Number of rooms that will make place for a VM of an eligible type: they leave, boot for
+    others, or are of another type.
     """
     # A room that an operator holds (`stays`) never makes place.
     return sum(one.type not in types if one.open else not one.stays for one in rooms)

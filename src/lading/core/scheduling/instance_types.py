@@ -1,4 +1,4 @@
-"""Which machines suit a container: instance types of a cloud, and the GPUs of a machine.
+"""Selects machines that suit a container: instance types of a cloud, and the GPUs of a machine.
 
 Instance types (docs/spec/cloud, section Instance types):
 
@@ -144,7 +144,7 @@ def eligible(
 
 
 def machines(shape: ContainerShape, kind: InstanceType, *, most_containers: int = 0) -> int:
-    """How many VMs of a type a container takes; the type can hold one rank of it."""
+    """Number of VMs of a type that a container takes; the type can hold one rank of it."""
     if shape.nodes == 1:
         return 1
     there = kind.resources.holds(shape.need)

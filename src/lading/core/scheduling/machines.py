@@ -26,7 +26,7 @@ _Kind = TypeVar("_Kind")
 
 
 class MachineAction(StrEnum):
-    """What an admin can order for a machine."""
+    """Order of an admin for a machine."""
 
     RUN = "run"
     HOLD = "hold"
@@ -52,7 +52,7 @@ class MachineAmount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What programs of a machine use, whoever started them: busy processors, bytes of RAM."""
+    """Use of a machine by all of its programs: busy processors, bytes of RAM."""
 
     vcpus: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     ram: _Amount
@@ -85,7 +85,7 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class MachineNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that happened to a machine: a decision, or a failure to boot (`is_fault`)."""
+    """Event of a machine: a decision, or a failure to boot (`is_fault`)."""
 
     at: _Text
     machine: _Text

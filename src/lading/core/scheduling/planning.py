@@ -58,9 +58,9 @@ class TrackedContainer:
     fault: str = ""
     """Reason why the record has no valid size, or ""."""
     growth: Resources = Resources()
-    """How much more than `need` it can be given."""
+    """Largest amount that it can be given above `need`."""
     nodes: int = 1
-    """How many ranks it has; more than one is a gang."""
+    """Number of its ranks; more than one is a gang."""
     ram: int = 0
     """Its constraint `ram`, a part of the RAM of `need`."""
     partitions: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class FleetWorker:
         return not self.partitions.isdisjoint(partitions) if partitions else not self.closed
 
     def machines(self, partitions: Collection[str]) -> int:
-        """How many of its nodes one job can have that names these partitions, or none."""
+        """Number of its nodes for one job that names these partitions, or none."""
         return max((self.nodes.get(one, 0) for one in partitions or ("",)), default=0)
 
     def admits(self, container: TrackedContainer) -> bool:
@@ -254,7 +254,7 @@ class DispatchPlan:
 
 
 class Category(StrEnum):
-    """Why a container waits."""
+    """Kind of reason why a container waits."""
 
     PREPARING = "preparing"
     HELD = "held"
@@ -271,7 +271,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitStatus:
-    """Why a container waits: the kind of reason, and a sentence for its users.
+    """Reason why a container waits: its kind, and a sentence for the users.
 
     `cause` says the same afterwards, in words that follow "waited 41 s "
     (`core.scheduling.wait_reasons`); "": the sentence says it.

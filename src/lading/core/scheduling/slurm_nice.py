@@ -48,9 +48,7 @@ class PendingJob:
 
 
 def wanted(priority: int, created_at: str) -> int:
-    """How soon a container should run, as one integer; the older goes first among equal priorities
-    of users.
-    """
+    """Urgency of a container as one integer; among equal priorities the older goes first."""
     if priority > _USER_PRIORITIES:
         return priority
     # The age takes the bits below BUCKET: nanoseconds since 1970 have 61 bits, of which 47 stay.

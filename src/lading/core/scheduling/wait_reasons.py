@@ -1,4 +1,5 @@
-"""Why a request waits, in sentences: every present reason, and the past ones with their times.
+"""Reasons why a request waits, in sentences: every present reason, and the past ones with their
+times.
 
 The present reasons are sorted, the one that has to end first at the front. Found here: image,
 resolving, inputs, unassigned, priority, expired, "start time", dependency, "broken dependency",

@@ -34,7 +34,7 @@ _HTTP = (LocationScheme.HTTP, LocationScheme.HTTPS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialScope:
-    """What a credential is for: the place that it names, and that of a bucket."""
+    """Scope of a credential: the place that it names, and the place of a bucket."""
 
     location: Location
     bucket: BucketPlace | None = None

@@ -61,7 +61,7 @@ def read_task(
     # Rules between values need values of the right types.
     if not faults and isinstance(found, dict):
         faults += _faults_of_rules(found)
-        # Those of the server count on paths that are right.
+        # The rules of the server need valid paths.
         faults += [] if faults else rules(found)
     if faults or not isinstance(found, dict):
         raise InvalidTask(faults)

@@ -27,7 +27,7 @@ _NAMES = ("name_prefix", "state", "page_size", "page_token", "view")
 
 
 class TaskView(StrEnum):
-    """How much of a task is shown."""
+    """Level of detail in which a task is shown."""
 
     MINIMAL = "MINIMAL"
     BASIC = "BASIC"
@@ -100,5 +100,5 @@ def filters(query: TaskQuery, *, legacy: bool) -> list[Json]:
 
 
 def about(query: TaskQuery) -> Json:
-    """What the token of a page serves: the filters of the list."""
+    """Subject of the token of a page: the filters of the list."""
     return [query.name_prefix, query.state, [list(one) for one in query.tags]]

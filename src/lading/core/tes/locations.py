@@ -38,7 +38,8 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # A percent-encoded byte (RFC 3986, section 2.1).
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-# What a path of a URL may hold unescaped (RFC 3986, 3.3), and a `%` that may begin an escape.
+# Characters that a path of a URL may hold unescaped (RFC 3986, 3.3), and `%`, which may begin an
+# escape.
 _OF_PATHS = _UNRESERVED | frozenset(b"/!$&'()*+,;=:@%")
 MAX_URL = 8192
 """Characters of a URL."""

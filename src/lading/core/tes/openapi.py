@@ -35,7 +35,7 @@ _REFUSALS = {
     "403": "The caller may not do this.",
     "404": "There is no such thing, or the caller may not see it.",
     "405": "The address does not offer this method.",
-    "409": "Something else changed it at the same time.",
+    "409": "Another call changed it at the same time.",
     "413": "The body is too large.",
     "429": "Too many requests.",
     "503": "The server cannot answer now; ask again.",

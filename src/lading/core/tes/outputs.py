@@ -75,7 +75,7 @@ def _is_directory_url(url: str) -> bool:
 
 
 def _url_of(one: JsonObject, path: str, file: str) -> str:
-    """Where a file of the output `one` goes, whose path without a final slash is `path`."""
+    """URL for a file of the output `one`, whose path without a final slash is `path`."""
     url = string(one, "url")
     if url == KEEP:
         return ""

@@ -18,7 +18,7 @@ from lading.core.tes.locations import PORTS, Location, LocationScheme, encode, p
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 """Stands for the hash of a body that is not part of the signature."""
-# What the path of a canonical request keeps: the unreserved characters and slashes.
+# Bytes that the path of a canonical request keeps: the unreserved characters and slashes.
 _OF_KEYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _MOST_PARTS = 10_000
 _LEAST_PART = 64 << 20
@@ -26,7 +26,7 @@ _LEAST_PART = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPlace:
-    """Where a bucket is: `endpoint` is a URL such as `https://minio.example:9000`, or "" for AWS;
+    """Address of a bucket: `endpoint` is a URL such as `https://minio.example:9000`, or "" for AWS;
     with `path_style` the bucket is in the path instead of the host's name.
     """
 

@@ -32,7 +32,7 @@ from lading.core.values import JsonObject
 
 
 class TransferPhase(StrEnum):
-    """How far the transfers of a task are."""
+    """Progress of the transfers of a task."""
 
     FETCHING = "fetching"
     RUNNING = "running"
@@ -124,8 +124,9 @@ class DeliveredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFacts:
-    """What a server says of an object: its size in bytes or None, `validator` of `validator_of`,
-    `etag` if it is strong, and its checksums by algorithm (md5, sha256), in hexadecimal digits.
+    """Facts that a server reports about an object: its size in bytes or None, `validator` of
+    `validator_of`, `etag` if it is strong, and its checksums by algorithm (md5, sha256), in
+    hexadecimal digits.
     """
 
     size: int | None = None
@@ -198,8 +199,8 @@ def object_key(url: str, validator: str, *, place: str = "") -> str:
 
 
 def facts_of(headers: Mapping[str, str], *, is_bucket: bool = False) -> ObjectFacts:
-    """What the headers of an answer say, whose names are in lower case. The size is that of the
-    whole object, also in the answer to a range. `is_bucket`: the server speaks S3.
+    """Facts in the headers of an answer; the names of headers are in lower case. The size is that
+    of the whole object, also in the answer to a range. `is_bucket`: the server speaks S3.
     """
     etag = headers.get("etag", "").strip()
     # Weak tags (RFC 9110, 8.8.1) stand for contents that are alike, not equal.

@@ -17,7 +17,7 @@ from lading.core.wes.mapping import PROPERTY
 MAX_PAGE = 999
 """One less than the API gives at once: one more tells whether there is another page."""
 RUNS: Json = ["wes runs"]
-"""What tokens of pages of the list of runs serve."""
+"""Subject of the tokens of pages of the list of runs."""
 IS_RUN: Json = ["properties", "exists", PROPERTY]
 _COMMITTED: Json = ["state", "=", "Committed"]
 _WANTED: Json = ["priority", ">", 0]
@@ -57,5 +57,5 @@ def parse_page(pairs: Sequence[tuple[str, str]], about: Json, *, secret: bytes) 
 
 
 def tasks_of(run: str) -> Json:
-    """What tokens of pages of the tasks of a run serve."""
+    """Subject of the tokens of pages of the tasks of a run."""
     return ["wes tasks", run]

@@ -45,7 +45,7 @@ _FOLDER = "/var/lib/cwl"
 _SENT = f"{_FOLDER}/workflow_params.json"
 _RESOLVED = f"{_FOLDER}/cwl.input.json"
 _OUTPUT_PATH = "/var/spool/cwl"
-# What arvados-cwl-runner asks for itself, with its cache of collections of 256 MiB.
+# Bytes of RAM that arvados-cwl-runner requests for itself, with its collection cache of 256 MiB.
 _RAM = (1024 + 256) << 20
 _OPTIONS = (
     "--local", "--api=containers", "--no-log-timestamps", "--disable-color", "--eval-timeout=20",

@@ -7,8 +7,8 @@ own and survive it, and this dispatcher.
 - The warm parent reports when a supervisor has ended its container, and a supervisor's pidfd
   becomes readable when its process ends: no polling, and no confusion by reused process ids.
 - It also reports when a command has ended whose results are still being saved: such a process takes
-  no VCPUs and RAM any more, so that another container begins meanwhile. That counts for a few at a
-  time only (`most_idle`), which bounds the number of supervisors however long they save.
+  no VCPUs and RAM any more, so that another container begins meanwhile. Only a few processes at a
+  time count so (`most_idle`), which bounds the number of supervisors however long they save.
 - It also reports when the preparation of an image and inputs takes a while, and when it is done.
   Meanwhile the process takes no VCPUs and RAM either, again for a few at a time (`most_preparing`);
   then it waits for them (`asking`).

@@ -39,7 +39,7 @@ _ROOT: Final = Path("/")
 
 
 class LocalProcesses(Protocol):
-    """What is used of the fleet of this machine."""
+    """Interface of the local fleet that this module uses."""
 
     def view(self) -> FleetView:
         """Its present state."""
@@ -81,7 +81,7 @@ class LocalMachine:
 
     @property
     def shortage(self) -> str:
-        """Why nothing is started here, "" when something may be."""
+        """Reason why no container is started here, or ""."""
         if self.held is None:
             return ""
         return f"An admin holds this machine{f': {self.held}' if self.held else ''}"
@@ -130,8 +130,8 @@ class LocalMachine:
 
 
 def measure_use(root: Path = _ROOT) -> MachineUse | None:
-    """What all programs of this machine use: the mean number of running processes over a minute,
-    and the memory that is not available. None where the kernel does not say.
+    """Use of this machine by all programs: the mean number of running processes over a minute, and
+    the memory that is not available. None where the kernel does not say.
     """
     try:
         load = float((root / "proc/loadavg").read_text().split()[0])

@@ -2,8 +2,8 @@
 
 The server has authorized the caller already, so no password or key is asked for. A session runs a
 command or a shell by the engine's `execute`, with a terminal if the client requests one; sftp runs
-the image's own sftp-server. Connections are forwarded to ports of the container itself. Everything
-else (agent, X11, listening here, other machines) is refused.
+the image's own sftp-server. Connections are forwarded to ports of the container itself. All other
+requests (agent, X11, listening here, other machines) are refused.
 
 The detach keys leave a terminal while its command continues, until the command or the container
 ends.

@@ -26,7 +26,7 @@ class EngineChoice:
     name: str = ""
     """Of the entry point group `lading.engines`; "" if there is none."""
     socket: str = ""
-    """That of a service that was found."""
+    """Socket of a service that was found."""
     is_rootless: bool = False
     mend: str = ""
     """The command that brings an engine, if there is none."""
@@ -37,7 +37,7 @@ class EngineChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSearch:
-    """Where engines are looked for. Every part can be replaced by a test."""
+    """Places to look for engines. Every part can be replaced by a test."""
 
     docker_socket: str
     podman_socket: str

@@ -146,7 +146,7 @@ class DockerExecution:
             await asyncio.sleep(_LOOK)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._closed:
             return
         self._closed = True

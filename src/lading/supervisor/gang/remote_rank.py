@@ -1,9 +1,8 @@
 """`python -m lading.supervisor --annex ADDRESS`: a rank of a gang on a further machine.
 
 The supervisor of the gang is on another machine (`remote_rank_client`). Standard input and output
-are the pipe to it; it owns the record: a remote rank reads the record and writes nothing.
-Everything that a remote rank prepares is removed at its end; its output is sent through the pipe
-last.
+are the pipe to it; it owns the record: a remote rank reads the record and writes nothing. All
+preparations of a remote rank are removed at its end; its output is sent through the pipe last.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def drain(watching: socket.socket) -> None:
         while watching.recv(_ROOM):
             pass
     except BlockingIOError:
-        # Everything is read.
+        # All notifications are read.
         return
     except OSError:
         # Notifications were lost (ENOBUFS, netlink(7)); the caller reads the whole state anyway.

@@ -1,9 +1,9 @@
 """Files and directories below a root of the server's machine, as inputs and as outputs.
 
-They are opened by `lading.confined`: element by element, no link followed. Whoever writes there is
-not trusted. The validator of a file is its inode, size and times. An output is written under a
-temporary name, synced and renamed; missing directories are made. If the server runs as root, what
-it makes gets the owner of the directory that it is in.
+They are opened by `lading.confined`: element by element, no link followed. The writers of these
+directories are not trusted. The validator of a file is its inode, size and times. An output is
+written under a temporary name, synced and renamed; missing directories are made. If the server runs
+as root, a new file or directory gets the owner of its parent directory.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class ObjectFetch:
         return await self._finish(received)
 
     def _continued(self, opened: OpenObject) -> _Received:
-        """What was received before the answer, if the answer continues it."""
+        """Bytes received before the answer, if the answer continues them."""
         had = self._received
         if had is None or opened.start != had.size or opened.facts.etag != had.facts.etag:
             if opened.start:

@@ -53,7 +53,7 @@ async def opened_object(
 ) -> OpenObject:
     """The object of an answer to a GET for the bytes from `start` on."""
     if answer.status == 416:
-        # What was received already is all there is, or the object is another one now.
+        # The whole object was received already, or the object is another one now.
         raise PassingFault(f"{host}: has no bytes after {start}")
     await check_status(answer, host, 200, 206)
     facts = facts_of(answer.headers, is_bucket=is_bucket)

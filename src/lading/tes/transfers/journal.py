@@ -27,7 +27,7 @@ class IdempotencyKeys(Protocol):
 
 
 class TransferReader(IdempotencyKeys, Protocol):
-    """What the operations on tasks need."""
+    """Calls on the journal that the operations on tasks need."""
 
     async def add(self, transfer: TaskTransfer) -> None:
         """Store a new transfer; nothing changes if there is one of the request."""
@@ -58,7 +58,7 @@ class TransferReader(IdempotencyKeys, Protocol):
 
 
 class TransferJournal(TransferReader, Protocol):
-    """What the worker needs beside that."""
+    """Further calls on the journal, for the worker."""
 
     async def waiting(self, *, now: str, most: int) -> list[WaitingTransfer]:
         """Transfers that nobody holds, the longest waiting first, of each user at most `most`."""

@@ -55,7 +55,7 @@ class Servers:
     names: Collection[str]
 
     async def find_source(self, url: str, *, is_directory: bool) -> FoundSource:
-        """What is at the URL of an input. Raises Invalid, NotFound, Forbidden, PassingFault."""
+        """Source at the URL of an input. Raises Invalid, NotFound, Forbidden, PassingFault."""
         try:
             location = parse_location(url)
         except Malformed as error:
@@ -89,7 +89,7 @@ class Servers:
         raise Invalid(f"{location.scheme} is not offered for inputs that are fetched")
 
     async def find_target(self, url: str) -> FileTarget:
-        """Where a file of an output goes. Raises Invalid, Forbidden."""
+        """Target of a file of an output. Raises Invalid, Forbidden."""
         location = parse_location(url)
         match location.scheme:
             case LocationScheme.HTTP | LocationScheme.HTTPS:

@@ -147,7 +147,7 @@ async def heard(execution: Execution) -> tuple[int, str, str]:
 
 
 async def until(execution: Execution, word: str) -> str:
-    """Its output up to a word."""
+    """Return its output up to a word."""
     said = b""
     async with asyncio.timeout(PATIENCE):
         while word.encode() not in said:

@@ -23,7 +23,7 @@ from lading.testing.pulse import Bell
 
 
 def command_lines() -> list[bytes]:
-    """Of all processes of this machine."""
+    """Command lines of all processes of this machine."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

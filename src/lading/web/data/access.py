@@ -27,8 +27,8 @@ _KINDS: Final[dict[Infix, tuple[str, Callable[[str], str]]]] = {
 
 
 async def show(visit: Visit) -> Response:
-    """Who has access by a permission link, as far as the reader may see it; of a collection the
-    reader's own addresses that read it too.
+    """Page of users and groups with access by a permission link, as far as the reader may see it;
+    for a collection also the reader's own addresses that read it.
     """
     return await _page(visit, made=None)
 

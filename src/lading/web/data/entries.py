@@ -115,7 +115,7 @@ async def find(
 async def parents_of(visit: Visit, owner: str) -> list[tuple[str, str]]:
     """Name and address of each project above a record, from the home of a user to its owner.
 
-    What the reader may not see, and all above it, is left out.
+    A project that the reader may not see, and all above it, is left out.
     """
     found: list[tuple[str, str]] = []
     while len(found) < _DEEPEST:

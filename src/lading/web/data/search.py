@@ -28,7 +28,7 @@ _WORDS: Final = {PROJECTS: "Projects", COLLECTIONS: "Collections"}
 
 
 async def show(visit: Visit) -> Response:
-    """What has a text in its name: a few of each kind, or a page of the one kind `kind`.
+    """Records with a text in their names: a few of each kind, or a page of the one kind `kind`.
 
     A uuid leads to its page, a hash lists the collections with this content.
     """

@@ -76,8 +76,8 @@ async def show(visit: Visit) -> Response:
         earlier=[_step_row(one, causes) for one in causes.steps[1:]],
         more_steps=causes.is_cut,
         kinds=[
-            ("cause", "What prevents reuse", *_rows(found.cause)),
-            ("further", "What reuse does not look at", *_rows(found.further)),
+            ("cause", "Differences that prevent reuse", *_rows(found.cause)),
+            ("further", "Differences that reuse ignores", *_rows(found.further)),
             ("result", "Result", *_rows(found.result)),
         ],
         files=await _files(visit, ours, theirs),

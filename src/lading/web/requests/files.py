@@ -112,7 +112,7 @@ async def download(visit: Visit) -> Response:
 
 
 def _source(visit: Visit, request: Record, container: Record | None) -> str:
-    """Where the server has the file of the address. Raises NotFound."""
+    """Path on the server of the file of the address. Raises NotFound."""
     path = visit.query("path").strip("/")
     name = request["output_uuid"] or (container or {}).get("output")
     if not name or not path:
@@ -121,7 +121,7 @@ def _source(visit: Visit, request: Record, container: Record | None) -> str:
 
 
 def file_address(name: str, path: str) -> str:
-    """Where the server has a file of the collection with a uuid or a hash."""
+    """Path on the server of a file of the collection with a uuid or a hash."""
     # `_`: what follows is a path, even if it begins like a token (docs/spec/api, Files over HTTP).
     return f"/by_id/{quote(name)}/_/{quote(path, safe='/')}"
 

@@ -46,7 +46,7 @@ _LAST_WORDS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChoice:
-    """What of which log is shown."""
+    """Selected part of the log of a request."""
 
     request: Record
     files: LogFiles
@@ -121,8 +121,8 @@ async def follow(visit: Visit) -> Response:
 
 
 async def download(visit: Visit) -> Response:
-    """What the filter shows, to be saved: a file as it is, or several in order of time; with a text
-    only the lines that have it.
+    """Download of the filtered log: a file as it is, or several in order of time; with a text only
+    the lines that have it.
     """
     choice = await _choose(visit)
     if not choice.chosen:
@@ -149,7 +149,7 @@ async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:
 
 
 async def usage(visit: Visit, uuid: str, container: str) -> list[str]:
-    """What the container used, as its supervisor has summed it up; empty without its log."""
+    """Use of resources by the container, as its supervisor reported it; empty without its log."""
     try:
         part = await LogFiles(visit, uuid, container).before(_SUPERVISOR, None)
     except LadingError:
@@ -165,7 +165,7 @@ def containers_of(request: Record) -> list[str]:
 
 
 async def _choose(visit: Visit) -> LogChoice:
-    """What the address asks for. Raises NotFound."""
+    """Part of the log that the address selects. Raises NotFound."""
     fields = ("uuid", "name", "command", "state", "container_uuid", "attempted_container_uuids")
     request = await visit.api.get("container_requests", visit.parts["uuid"], select=fields)
     container = visit.query("c") or request["container_uuid"] or ""

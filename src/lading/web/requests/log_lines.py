@@ -120,8 +120,8 @@ def split(data: bytes, start: int, *, source: str, is_cut: bool) -> list[LogLine
 
 def last_lines(parts: Mapping[str, LogPart], most: int) -> LogView:
     """The last lines of these parts together."""
-    # What was before the first line of a part is not known: lines of other files from that time
-    # would have a gap between them.
+    # Lines before the first line of a part are not known: lines of other files from that time would
+    # have a gap between them.
     begun = [one.lines[0].order for one in parts.values() if one.start and one.lines]
     known = max(begun, default="")
     lines = _merged(one for one in _all(parts) if one.order >= known)[-most:]

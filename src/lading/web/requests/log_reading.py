@@ -37,7 +37,7 @@ class LogFiles:
         return sorted(str(one["name"]) for one in listing["items"])
 
     def path(self, name: str) -> str:
-        """Where the API has a file."""
+        """Path of a file in the API."""
         return f"/arvados/v1/container_requests/{self.request}/log/{self.container}/{quote(name)}"
 
     async def before(self, name: str, end: int | None, *, is_growing: bool = False) -> LogPart:

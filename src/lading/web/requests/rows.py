@@ -144,7 +144,7 @@ async def find_among(visit: Visit, uuids: Sequence[str]) -> list[RequestRow]:
 
 
 def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
-    """What a stream of events must tell about: these requests that are not over, and new ones."""
+    """Subjects of a stream of events: these requests that are not over, and new ones."""
     names = [row.uuid for row in rows if not row.is_over]
     return ",".join([*(["new"] if new else []), *names])
 
@@ -170,7 +170,9 @@ async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow
 
 
 def fault_of(outcome: RequestOutcome) -> str:
-    """Why a request that is over has failed; "" where its state says it all, as `failed 5` does."""
+    """Reason why a request that is over has failed; "" where its state is enough, such as `failed
+    5`.
+    """
     container = outcome.container
     if container is None or container["state"] == "Complete":
         return ""

@@ -1,4 +1,6 @@
-"""What a container uses over time, beside what was asked for: a table, which a script plots."""
+"""Use of resources by a container over time, beside the requested amounts: a table, which a script
+plots.
+"""
 
 from __future__ import annotations
 

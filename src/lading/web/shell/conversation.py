@@ -46,7 +46,7 @@ _LARGEST: Final = 1 << 16
 """Bytes of a message of the browser."""
 _MOST_CELLS: Final = 1000
 """Columns or rows of a window."""
-# What ends a shell that is open; other refusals may pass.
+# Errors that end an open shell; other refusals may be temporary.
 _FINAL: Final = (Forbidden, Gone, NotFound, Unauthenticated)
 _LOGGED_OUT: Final = "You have logged out, so the shell was ended."
 _logger = logging.getLogger("lading.web.shell")
@@ -63,7 +63,9 @@ class _Said(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Window:
-    """What was sent to the browser and what of it was shown, in bytes; when it was last used."""
+    """Bytes sent to the browser, and bytes that it has shown; `is_used` tells of use since the last
+    check.
+    """
 
     sent: int = 0
     shown: int = 0
@@ -96,7 +98,9 @@ async def serve(visit: Visit, socket: WebSocket) -> None:
 
 
 async def _converse(visit: Visit, socket: WebSocket) -> str:
-    """Why the conversation ended. Raises WebSocketDisconnect if the browser has left."""
+    """Conduct the conversation; return the reason of its end. Raises WebSocketDisconnect if the
+    browser has left.
+    """
     try:
         async with asyncio.timeout(_FIRST_SECONDS):
             first = _parse((await _receive(socket))[0])

@@ -13,7 +13,7 @@ _SECONDS: Final = 30.0
 
 
 def session_path(container: str) -> str:
-    """Where the API opens a session in a container."""
+    """Path of the API that opens a session in a container."""
     return f"/arvados/v1/connect/{container}/ssh"
 
 

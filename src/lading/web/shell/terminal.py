@@ -58,7 +58,7 @@ class ContainerTerminal:
             self._process.change_terminal_size(columns, rows)
 
     async def ending(self) -> str:
-        """How the shell ended, in one sentence."""
+        """Description of the end of the shell, in one sentence."""
         with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait_closed()

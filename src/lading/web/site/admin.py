@@ -165,7 +165,7 @@ async def _need_admin(visit: Visit) -> None:
 
 
 def _why_fixed(visit: Visit, uuid: str) -> str:
-    """Why the reader cannot change what a user may do, "" where that is possible."""
+    """Reason why the reader cannot change the rights of a user, or ""."""
     if visit.session is not None and uuid == visit.session.user_uuid:
         return "this is your own account; another admin can change it"
     if uuid in (ids.system_user(uuid[:5]), ids.anonymous_user(uuid[:5])):

@@ -147,7 +147,7 @@ def _row(dispatcher: str, machine: Record, running: dict[str, Record]) -> Machin
 
 
 def _in_use(used: float, total: float, shown: Callable[[Any], str]) -> str:
-    """What is used of a total. More processes may want to run than there are processors."""
+    """Used share of a total. More processes may want to run than there are processors."""
     return shown(used) if used <= total else f"{shown(total)} (load {shown(used)})"
 
 

@@ -83,7 +83,7 @@ def broken(directory: str) -> str:
 
 
 def unremoved(directory: str) -> int:
-    """How many directories could not be removed yet (`lading.removal`)."""
+    """Number of directories that could not be removed yet (`lading.removal`)."""
     places = (Path(directory, "removed"), Path(directory, "cache", "removed"))
     return sum(len(list(one.iterdir())) for one in places if one.is_dir())
 

@@ -361,7 +361,7 @@ class CloudFleet:
                 self.pool.occupy(machine)
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
-        """Why containers wait."""
+        """Reasons why containers wait."""
         return self.planning.explain(snapshot, self.pool.machines)
 
     def _trouble(self) -> str:

@@ -132,7 +132,7 @@ class CloudPlanning:
         self.planner.drop(key)
 
     def count_held_back(self) -> int:
-        """How many containers wait for the quota, for the API or for workflows to end."""
+        """Number of containers that wait for the quota, for the API or for workflows to end."""
         blocks = (
             self.planner.blocked(shape)
             for uuid, (shape, _) in self.planner.waiting.items()
@@ -146,7 +146,7 @@ class CloudPlanning:
         places: Mapping[str, CloudMachine],
         processes: Mapping[str, SupervisorProcess],
     ) -> tuple[tuple[str, str, int], ...]:
-        """How many containers there are in each state, by the cheapest type that can hold them."""
+        """Number of containers in each state, by the cheapest type that can hold them."""
         tally = Counter[tuple[str, str]]()
         for uuid, (shape, _) in self.planner.waiting.items():
             # A container with a place is locked or runs, though the planner may not have removed it

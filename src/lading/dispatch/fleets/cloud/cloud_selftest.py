@@ -470,7 +470,7 @@ def _mend(name: str, error: LadingError) -> str:
 
 
 def _fault_of(one: Instance, tags: Mapping[str, str]) -> str:
-    """What a listed instance lacks, or "" when it has its tags and an address."""
+    """Fault of a listed instance, or "" when it has its tags and an address."""
     wrong = sorted(name for name, value in tags.items() if one.tags.get(name) != value)
     if wrong:
         return f"its tags are not as they were set: {', '.join(wrong)}"

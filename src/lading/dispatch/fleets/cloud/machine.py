@@ -150,7 +150,7 @@ class CloudMachine:
         # a time-out.
         if after is not self.phase:
             self.phase, self.since = after, now
-        # Who waits for an address, or for the next attempt to connect, has to stop.
+        # Tasks that wait for an address, or for the next attempt to connect, have to stop.
         if self.phase in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
             self.changed.set()
 

@@ -25,7 +25,7 @@ from lading.dispatch.fleets.cloud.supervisor_assignment import price_of
 
 
 class CloudMachineFleet(Protocol):
-    """What is used of a fleet."""
+    """Interface of a fleet that this module uses."""
 
     pool: InstancePool
 
@@ -95,7 +95,7 @@ def describe_machine(
 
 
 def _actions(machine: CloudMachine) -> tuple[MachineAction, ...]:
-    """What can be ordered: nothing for a VM that is not there yet, or is going."""
+    """Possible orders: none for a VM that is not there yet, or is going."""
     if machine.instance is None or machine.going:
         return ()
     lasting = {

@@ -50,7 +50,7 @@ class Samples:
     total: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add one duration, in seconds."""
         self.last.append(seconds)
         self.count += 1
         self.total += seconds
@@ -120,7 +120,7 @@ class CloudCounters:
         )
         self._boots = Counter(
             f"{PREFIX}boot_outcomes",
-            "How the starts of VMs went.",
+            "Outcomes of the starts of VMs.",
             ["outcome"],
             registry=self.registry,
         )
@@ -266,7 +266,7 @@ class CloudCounters:
         )
         yield _summary(
             "instances_time_from_shutdown_request_to_disappearance_seconds",
-            "How long removal takes.", [((), self._removal)],
+            "Time of the removal of a VM.", [((), self._removal)],
         )  # fmt: skip
         yield _summary(
             "containers_time_from_queue_to_crunch_run_seconds",

@@ -44,7 +44,7 @@ class SshAddress:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: bytes

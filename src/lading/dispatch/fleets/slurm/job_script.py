@@ -62,8 +62,8 @@ umask 077
 """
 # `-O` refuses a directory that another user has made at the known path. The assignment, which holds
 # a token, goes through a pipe and out of memory (`given=`), never into an argument. TERM of Slurm
-# is passed on; `wait` returns at the signal, so it is repeated until the supervisor has ended. What
-# the supervisor left behind is cleaned up last.
+# is passed on; `wait` returns at the signal, so it is repeated until the supervisor has ended. The
+# remains of the supervisor are cleaned up last.
 _TAIL = """base={base}
 for one in run cache locks; do [ -d "$base/$one" ] || mkdir -p "$base/$one" || exit 1; done
 [ -O "$base" ] || {{ \
@@ -120,7 +120,7 @@ class Task:
     uuid: str
     token: str = field(repr=False)
     vcpus: int = 1
-    """How many times the price of one VCPU it pays."""
+    """Its price, in multiples of the price of one VCPU."""
     spread: bool = False
     """Its job has a node for each rank of its gang."""
 

@@ -335,7 +335,9 @@ class NodeShape:
     partitions: frozenset[str]
     default: bool
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many of them there are in each partition, and under "" where jobs go that name none."""
+    """Number of these nodes in each partition; "" stands for the default partition, for jobs that
+    name none.
+    """
 
     @property
     def name(self) -> str:

@@ -88,7 +88,7 @@ class Driver(Protocol):
     """A cloud."""
 
     preemption: str
-    """How a VM learns that it is taken away: `ec2`, `azure`, `google`, or ""."""
+    """Metadata service that announces the removal of a VM: `ec2`, `azure`, `google`, or ""."""
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM. Raises RateLimited, QuotaReached, NoCapacity, Unavailable, Invalid."""
