@@ -380,9 +380,10 @@ class TES:
         private=True,
     )
     FullViewWait: float = key(
-        0.0,
-        "Time for which the answer to a GET of one task with the view FULL waits for its end; for"
-        " clients that read logs right after the creation of a task.",
+        5.0,
+        "Time after the creation of a task in which the answer to a GET of it with the view FULL"
+        " waits for its end, once a machine has taken it; for clients that read logs right after"
+        " the creation.",
         private=True,
         unit="seconds",
     )

@@ -1,6 +1,6 @@
 """What openapi-test-runner checks of TES 1.0 and 1.1, in 23 checks of the same names, on a real
-server without credentials and with `TES.FullViewWait`. Every answer is validated by the OpenAPI
-document that the server serves.
+server without credentials. Every answer is validated by the OpenAPI document that the server
+serves.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def create_task_ignore_error(suite: Suite) -> None:
     bad = {"image": "alpine", "command": ["ERROR"]}
     stops = suite.create({**bad, "ignore_error": False}, RUN)
     goes_on = suite.create({**bad, "ignore_error": True}, RUN)
-    # Read once, as there: the answer waits for the end of the task.
+    # Read once, as there: the answer waits for the end of a young task.
     assert len(suite.get(stops, "FULL")["logs"][0]["logs"]) == 1
     assert len(suite.get(goes_on, "FULL")["logs"][0]["logs"]) == 2
 
@@ -177,9 +177,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         running.lading("image", "add", "--name", "alpine", "--from-host", "echo", "sleep")
         token = running.environment["ARVADOS_API_TOKEN"]
         running.stop()
-        (running.data / "config.yml").write_text(
-            f'TES: {{AnonymousToken: "{token}", FullViewWait: 60}}\n'
-        )
+        (running.data / "config.yml").write_text(f'TES: {{AnonymousToken: "{token}"}}\n')
         running.start()
         yield running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -389,29 +390,73 @@ async def test_ids_lead_nowhere_else(it: TaskWorld, name: str) -> None:
     assert (await it.call("GET", f"tasks/{name}")).status == 404
 
 
-async def test_a_full_view_waits_for_the_end(it: TaskWorld) -> None:
-    task = await it.create()
-    looks: list[float] = []
+class Visits:
+    """A server whose FULL views wait 5 s; `act` is called in each pause, which takes its time."""
 
-    async def sleep(seconds: float) -> None:
-        looks.append(seconds)
-        if len(looks) == 2:
+    def __init__(self, it: TaskWorld, act: Callable[[], Awaitable[object]]) -> None:
+        self._it = it
+        self._act = act
+        self.pauses: list[float] = []
+        self.tasks = Tasks(
+            AsgiTransport(it.world.app),
+            it.journal,
+            it.worker,
+            site=TaskSite(),
+            secret=b"secret",
+            clock=it.world.clock,
+            sleep=self._sleep,
+            full_wait=5.0,
+        )
+
+    async def state(self, task: str, view: TaskView = TaskView.FULL) -> str:
+        """The state in a view."""
+        caller = TaskCaller(self._it.world.admin, legacy=False)
+        return str((await self.tasks.get(caller, task, view))["state"])
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._it.world.clock.advance(seconds)
+        await self._act()
+
+
+async def nothing() -> None:
+    pass
+
+
+async def test_a_full_view_of_a_young_task_waits_for_its_end(it: TaskWorld) -> None:
+    task = await it.create()
+
+    async def end() -> None:
+        if len(visits.pauses) == 2:
             await it.world.run(await it.container(task))
 
-    tasks = Tasks(
-        AsgiTransport(it.world.app),
-        it.journal,
-        it.worker,
-        site=TaskSite(),
-        secret=b"secret",
-        clock=it.world.clock,
-        sleep=sleep,
-        full_wait=60.0,
-    )
-    caller = TaskCaller(it.world.admin, legacy=False)
-    assert (await tasks.get(caller, task, TaskView.BASIC))["state"] == "QUEUED"
-    found = await tasks.get(caller, task, TaskView.FULL)
-    assert (found["state"], len(looks)) == ("COMPLETE", 2)
-    other = await it.create(name="other")
-    assert (await tasks.get(caller, other, TaskView.FULL))["state"] == "QUEUED"
-    assert sum(looks) == 60.5
+    visits = Visits(it, end)
+    assert await visits.state(task, TaskView.BASIC) == "QUEUED"
+    assert await visits.state(task) == "COMPLETE"
+    assert visits.pauses == [0.05, 0.1]
+
+
+async def test_a_full_view_waits_no_longer_than_a_task_is_young(it: TaskWorld) -> None:
+    task, visits = await it.create(), Visits(it, nothing)
+    # Its system log says why no machine takes it.
+    assert await visits.state(task) == "QUEUED"
+    assert 1.5 < sum(visits.pauses) < 2.3
+    await it.world.lock(await it.container(task))
+    assert await visits.state(task) == "INITIALIZING"
+    assert 4.5 < sum(visits.pauses) < 5.3
+    visits.pauses.clear()
+    assert await visits.state(task) == "INITIALIZING"
+    assert visits.pauses == []
+
+
+async def test_few_calls_wait_at_a_time(it: TaskWorld) -> None:
+    task, gate = await it.create(), asyncio.Event()
+    visits = Visits(it, gate.wait)
+    waiting = [asyncio.create_task(visits.state(task)) for _ in range(16)]
+    while len(visits.pauses) < 16:
+        await asyncio.sleep(0)
+    assert await visits.state(task) == "QUEUED"
+    assert len(visits.pauses) == 16
+    it.world.clock.advance(60)
+    gate.set()
+    assert await asyncio.gather(*waiting) == ["QUEUED"] * 16

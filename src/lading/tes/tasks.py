@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import hashlib
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,14 +24,14 @@ from lading.core.containers.request import RequestState
 from lading.core.data import filetree
 from lading.core.errors import Forbidden, Invalid, NotFound, RequestError, Unavailable
 from lading.core.ids import Infix, is_uuid
-from lading.core.quantities import format_time, later
+from lading.core.quantities import format_time, later, parse_time
 from lading.core.tes import listing, mapping
 from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
 from lading.core.tes.listing import TaskQuery, TaskView
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
 from lading.core.tes.paging import PageCursor, is_after, make_page_token, merge_pages
-from lading.core.tes.states import OPEN, TaskState, is_shown, state_of, transfer_phase
+from lading.core.tes.states import TaskState, is_awaited, is_shown, state_of, transfer_phase
 from lading.core.tes.transfers import TaskTransfer, TransferPhase, first_phase, is_fetched
 from lading.core.tes.views import (
     DESCRIBED,
@@ -79,10 +78,14 @@ _MOST_PAGES: Final = 10
 _TOGETHER: Final = 8
 # Tasks that have ended well, whose outputs are known to be there.
 _MOST_CHECKED: Final = 100_000
-# Seconds between two looks whether a task has ended, or another call has created the task of a key,
-# and the number of the latter.
+# Seconds between two looks whether another call has created the task of a key, and their number.
 _TURN: Final = 0.25
 _TURNS: Final = 80
+# Seconds between two looks whether a task has ended, the first and the longest, and calls that wait
+# for an end at a time: further ones are answered at once.
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.25
+_MOST_WAITING: Final = 16
 # The message of the API about an image that it does not know.
 _IMAGE_FAULT: Final = re.compile(r'docker image "([^"]*)"')
 
@@ -115,7 +118,7 @@ class TransferControl(Protocol):
 
 class Tasks:
     """Tasks of all callers. `transport` leads to the API; `secret` signs tokens of pages;
-    `full_wait`: seconds for which a FULL view waits for the end of its task.
+    `full_wait`: seconds after the creation of a task in which a FULL view waits for its end.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class Tasks:
         full_wait: float = 0.0,
     ) -> None:
         self._full_wait = full_wait
+        self._waiting = 0
         self._transport = transport
         self._transfers = transfers
         self._worker = worker
@@ -239,17 +243,32 @@ class Tasks:
         self._worker.wake()
 
     async def get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
-        """A task. The view FULL waits for the end of the task as long as the site says. Raises
+        """A task. The view FULL of a young task waits for its end as long as the site says. Raises
         NotFound, also for requests that are no tasks.
         """
         found = await self._get(caller, uuid, view)
-        turns = math.ceil(self._full_wait / _TURN) if view is TaskView.FULL else 0
-        for _ in range(turns):
-            if found["state"] not in OPEN:
-                break
-            await self._sleep(_TURN)
+        if view is TaskView.FULL and await self._has_waited(caller, found):
             found = await self._get(caller, uuid, view)
         return found
+
+    async def _has_waited(self, caller: TaskCaller, shown: JsonObject) -> bool:
+        """Wait for the end of a task that a call shows; whether there was a need."""
+        if self._waiting >= _MOST_WAITING:
+            return False
+        uuid, state = str(shown["id"]), TaskState(str(shown["state"]))
+        created, pause = parse_time(str(shown["creation_time"])), 0.0
+        self._waiting += 1
+        try:
+            while is_awaited(state, self._age(created), self._full_wait):
+                pause = min(2 * pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+                await self._sleep(pause)
+                state = TaskState(str((await self._get(caller, uuid, TaskView.MINIMAL))["state"]))
+        finally:
+            self._waiting -= 1
+        return pause > 0
+
+    def _age(self, created: datetime) -> float:
+        return (self._clock() - created).total_seconds()
 
     async def _get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
         api = self._api(caller)

@@ -10,6 +10,7 @@ from lading.core.errors import Malformed
 from lading.core.tes.states import (
     TaskState,
     conditions,
+    is_awaited,
     is_shown,
     parse_state,
     state_of,
@@ -114,3 +115,20 @@ def test_filters() -> None:
     assert transfer_phase(TaskState.RUNNING) is TransferPhase.DELIVERING
     assert transfer_phase(TaskState.QUEUED) is None
     assert len(conditions(TaskState.COMPLETE, legacy=False)) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "age", "expected"),
+    [
+        (TaskState.RUNNING, 4.9, True),
+        (TaskState.RUNNING, 5.0, False),
+        (TaskState.QUEUED, 1.9, True),
+        (TaskState.QUEUED, 2.0, False),
+        (TaskState.COMPLETE, 0.1, False),
+    ],
+)
+def test_only_the_end_of_a_young_task_is_awaited(
+    state: TaskState, age: float, expected: bool
+) -> None:
+    assert is_awaited(state, age, 5.0) is expected
+    assert not is_awaited(state, age, 0.0)

@@ -59,6 +59,8 @@ _LEGACY: Mapping[TaskState, TaskState] = MappingProxyType(
 )
 OPEN = frozenset({TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING})
 """States before the end of a task."""
+# Seconds after its creation in which a free machine takes a task that needs nothing else.
+_TAKEN = 2.0
 _ENDED = ("state", "=", "Final")
 # Tasks whose inputs could not be fetched, or that were cancelled before that, stay Uncommitted.
 _ENDED_OR_DRAFT: tuple[str, str, Json] = ("state", "in", ["Final", "Uncommitted"])
@@ -104,6 +106,14 @@ def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
 def transfer_phase(state: TaskState) -> TransferPhase | None:
     """The phase in which its transfer alone can bring a task into a state; None for others."""
     return TransferPhase.DELIVERING if state is TaskState.RUNNING else None
+
+
+def is_awaited(state: TaskState, age: float, most: float) -> bool:
+    """Whether the answer to a client waits for the end of a task that was created `age` seconds
+    ago. None does after `most` seconds, nor for a task that no machine has taken: its system log
+    says why.
+    """
+    return state in OPEN and age < (min(most, _TAKEN) if state is TaskState.QUEUED else most)
 
 
 def is_shown(state: TaskState, *, legacy: bool) -> bool:
