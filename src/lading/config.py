@@ -418,9 +418,10 @@ class TES:
     )
     S3Region: str = key("us-east-1", "Region of such buckets.", private=True)
     MaxTransfers: int = key(
-        4,
+        6,
         "Tasks whose inputs are fetched or outputs delivered at a time by one server; each needs"
-        " up to 400 MiB of memory. Users take turns, and the last place is for a user without any.",
+        " up to 400 MiB of memory. Users take turns; a user begins a further one only while more"
+        " places are free than the user has.",
         private=True,
     )
     MaxObjectSize: int = key(

@@ -76,8 +76,10 @@ def next_transfers(
     """The requests whose transfers begin now. `waiting` has the longest waiting one first, `active`
     the transfers of each user that go on, `most` is the number at a time.
 
-    Users take turns: the user with the fewest comes first. The last free place is for a user
-    without any, so that the slow transfers of one user never hold up those of all others.
+    Users take turns: the user with the fewest comes first. A user begins a further one only while
+    more places are free than the user has: of 8 places one user gets 4, the next one 2, then 1,
+    and the last is for a fourth. So slow transfers of a few users hold up no other one, and each
+    user has one at least. A user's first one needs a free place alone.
     """
     counts = dict(active)
     queues: dict[str, deque[str]] = {}
@@ -88,7 +90,7 @@ def next_transfers(
     while free > 0 and queues:
         # Of equals, the one that has waited longest: `min` takes the first.
         user = min(queues, key=lambda name: counts.get(name, 0))
-        if free == 1 < most and counts.get(user, 0):
+        if counts.get(user, 0) >= free:
             break
         chosen.append(queues[user].popleft())
         if not queues[user]:

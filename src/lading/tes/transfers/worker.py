@@ -85,7 +85,7 @@ class TransferSite:
     roots: tuple[FileRoot, ...] = ()
     network: OutsideNetwork = field(default_factory=OutsideNetwork)
     rules: TransferRules = field(default_factory=TransferRules)
-    most: int = 4
+    most: int = 6
     lifetime: float = 1209600.0
     retry: RetryPolicy = RetryPolicy()
     endpoint: str = ""
