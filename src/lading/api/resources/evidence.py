@@ -1,8 +1,8 @@
-"""Trust in results: other runs of the same recipe, and results that are withdrawn.
+"""Calls about trust in results: `evidence` lists the other runs of a recipe, `withdraw` ends reuse.
 
-Every run of a recipe is evidence about the others; nothing but the containers is stored for that.
-Observations of other servers are links of class `replay` on the container, which users make: they
-are shown, and count for nothing. Source: docs/provenance.md.
+A run counts as evidence if it has the recipe of the container; the containers' records suffice for
+the comparison. Observations of other servers are links of class `replay` on the container, which
+users make: they are shown, but do not change the counts. Source: docs/provenance.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Signatures of crates, in the format of `ssh-keygen -Y sign`, with Ed25519 keys of OpenSSH.
 
-`ssh-keygen -Y verify -n lading-crate` accepts them, and what `ssh-keygen -Y sign -n lading-crate`
-makes is accepted here. Source: PROTOCOL.sshsig of OpenSSH.
+`ssh-keygen -Y verify -n lading-crate` accepts them, and this module accepts signatures made by
+`ssh-keygen -Y sign -n lading-crate`. Source: PROTOCOL.sshsig of OpenSSH.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ _TEXT: Final = 'text/plain; charset="UTF-8"'
 _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     PACKED: ("application/json", "https://w3id.org/cwl/"),
     PROV_N: (
-        'text/provenance-notation; charset="UTF-8"', "http://www.w3.org/TR/2013/REC-prov-n-20130430/"
+        'text/provenance-notation; charset="UTF-8"',
+        "http://www.w3.org/TR/2013/REC-prov-n-20130430/",
     ),
     PROV_JSON: ("application/json", "http://www.w3.org/Submission/2013/SUBM-prov-json-20130424/"),
 }  # fmt: skip

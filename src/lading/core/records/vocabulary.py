@@ -1,7 +1,7 @@
 """The vocabulary: property keys and values that a site agreed on.
 
 `{"strict_tags": bool, "tags": {key: {"strict": bool, "labels": [{"label"}], "values": {value:
-{"labels": [...]}}}}}`. Labels are shown to people; stored are the key and the value of a label.
+{"labels": [...]}}}}}`. People see and send labels; records store the key or the value of a label.
 With strict tags every key must be listed; a strict key takes listed values only. Reserved keys of
 the server and of clients are always allowed.
 

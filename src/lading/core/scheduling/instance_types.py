@@ -2,8 +2,8 @@
 
 Instance types (docs/spec/cloud, section Instance types):
 
-- A container needs, beside its own, the RAM that the supervisor takes, and a VM has five per cent
-  less RAM than its type says, as its kernel keeps some.
+- A container needs the RAM of its supervisor beside its own. A VM counts for five per cent less RAM
+  than its type says, as its kernel keeps some.
 - A type that is preemptible runs only containers that ask for that, and they run only on such
   types.
 - A type with GPUs runs only containers that need GPUs of its maker; there must be enough of them,
