@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qs
 
+import msgspec
 import pytest
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from lading.client.api import ApiClient
-from lading.client.outcomes import RequestOutcome, ended_among, wait_for_all
+from lading.client.outcomes import EndWatch, RequestOutcome, wait_for_all, watch_ends
 from lading.core.errors import LadingError, NotFound
+from lading.testing.asgi import AsgiTransport
 
 REQUEST = {"uuid": "zzzzz-xvhdp-000000000000001", "state": "Final", "container_uuid": "c"}
 
@@ -81,4 +89,107 @@ async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_a_deleted_request_is_told() -> None:
     with pytest.raises(NotFound, match="x: was deleted"):
-        await ended_among(Api(REQUEST), ["x"])
+        await wait_for_all(Api(REQUEST), ["x"])
+
+
+class Server:
+    """Requests that end when they are told to, with a websocket; it notes each list of requests."""
+
+    def __init__(self, *uuids: str) -> None:
+        self.states = dict.fromkeys(uuids, "Committed")
+        self.lists: list[list[str]] = []
+        self._sockets: list[WebSocket] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._tell(WebSocket(scope, receive, send))
+            return
+        query = parse_qs(scope["query_string"].decode())
+        ((_, _, wanted),) = msgspec.json.decode(query["filters"][0])
+        if scope["path"].endswith("/containers"):
+            rows = [{"uuid": one, "state": "Complete", "exit_code": 0} for one in wanted]
+        else:
+            self.lists.append(wanted)
+            held = {"container_uuid": "c", "name": "", "priority": 1}
+            known = [one for one in wanted if one in self.states]
+            rows = [{"uuid": one, "state": self.states[one], **held} for one in known]
+        await JSONResponse({"items": rows})(scope, receive, send)
+
+    async def _tell(self, socket: WebSocket) -> None:
+        await socket.accept()
+        await socket.receive_text()
+        self._sockets.append(socket)
+        await socket.send_text('{"status":200}')
+        await socket.receive()
+
+    async def end(self, *uuids: str) -> None:
+        """Let requests become Final, and tell of each."""
+        for uuid in uuids:
+            self.states[uuid] = "Final"
+            await self.tell(uuid, "update", state="Final")
+
+    async def tell(self, uuid: str, kind: str, **new: str) -> None:
+        """Send an event to all that listen."""
+        event = {"event_type": kind, "object_uuid": uuid, "properties": {"new_attributes": new}}
+        for socket in self._sockets:
+            await socket.send_text(msgspec.json.encode(event).decode())
+
+
+@asynccontextmanager
+async def watching(server: Server) -> AsyncGenerator[EndWatch]:
+    """A watch of all requests of a server that has listed them for its new connection."""
+    api = ApiClient(AsgiTransport(server), "secret")
+    async with asyncio.timeout(60), watch_ends(api, server.states) as watch:
+        while len(server.lists) < 2:
+            await watch.look()
+        server.lists.clear()
+        yield watch
+
+
+async def test_only_requests_that_ended_are_listed() -> None:
+    server = Server(*"abcd")
+    async with watching(server) as watch:
+        await server.tell("a", "update", state="Committed")
+        await server.tell("foreign", "update", state="Final")
+        await server.end("b")
+        (first,) = (await watch.look()).ended
+        assert first.request["uuid"] == "b"
+        del server.states["c"]
+        await server.tell("c", "delete")
+        await server.end("a")
+        look = await watch.look()
+        assert [one.request["uuid"] for one in look.ended] == ["a"]
+        assert look.deleted == ["c"]
+    assert server.lists == [["b"], ["a", "c"]]
+
+
+async def test_many_ends_are_few_lists() -> None:
+    uuids = [f"{number:02}" for number in range(40)]
+    server = Server(*uuids, "long")
+    async with watching(server) as watch:
+        await server.end(uuids[0])
+        assert len((await watch.look()).ended) == 1
+        await server.end(*uuids[1:])
+        assert len((await watch.look()).ended) == 39
+    assert len(server.lists) == 2
+
+
+async def test_the_last_end_is_seen_at_once() -> None:
+    server = Server("a", "b")
+    clock = asyncio.get_running_loop().time
+    async with watching(server) as watch:
+        await server.end("a")
+        await watch.look()
+        began = clock()
+        await server.end("b")
+        assert (await watch.look()).ended
+        assert clock() - began < 0.4
+
+
+async def test_a_request_that_is_added_is_looked_at() -> None:
+    server = Server("a")
+    async with watching(server) as watch:
+        server.states["b"] = "Final"
+        watch.add(["b"])
+        assert [one.request["uuid"] for one in (await watch.look()).ended] == ["b"]
+    assert server.lists == [["b"]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -67,12 +69,33 @@ def test_a_run_that_starts_while_a_watch_ends_is_seen(stage: Site, image: str) -
     with lading.Site(transport, stage.world.admin) as site, stage.acting(Play(), Play()):
         site.run(["first"], image=image).result(30)
         assert transport.is_closing.wait(30)
-        second = site.run(["second"], image=image)
-        assert second.uuid
-        with pytest.raises(TimeoutError):
-            second.result(0.2)
-        transport.let_go.set()
-        second.result(30)
+        try:
+            # It has a connection of its own.
+            site.run(["second"], image=image).result(30)
+        finally:
+            transport.let_go.set()
+
+
+def test_two_handles_of_a_request_both_see_its_end(
+    stage: Site, site: lading.Site, image: str
+) -> None:
+    with stage.acting(Play()):
+        run = site.run(["twice"], image=image)
+        other = site.request(run.uuid)
+        assert not other.done()
+        assert run.result(30).uuid == other.result(30).uuid
+
+
+def test_a_program_that_leaves_while_it_waits_ends(stage: Site, image: str) -> None:
+    script = (
+        "import sys, lading\n"
+        "from lading.client.transport import HttpTransport\n"
+        "site = lading.Site(HttpTransport(unix_socket=sys.argv[1]), sys.argv[2])\n"
+        "run = site.run(['left'], image=sys.argv[3])\n"
+        "assert not run.done() and run.uuid\n"
+    )
+    words = [sys.executable, "-c", script, str(stage.socket), stage.world.admin, image]
+    assert subprocess.run(words, check=False, timeout=60).returncode == 0
 
 
 def test_a_message_cannot_control_the_terminal(stage: Site, site: lading.Site, image: str) -> None:

@@ -1,11 +1,13 @@
 """Results of container requests, and the wait for them.
 
-Changes arrive over the websocket; without one, the server is polled, at least once a second. One
-list call queries hundreds of requests, however many wait.
+The websocket tells which requests have ended, and one list call reads hundreds of them; without a
+websocket, the server is polled, at least once a second.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -18,9 +20,14 @@ from lading.core.errors import LadingError, NotFound
 if TYPE_CHECKING:
     import asyncio
 
-    from lading.client.api import ApiClient, Record
+    from lading.client.api import ApiClient, Record, RecordEvent
 
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.6
+_SPACING = 0.5
+"""Seconds between two looks at some of the requests: few list calls a second."""
+_RELIST = 5.0
+"""Seconds between two looks at all requests while there is a connection for events."""
+_KIND = "arvados#containerRequest"
 _PAGE = 500
 """Requests of one list call: with 1,000 uuids in a filter the address of the call grows long."""
 _SHOWN = ("uuid", "name", "state", "priority", "container_uuid", "output_uuid", "log_uuid")
@@ -90,26 +97,135 @@ async def wait_for_all(
     was deleted, and the errors of the API.
     """
     ended: dict[str, RequestOutcome] = {}
-    left, pause = list(dict.fromkeys(uuids)), _SHORTEST
-    async with changes(api) as changed:
-        while left:
-            found = await ended_among(api, left)
-            ended |= {str(one.request["uuid"]): one for one in found}
-            left = [uuid for uuid in left if uuid not in ended]
+    total = len(set(uuids))
+    async with watch_ends(api, uuids) as watch:
+        while len(ended) < total:
+            look = await watch.look()
+            if look.deleted:
+                raise NotFound(f"{look.deleted[0]}: was deleted")
+            ended |= {str(one.request["uuid"]): one for one in look.ended}
             if progress is not None:
-                progress(len(ended), len(ended) + len(left))
-            pause = _SHORTEST if found else min(_LONGEST, pause * _GROWTH)
-            if left:
-                await until_changed(changed, pause)
+                progress(len(ended), total)
     return [ended[uuid] for uuid in uuids]
 
 
-async def ended_among(api: ApiClient, uuids: Sequence[str]) -> list[RequestOutcome]:
-    """The outcomes of those requests that are Final. Raises NotFound for one that was deleted."""
-    found = []
-    for start in range(0, len(uuids), _PAGE):
-        found += await _look(api, uuids[start : start + _PAGE])
-    return found
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The requests that ended since the last look, and those that were deleted."""
+
+    ended: list[RequestOutcome]
+    deleted: list[str]
+
+
+class EndWatch:
+    """Finds the ends of requests; `watch_ends` opens it.
+
+    The websocket names the requests that have ended, and only these are listed: at once if no
+    other request is waited for, else twice a second at most. All of them are listed at first, after
+    each connection, since events may have been lost before it, and every few seconds, for a token
+    that may list requests but gets no events about them. Without a websocket all are listed at
+    least once a second.
+    """
+
+    def __init__(self, api: ApiClient) -> None:
+        import asyncio
+
+        self._api = api
+        self._waiting: set[str] = set()
+        self._due: set[str] = set()
+        """Requests that the next look lists."""
+        self._woken = asyncio.Event()
+        self._clock = asyncio.get_running_loop().time
+        self._looked_at = -math.inf
+        self._pause = _SHORTEST
+        self._is_connected = False
+
+    def add(self, uuids: Iterable[str]) -> None:
+        """Wait for these, too."""
+        new = set(uuids) - self._waiting
+        self._waiting |= new
+        self._become_due(new)
+
+    async def gets_more(self, seconds: float) -> bool:
+        """Wait until a request is waited for, at most so long; whether one is."""
+        import asyncio
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._waiting:
+                    self._woken.clear()
+                    await self._woken.wait()
+        return bool(self._waiting)
+
+    async def look(self) -> Look:
+        """Wait until some may have ended, and list these. Raises the errors of the API."""
+        await self._until_due()
+        due = sorted(self._due)
+        self._due.clear()
+        self._looked_at = self._clock()
+        found = Look([], [])
+        for start in range(0, len(due), _PAGE):
+            await _add_to(found, self._api, due[start : start + _PAGE])
+        self._waiting -= {one.request["uuid"] for one in found.ended} | {*found.deleted}
+        self._pause = _SPACING if found.ended else min(_LONGEST, self._pause * _GROWTH)
+        return found
+
+    async def listen(self) -> None:
+        """Take the events of the websocket, until it is refused."""
+        from lading.client.api import RecordEvent, events
+
+        try:
+            async with aclosing(events(self._api, kinds=[_KIND])) as heard:
+                async for event in heard:
+                    if not isinstance(event, RecordEvent):
+                        self._is_connected = True
+                        self._become_due(self._waiting)
+                    elif _may_be_an_end(event) and event.object_uuid in self._waiting:
+                        self._become_due({event.object_uuid})
+        except LadingError:
+            # The server has no websocket: the polls are enough.
+            self._is_connected = False
+
+    def _become_due(self, uuids: set[str]) -> None:
+        self._due |= uuids
+        if uuids:
+            self._woken.set()
+
+    async def _until_due(self) -> None:
+        import asyncio
+
+        # Nothing else is waited for: there is no reason to wait for further ends.
+        while not (self._due and self._due >= self._waiting):
+            pause = _RELIST if self._is_connected else self._pause
+            left = self._looked_at + (_SPACING if self._due else pause) - self._clock()
+            if left <= 0 and self._waiting:
+                self._due = self._due or set(self._waiting)
+                return
+            self._woken.clear()
+            # Its end is the time of the next look.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left if self._waiting else None):
+                    await self._woken.wait()
+
+
+@asynccontextmanager
+async def watch_ends(api: ApiClient, uuids: Iterable[str]) -> AsyncGenerator[EndWatch]:
+    """Watch for the ends of requests, with one connection for events."""
+    import asyncio
+
+    watch = EndWatch(api)
+    watch.add(uuids)
+    listener = asyncio.create_task(watch.listen(), name="events")
+    try:
+        yield watch
+    finally:
+        listener.cancel()
+        await asyncio.gather(listener, return_exceptions=True)
+
+
+def _may_be_an_end(event: RecordEvent) -> bool:
+    new = event.properties.get("new_attributes") or {}
+    return event.event_type == "delete" or new.get("state", "Final") == "Final"
 
 
 @asynccontextmanager
@@ -150,16 +266,14 @@ async def until_changed(changed: asyncio.Event, seconds: float) -> None:
     changed.clear()
 
 
-async def _look(api: ApiClient, uuids: Sequence[str]) -> list[RequestOutcome]:
+async def _add_to(found: Look, api: ApiClient, uuids: Sequence[str]) -> None:
     rows = await api.list(
         "container_requests", filters=[["uuid", "in", uuids]], select=_SHOWN, limit=_PAGE
     )
-    missing = set(uuids) - {row["uuid"] for row in rows}
-    if missing:
-        raise NotFound(f"{min(missing)}: was deleted")
     final = [row for row in rows if row["state"] == "Final"]
     held = await _containers(api, (row["container_uuid"] for row in final))
-    return [RequestOutcome(row, held.get(row["container_uuid"] or "")) for row in final]
+    found.ended.extend(RequestOutcome(row, held.get(row["container_uuid"] or "")) for row in final)
+    found.deleted.extend(sorted({*uuids} - {row["uuid"] for row in rows}))
 
 
 async def _containers(api: ApiClient, uuids: Iterable[str | None]) -> dict[str, Record]:

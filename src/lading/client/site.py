@@ -33,10 +33,10 @@ from lading.client.blocks import BlockClient
 from lading.client.deposits import arrange, deposit, label_of
 from lading.client.environment import default_data_directory, find_server
 from lading.client.images.links import list_images
-from lading.client.outcomes import changes, ended_among, until_changed
+from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.runs import Output, Run, Runs, Source, follow
 from lading.client.transport import Transport
-from lading.core.errors import Invalid, LadingError
+from lading.core.errors import Invalid, LadingError, NotFound
 
 if TYPE_CHECKING:
     from lading.client.functions import RemoteFunction
@@ -47,7 +47,8 @@ _TOGETHER = 0.005
 """Seconds for which submissions are collected: less than one call takes."""
 _BATCH = 1000
 """Requests of one call, the most that a server accepts."""
-_LONGEST = 1.0
+_LINGERING = 2.0
+"""Seconds for which the connection for events stays open when no run is waited for."""
 _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
 _TEXT = 1 << 16
@@ -69,15 +70,15 @@ class Site:
         self._thread.start()
         self._opened = AsyncExitStack()
         self._queue: list[tuple[Run, Record]] = []
-        self._waiting: dict[str, Run] = {}
+        self._waiting: dict[str, list[Run]] = {}
         # Weak: a run that the program has dropped need not be watched.
         self._watched: WeakSet[Run] = WeakSet()
-        self._changed = asyncio.Event()
+        self._ends: EndWatch | None = None
         self._shared: dict[object, asyncio.Task[Any]] = {}
         self._uploads = asyncio.Semaphore(_UPLOADS)
         self._submitting: set[asyncio.Task[None]] = set()
         self._watchers: set[asyncio.Task[None]] = set()
-        self._sending = self._watching = False
+        self._sending = False
         self.api, self.blocks = self.call(self._open(transport, token))
 
     def run(
@@ -360,36 +361,35 @@ class Site:
             uuid = await follow(run.placed)
         except (LadingError, OSError):
             return
-        self._waiting[uuid] = run
-        if self._watching:
+        self._waiting.setdefault(uuid, []).append(run)
+        if self._ends is not None:
             # The request may be Final already, without further changes.
-            self._changed.set()
+            self._ends.add([uuid])
             return
-        self._watching = True
-        try:
-            # Again: a run may be expected while the connection of a watch is closed.
-            while self._waiting:
-                await self._watch()
-        finally:
-            self._watching = False
+        async with watch_ends(self.api, self._waiting) as self._ends:
+            try:
+                await self._watch(self._ends)
+            finally:
+                # At once: a run that is expected from now on needs a connection of its own.
+                self._ends = None
 
-    async def _watch(self) -> None:
-        pause = _TOGETHER
-        async with changes(self.api) as self._changed:
-            while self._waiting:
-                try:
-                    found = await ended_among(self.api, list(self._waiting))
-                except LadingError as error:
-                    waiting, self._waiting = self._waiting, {}
-                    for run in waiting.values():
-                        run.refuse(error)
-                    return
-                for one in found:
-                    self._waiting.pop(one.request["uuid"]).end(one)
-                # Events are a hint; after each end others are likely, otherwise the pause grows to
-                # a second.
-                pause = _TOGETHER if found else min(_LONGEST, pause * 1.6)
-                await until_changed(self._changed, pause)
+    async def _watch(self, ends: EndWatch) -> None:
+        while self._waiting or await ends.gets_more(_LINGERING):
+            try:
+                look = await ends.look()
+            except LadingError as error:
+                for uuid in list(self._waiting):
+                    self._refuse(uuid, error)
+                return
+            for one in look.ended:
+                for run in self._waiting.pop(one.request["uuid"]):
+                    run.end(one)
+            for uuid in look.deleted:
+                self._refuse(uuid, NotFound(f"{uuid}: was deleted"))
+
+    def _refuse(self, uuid: str, error: LadingError) -> None:
+        for run in self._waiting.pop(uuid):
+            run.refuse(error)
 
 
 def connect(data: str | Path | None = None) -> Site:
