@@ -82,3 +82,14 @@ def test_a_call_of_the_server_imports_little(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_streams_that_are_closed_are_replaced() -> None:
+    code = (
+        "import os, sys; from lading.cli.console import open_streams; open_streams()\n"
+        "print('x', flush=True); print('x', file=sys.stderr, flush=True); sys.stdin.read()\n"
+        "sys.exit(os.pipe()[0])"
+    )
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
+    # The next file has none of their numbers.
+    assert subprocess.run(shell, check=False, timeout=60).returncode > 2

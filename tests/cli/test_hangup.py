@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from lading.cli.hangup import is_hangup
+from lading.cli.hangup import is_hangup, unread
 
 FAILED = OSError(errno.EIO, "Input/output error")
 
@@ -45,3 +47,23 @@ def test_a_disk_that_fails_beside_streams_that_are_no_terminals() -> None:
     assert not is_hangup(FAILED, [ours, theirs])
     os.close(ours)
     os.close(theirs)
+
+
+def test_output_that_nobody_reads_is_dropped() -> None:
+    script = (
+        "import sys; from lading.cli import display; from lading.cli.hangup import unread\n"
+        "display.note('first'); display.note('second')\n"
+        "with unread(): print('text', flush=True)\n"
+        "print('more', flush=True); sys.exit(7)"
+    )
+    ours, theirs = os.pipe()
+    os.close(ours)
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, stdout=theirs, stderr=theirs, check=False, timeout=60)
+    os.close(theirs)
+    assert done.returncode == 7
+
+
+def test_other_faults_of_output_are_raised() -> None:
+    with pytest.raises(OSError, match="No space"), unread():
+        raise OSError(errno.ENOSPC, "No space left on device")

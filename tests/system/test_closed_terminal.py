@@ -32,6 +32,8 @@ COMMANDS = {
     "top --json": ("top", "--json", "--name"),
 }
 SUBMITS = ("run", "map")
+# These tell of the work at its end only: their exit code is that of the work, read or not.
+WORK_ALONE = ("map", "wait")
 # The shell ignores SIGHUP, as nohup does, and leaves the streams where they are.
 # Tests may themselves be started where SIGHUP is ignored, and children inherit that.
 HEARING = ("env", "--default-signal=HUP")
@@ -123,8 +125,7 @@ def test_a_terminal_is_closed_and_sighup_is_ignored(
     name = f"ignored-{where}-{kind.replace(' ', '')}"
     errors = tmp_path / "errors" if where == "file" else None
     code = Command(cluster, kind, name).in_terminal(*IGNORING, errors=errors)
-    # What writes nothing to the terminal goes on to its end.
-    assert code == (0 if errors and kind in ("map", "wait") else 1)
+    assert code == (0 if kind in WORK_ALONE else 1)
     assert errors is None or b"Traceback" not in errors.read_bytes()
     check_success(cluster, name)
 
@@ -135,6 +136,13 @@ def test_a_pipe_is_closed(cluster: Cluster, kind: str, where: str, tmp_path: Pat
     name = f"pipe-{where}-{kind.replace(' ', '')}"
     errors = tmp_path / "errors" if where == "file" else None
     code = Command(cluster, kind, name).in_pipe(errors)
-    assert code == (0 if errors and kind in ("map", "wait") else 1)
+    assert code == (0 if kind in WORK_ALONE else 1)
     assert errors is None or b"Traceback" not in errors.read_bytes()
     check_success(cluster, name)
+
+
+@pytest.mark.parametrize("kind", ["run", "map", "wait", "logs"])
+def test_streams_that_were_never_open(cluster: Cluster, kind: str) -> None:
+    words = Command(cluster, kind, f"never-{kind}").words
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words]
+    assert subprocess.run(shell, env=cluster.environment, check=False).returncode == 0

@@ -6,6 +6,7 @@ an image is enough for it. Therefore nothing else may be imported here.
 
 from __future__ import annotations
 
+import os
 import sys
 
 _DAEMON = ["hpc", "daemon"]
@@ -13,6 +14,7 @@ _DAEMON = ["hpc", "daemon"]
 
 def main() -> int:
     """The entry point of the installed command; returns its exit code."""
+    open_streams()
     if sys.argv[1:3] == _DAEMON:
         from lading.hpc.daemon import main as serve
 
@@ -26,3 +28,13 @@ def main() -> int:
         )
         return 1
     return run()
+
+
+def open_streams() -> None:
+    """Open /dev/null in place of standard streams that were closed by the caller (`>&-`). Else the
+    next files and sockets that are opened would have their numbers.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It stays open until the process ends.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lading.cli.exit_codes import note_json
+from lading.cli.hangup import unread
 from lading.core.errors import Invalid
 
 # Names of this module too: texts for people come from one place.
@@ -69,8 +70,9 @@ def plain(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print a message on standard error."""
-    click.echo(f"lading: {plain(text)}", err=True)
+    """Print a message on standard error, if anybody reads it."""
+    with unread():
+        click.echo(f"lading: {plain(text)}", err=True)
 
 
 def confirm(question: str) -> None:
@@ -195,11 +197,13 @@ class _Bar:
             if time.monotonic() < self._due or done >= total:
                 return
             self._shown = self._open(total)
-        self._shown[0].update(self._shown[1], completed=done, total=total)
+        with unread():
+            self._shown[0].update(self._shown[1], completed=done, total=total)
 
     def close(self) -> None:
         if self._shown is not None:
-            self._shown[0].stop()
+            with unread():
+                self._shown[0].stop()
 
     def _open(self, total: int) -> tuple[Progress, TaskID]:
         from rich.console import Console

@@ -1,16 +1,19 @@
-"""Terminals that are closed while a command that ignores SIGHUP (`nohup`, `trap '' HUP`) uses them.
+"""Streams that nobody reads any more: a terminal that is closed while a command that ignores SIGHUP
+(`nohup`, `trap '' HUP`) uses it, and a pipe whose reader has ended.
 
-The kernel answers each later call with the error EIO, which a failing disk has too. So the standard
-streams are asked.
+For a terminal the kernel answers each later call with the error EIO, which a failing disk has too.
+So the standard streams are asked.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import select
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 _STREAMS = (0, 1, 2)
 
@@ -23,11 +26,25 @@ def is_hangup(error: BaseException, streams: Sequence[int] = _STREAMS) -> bool:
 def silence() -> None:
     """Send what is still to be written to /dev/null: no one can read it."""
     aside = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for number in filter(_is_closed, _STREAMS):
-        os.dup2(aside, number)
+    for number in _STREAMS:
+        if _is_closed(number) or _has_no_reader(number):
+            os.dup2(aside, number)
     os.close(aside)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+
+
+@contextmanager
+def unread() -> Generator[None]:
+    """Output that does not decide how the command ends: where its reader has left, it is dropped,
+    and so is all that follows.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not (isinstance(error, BrokenPipeError) or is_hangup(error)):
+            raise
+        silence()
 
 
 def _is_input_output(error: BaseException) -> bool:
@@ -43,3 +60,10 @@ def _is_closed(number: int) -> bool:
         # Of anything but a terminal this is ENOTTY.
         return bool(error.args[0] == errno.EIO)
     return False
+
+
+def _has_no_reader(number: int) -> bool:
+    """Whether a stream is a pipe whose other end was closed."""
+    asked = select.poll()
+    asked.register(number, 0)
+    return any(found & select.POLLERR for _, found in asked.poll(0))

@@ -24,6 +24,7 @@ import click
 
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
+from lading.cli.hangup import unread
 from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running.bulk_actions import act_on_each
@@ -211,11 +212,12 @@ async def _finish(
         from lading.cli.files import data
 
         await data.write_node(session, tree, output, name="", is_quiet=as_json)
-    if as_json:
-        _emit(ended, combined)
-    else:
-        _show(ended, combined, is_interrupted=is_interrupted)
-        tell_failure(session, ended)
+    with unread():
+        if as_json:
+            _emit(ended, combined)
+        else:
+            _show(ended, combined, is_interrupted=is_interrupted)
+            tell_failure(session, ended)
     code = worst(ended)
     return INTERRUPTED if is_interrupted and code else code
 

@@ -15,6 +15,7 @@ import click
 
 from lading.cli import display
 from lading.cli.exit_codes import TIMED_OUT
+from lading.cli.hangup import unread
 from lading.cli.main import fail
 from lading.cli.options import DURATION, PassingCommand
 from lading.cli.references import find_request
@@ -51,7 +52,8 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         async with asyncio.timeout(timeout or None):
             ended = await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
         if not as_json:
-            tell_failure(session, ended)
+            with unread():
+                tell_failure(session, ended)
         return ended
 
     try:
@@ -59,10 +61,11 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
     except TimeoutError:
         said = f"{counts.total - counts.ended} of {counts.total} have not ended"
         fail(f"{said} after {display.duration(timeout)}", TIMED_OUT, as_json=as_json)
-    if as_json:
-        display.emit_json([_row(one) for one in ended])
-    else:
-        show_end(ended)
+    with unread():
+        if as_json:
+            display.emit_json([_row(one) for one in ended])
+        else:
+            show_end(ended)
     sys.exit(worst(ended))
 
 
