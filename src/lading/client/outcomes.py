@@ -110,7 +110,7 @@ async def wait_for_all(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RequestEnds:
     """The requests that ended since the last look, and those that were deleted."""
 
     ended: list[RequestOutcome]
@@ -157,13 +157,13 @@ class EndWatch:
                     await self._woken.wait()
         return bool(self._waiting)
 
-    async def look(self) -> Look:
+    async def look(self) -> RequestEnds:
         """Wait until some may have ended, and list these. Raises the errors of the API."""
         await self._until_due()
         due = sorted(self._due)
         self._due.clear()
         self._looked_at = self._clock()
-        found = Look([], [])
+        found = RequestEnds([], [])
         for start in range(0, len(due), _PAGE):
             await _add_to(found, self._api, due[start : start + _PAGE])
         self._waiting -= {one.request["uuid"] for one in found.ended} | {*found.deleted}
@@ -266,7 +266,7 @@ async def until_changed(changed: asyncio.Event, seconds: float) -> None:
     changed.clear()
 
 
-async def _add_to(found: Look, api: ApiClient, uuids: Sequence[str]) -> None:
+async def _add_to(found: RequestEnds, api: ApiClient, uuids: Sequence[str]) -> None:
     rows = await api.list(
         "container_requests", filters=[["uuid", "in", uuids]], select=_SHOWN, limit=_PAGE
     )
