@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from examples.phage import __main__ as phage
 from tests.system.cluster import Cluster, free_address
@@ -27,6 +27,8 @@ _STEPS: Final = (
     "trim", "align", "sort", "index", "call", "filter", "annotate", "count", "plot", "report",
 )  # fmt: skip
 _LOOKS: Final = ("light", "dark", "narrow")
+_TALLEST: Final = 2400
+"""Pixels of a page that are drawn: a long list goes on in the same way."""
 _PICTURES: Final = {"requests-uuid": "request.png", "requests-uuid-timeline": "timeline.png"}
 
 
@@ -152,11 +154,21 @@ def _draw_look(
         for one in seen:
             visitor.go(one.path)
             visitor.page.wait_for_timeout(300)
-            visitor.page.screenshot(path=folder / f"{one.name}.png")
+            _shoot(visitor.page, folder / f"{one.name}.png")
+            if one.name in _PICTURES:
+                # README shows what a window shows.
+                visitor.page.screenshot(path=folder / f"{one.name}-top.png")
         visitor.page.context.clear_cookies()
         visitor.go("/ui/login")
-        visitor.page.screenshot(path=folder / "login.png")
+        _shoot(visitor.page, folder / "login.png")
     return seen
+
+
+def _shoot(page: Page, path: Path) -> None:
+    size = "[document.documentElement.clientWidth, document.documentElement.scrollHeight]"
+    width, height = page.evaluate(size)
+    clip: FloatRect = {"x": 0, "y": 0, "width": width, "height": min(height, _TALLEST)}
+    page.screenshot(path=path, full_page=True, clip=clip)
 
 
 def _copy(folder: Path) -> None:
@@ -164,7 +176,7 @@ def _copy(folder: Path) -> None:
     target = ROOT / "docs/pictures"
     target.mkdir(exist_ok=True)
     for name, picture in _PICTURES.items():
-        source = folder / ("tree/light" if "timeline" in name else "light") / f"{name}.png"
+        source = folder / ("tree/light" if "timeline" in name else "light") / f"{name}-top.png"
         (target / picture).write_bytes(source.read_bytes())
 
 

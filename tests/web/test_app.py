@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 import pytest
 
@@ -95,3 +96,38 @@ async def test_a_fault_of_ours_is_a_page_and_no_secret_is_logged(
     assert b"internal error" in answer.body
     assert secret not in caplog.text.partition("Traceback")[0]
     assert "page=/ui/login/" in caplog.text
+
+
+NAVIGATES = {"sec_fetch_mode": "navigate"}
+
+
+async def test_a_browser_can_come_back_to_the_answer_to_a_form(
+    here: PageSite, browser: Browser
+) -> None:
+    form = {"command": "echo it's", "image": "tools:1", "vcpus": "1", "ram": "1 GiB"}
+    answer = await browser.post("/ui/requests/submit", form, **NAVIGATES)
+    place = answer.headers["location"]
+    assert (answer.status, place.startswith("/ui/answers/")) == (303, True)
+    for _ in range(2):
+        page = await browser.get(place)
+        assert page.status == 200
+        assert b"No closing quotation" in page.body
+    # The form that is shown again can be sent.
+    token = re.search(rb'name="form_token" value="(\w+)"', page.body)
+    assert token
+    sent = {"form_token": token[1].decode(), **form}
+    assert (await browser.post("/ui/requests/submit", sent)).status == 422
+    jane = await here.logged_in(await here.world.user("jane"))
+    assert (await jane.get(place)).status == 404
+    assert (await here.browser().get(place)).headers["location"].startswith("/ui/login")
+
+
+async def test_an_error_that_answers_a_form_has_an_address(browser: Browser) -> None:
+    answer = await browser.post("/ui/tokens", {"rights": "x"}, **NAVIGATES)
+    assert b"choose one of" in (await browser.get(answer.headers["location"])).body
+
+
+async def test_a_secret_is_shown_once(browser: Browser) -> None:
+    answer = await browser.post("/ui/tokens", {"rights": "read", "days": "1"}, **NAVIGATES)
+    assert answer.status == 200
+    assert b"v2/" in answer.body

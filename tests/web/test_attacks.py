@@ -37,8 +37,13 @@ GUARDS = {
 }
 SEEN = 200, 207, 286, 303
 """Statuses of pages that show something or lead there; 286 also ends the calls of a script."""
-# A stream has no end and no content of anybody: see test_event_stream.
-SHOWN = [one for one in routes("GET") if one.pattern.pattern != "/ui/events"]
+# A stream has no end and no content of anybody: see test_event_stream. An answer to a form has its
+# own test below.
+SHOWN = [
+    one
+    for one in routes("GET")
+    if not one.pattern.pattern.startswith(("/ui/events", "/ui/answers/"))
+]
 
 
 def _name(one: PageRoute) -> str:
@@ -93,6 +98,14 @@ async def test_no_text_becomes_a_part_of_a_page(
         # Else this test has shown nothing: its site needs a record that the page is about.
         assert statuses & set(SEEN), statuses
     assert 500 not in statuses
+
+
+async def test_an_answer_to_a_form_is_shown_again_as_text(browser: Browser) -> None:
+    form = {"command": f"'{EVIL}", "name": EVIL, "image": EVIL, "vcpus": EVIL, "ram": EVIL}
+    sent = await browser.post("/ui/requests/submit", form, sec_fetch_mode="navigate")
+    answer = await browser.get(sent.headers["location"])
+    assert b"{{7*7}}" in answer.body
+    _check(answer, sent.headers["location"])
 
 
 @pytest.mark.parametrize("one", SHOWN, ids=_name)

@@ -67,6 +67,16 @@ async def test_a_token_that_is_none(here: PageSite, token: str) -> None:
     assert browser.cookies == {}
 
 
+async def test_a_browser_can_come_back_to_a_refused_login(here: PageSite) -> None:
+    browser = here.browser()
+    form = {"token": "x", "next": "/ui/images"}
+    answer = await browser.post("/ui/login", form, sec_fetch_mode="navigate")
+    assert answer.status == 303
+    page = await browser.text(answer.headers["location"])
+    assert "This token was refused" in page
+    assert 'name="next" value="/ui/images"' in page
+
+
 async def test_a_login_that_another_site_sends(here: PageSite) -> None:
     form = {"token": here.world.admin}
     answer = await here.browser().post("/ui/login", form, sec_fetch_site="cross-site")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import jinja2
 import pytest
 
+from lading.core.drawing.folding import LineageNode
 from lading.web import rendering
 from lading.web.rendering import Renderer, tick
 
@@ -60,3 +61,13 @@ def test_places_on_an_axis_of_time_differ() -> None:
     assert [tick(one) for one in (0.5, 30.0, 79.0, 158.0, 1200.0, 5400.0)] == [
         "0.50 s", "30 s", "1.3 min", "2.6 min", "20 min", "1.5 h",
     ]  # fmt: skip
+
+
+def test_what_a_reader_must_see_comes_first() -> None:
+    states = ("Complete", "failed 3", "Running", "Complete", "Cancelled")
+    nodes = [
+        LineageNode(key=f"{n}", kind="request", name=f"sort_{9 - n}0", state=one)
+        for n, one in enumerate(states)
+    ]
+    nodes.append(LineageNode(key="5", kind="request", name="sort_7", state="Complete"))
+    assert [one.key for one in rendering.worst_first(nodes, 5)] == ["1", "4", "2", "5", "3"]

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lading.web.sessions import IDLE, LINK_LIFE, LONGEST, PageSession, SessionStore
+from lading.web.sessions import (
+    ANSWER_LIFE,
+    ANSWERS,
+    IDLE,
+    LINK_LIFE,
+    LONGEST,
+    PageSession,
+    SessionStore,
+)
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
@@ -110,3 +118,24 @@ async def test_what_has_ended_is_removed(store: SessionStore, time: Time, tmp_pa
     time.now += IDLE + LINK_LIFE
     await store.begin(_session(time.now))
     assert len([one for one in tmp_path.rglob("*") if one.is_file()]) == 1
+
+
+async def test_the_latest_answers_of_a_session_are_kept(
+    store: SessionStore, time: Time, tmp_path: Path
+) -> None:
+    names = []
+    for number in range(ANSWERS + 1):
+        time.now += 1
+        names.append(await store.keep_answer("holder", f"text {number}"))
+    found = [await store.find_answer("holder", name or "") for name in names]
+    assert found == [None, *(f"text {number}" for number in range(1, ANSWERS + 1))]
+    assert await store.find_answer("another", names[-1] or "") is None
+    assert await store.find_answer("holder", "") is None
+    files = list((tmp_path / "page/answers").iterdir())
+    assert len(files) == ANSWERS
+    assert not any(b"text" in one.read_bytes() for one in files)
+    time.now += ANSWER_LIFE + 1
+    assert await store.find_answer("holder", names[-1] or "") is None
+    # Others are removed when something else is kept.
+    await store.make_link(TOKEN, "/ui/")
+    assert list((tmp_path / "page/answers").iterdir()) == []

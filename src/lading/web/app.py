@@ -41,7 +41,7 @@ from lading.web.open_shells import OpenShells, ShellChecks
 from lading.web.rendering import Renderer
 from lading.web.routes import PageRoute, SocketRoute, route
 from lading.web.sessions import SessionStore
-from lading.web.visit import PageServices, Visit, read_form
+from lading.web.visit import ANSWERS, PageServices, Visit, read_form, show_answer
 
 _logger = logging.getLogger("lading.web")
 _EVENTS: Final = "/ui/events"
@@ -68,6 +68,7 @@ ROUTES: Final = (
     route("GET", single_sign_on.DONE, single_sign_on.finish, open=True),
     route("POST", "/ui/logout", login.log_out, open=True),
     route("POST", "/ui/links", login.make_link, open=True, programs=True),
+    route("GET", f"{ANSWERS}/{{name}}", show_answer),
     route("GET", "/ui/static/{name}", static_files.serve, open=True),
     route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
     *requests.ROUTES,
@@ -140,6 +141,7 @@ class _Page:
             # Not the path: that of a one-time link is a secret.
             _logger.exception("request failed page=%s", visit.name)
             response = _refuse(visit, LadingError("internal error: see the server's log"))
+        response = await visit.answered(response)
         for name, value in browser_rules.HEADERS.items():
             response.headers.setdefault(name, value)
         compression.compress_page(response, visit.incoming.headers)

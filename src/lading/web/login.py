@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
@@ -20,13 +21,15 @@ from lading.web.sessions import LINK_LIFE, LONGEST, PageSession
 from lading.web.visit import Visit
 
 _LOGIN: Final = "/ui/login"
+_REFUSED: Final = "This token was refused: it is mistyped, it has ended, or its user is not active."
 
 
 async def show(visit: Visit) -> Response:
     """The form for a token."""
     if visit.session is not None:
         return visit.redirect(browser_rules.safe_place(visit.query("next")))
-    return await show_form(visit, visit.query("next"))
+    refused = visit.query("refused") == "token"
+    return await show_form(visit, visit.query("next"), fault=_REFUSED if refused else "")
 
 
 async def submit(visit: Visit) -> Response:
@@ -35,6 +38,10 @@ async def submit(visit: Visit) -> Response:
     try:
         return await _log_in(visit, token, place)
     except (Unauthenticated, Forbidden, UnicodeError) as error:
+        if visit.is_form_of_page:
+            # An address to which the browser can come back.
+            asked = {"next": browser_rules.safe_place(place), "refused": "token"}
+            return visit.redirect(f"{_LOGIN}?{urlencode(asked)}")
         text = error.message if isinstance(error, LadingError) else "not a token"
         return await show_form(visit, place, fault=f"This token was refused: {text}", status=401)
 

@@ -6,10 +6,11 @@ change the direction of text are shown by their code, so that no name can look l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 import jinja2
@@ -61,6 +62,7 @@ class Renderer:
             "short": shorten,
             "state": state,
             "worst": worst,
+            "worst_first": worst_first,
             "path": lambda text: quote(str(text), safe="/"),
         }
         environment.globals |= {"has_scripts": has_scripts()}
@@ -135,10 +137,36 @@ def look(text: str) -> tuple[str, str]:
     return kind, "↺" if reused and kind == "good" else shape
 
 
+class _Step(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def state(self) -> str: ...
+
+
+_Item = TypeVar("_Item", bound=_Step)
+
+
 def worst(states: Iterable[str]) -> str:
     """Of several states that which a reader must see first."""
-    order = ("bad", "off", "run", "wait", "plain", "good")
-    return min(states, key=lambda one: order.index(look(one)[0]))
+    return min(states, key=_rank)
+
+
+def worst_first(items: Iterable[_Item], most: int) -> list[_Item]:
+    """At most `most` items, those first that a reader must see first, then by name: `sort_9` comes
+    before `sort_10`.
+    """
+    return sorted(items, key=lambda one: (_rank(one.state), _numbered(one.name)))[:most]
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d{1,18}|\D+", name, re.ASCII)
+    return [(int(one), "") if one[0] in "0123456789" else (-1, one) for one in parts]
+
+
+def _rank(state: str) -> int:
+    return ("bad", "off", "run", "wait", "plain", "good").index(look(state)[0])
 
 
 def state(text: str) -> Markup:

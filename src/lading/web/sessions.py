@@ -1,4 +1,5 @@
-"""Sessions of browsers, one-time links and one-time tickets, as files in a directory of the server.
+"""Sessions of browsers, one-time links and tickets, and the latest answers to forms, as files in a
+directory of the server.
 
 A secret that only the browser has names the session. The file is named by a hash of the secret, and
 its content, the API token among it, is sealed with a key from the secret: a reader of the files can
@@ -29,6 +30,10 @@ FLOW_LIFE: Final = 600
 """Seconds for which a provider's answer is awaited: people type passwords there."""
 TICKET_LIFE: Final = 30
 """Seconds for which a ticket is good."""
+ANSWER_LIFE: Final = 3600
+"""Seconds for which the answer to a form is shown again."""
+ANSWERS: Final = 8
+"""Answers to forms that are kept of one session."""
 # 256 bits, the length of a key of AES-GCM here.
 _SECRET_BYTES: Final = 32
 # 96 bits: NIST SP 800-38D, section 5.2.1.1.
@@ -89,7 +94,14 @@ class ShellTicket(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
 
-_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow, ShellTicket)
+class FormAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that answered a form of a session."""
+
+    name: str
+    text: str
+
+
+_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow, ShellTicket, FormAnswer)
 _Once = TypeVar("_Once", OneTimeLink, LoginFlow, ShellTicket)
 
 
@@ -151,6 +163,40 @@ class SessionStore:
         found = await asyncio.to_thread(self._take, "tickets", secret, ShellTicket)
         return found if found is not None and found.holder == _hash_of(holder) else None
 
+    async def keep_answer(self, holder: str, text: str) -> str | None:
+        """Keep the page that answered a form of the session with the secret `holder`, in place of
+        its oldest one; its name, or None while another answer is being kept.
+        """
+        return await asyncio.to_thread(self._keep_answer, holder, text)
+
+    async def find_answer(self, holder: str, name: str) -> str | None:
+        """The page that was kept under a name; None if it was replaced, is too old, or belongs to
+        another session.
+        """
+        return await asyncio.to_thread(self._find_answer, holder, name)
+
+    def _keep_answer(self, holder: str, text: str) -> str | None:
+        now = self._clock()
+        paths = [self._path("answers", _slot(holder, number)) for number in range(ANSWERS)]
+        ages = [_age(path, now) if path.exists() else float("inf") for path in paths]
+        number = ages.index(max(ages))
+        paths[number].unlink(missing_ok=True)
+        name = f"{number}{self._entropy(_NONCE_BYTES).hex()}"
+        try:
+            self._write("answers", _slot(holder, number), FormAnswer(name=name, text=text))
+        except FileExistsError:
+            return None
+        return name
+
+    def _find_answer(self, holder: str, name: str) -> str | None:
+        secret = _slot(holder, int(name[0]) if name[:1].isdecimal() else 0)
+        path = self._path("answers", secret)
+        found = self._read(path, secret, FormAnswer)
+        is_known = found is not None and found.name == name
+        return (
+            found.text if found and is_known and _age(path, self._clock()) <= ANSWER_LIFE else None
+        )
+
     def _find(self, secret: str, is_use: bool) -> PageSession | None:
         path = self._path("sessions", secret)
         session = self._read(path, secret, PageSession)
@@ -182,6 +228,11 @@ class SessionStore:
 
     def _keep(self, kind: str, kept: PageSession | OneTimeLink | LoginFlow | ShellTicket) -> str:
         secret = self._entropy(_SECRET_BYTES).hex()
+        self._write(kind, secret, kept)
+        return secret
+
+    def _write(self, kind: str, secret: str, kept: msgspec.Struct) -> None:
+        """Write a new file. Raises FileExistsError."""
         path, now = self._path(kind, secret), self._clock()
         # One by one: `parents=True` would make the outer one for everybody.
         for folder in (self._root, path.parent):
@@ -193,7 +244,6 @@ class SessionStore:
         with os.fdopen(descriptor, "wb") as file:
             file.write(nonce + sealed)
         os.utime(path, (now, now))
-        return secret
 
     def _read(self, path: Path, secret: str, kind: type[_Kept]) -> _Kept | None:
         try:
@@ -218,6 +268,7 @@ class SessionStore:
             "links": LINK_LIFE,
             "flows": FLOW_LIFE,
             "tickets": TICKET_LIFE,
+            "answers": ANSWER_LIFE,
         }
         for kind, life in lives.items():
             for path in (self._root / kind).glob("*"):
@@ -227,6 +278,11 @@ class SessionStore:
 
 def _hash_of(secret: str) -> str:
     return hashlib.sha256(f"name {secret}".encode()).hexdigest()
+
+
+def _slot(holder: str, number: int) -> str:
+    """The secret of one of the answers of a session."""
+    return f"answer {number} of {holder}"
 
 
 def _cipher(secret: str) -> AESGCM:

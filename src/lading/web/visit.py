@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from lading.client.api import ApiClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
-from lading.core.errors import Malformed, TooLarge, from_status
+from lading.core.errors import Malformed, NotFound, TooLarge, from_status
 from lading.web import browser_rules
 from lading.web.live_updates import LiveUpdates
 from lading.web.open_shells import OpenShells
@@ -31,8 +31,14 @@ _CALL_SECONDS: Final = 30.0
 _FORM_BYTES: Final = 64 << 10
 # More than the checkboxes of all rows of a page.
 _FORM_FIELDS: Final = 2000
+# More than a page with the largest form has.
+_ANSWER_BYTES: Final = 512 << 10
+_PAGE_HEADERS: Final = frozenset({"cache-control", "content-length", "content-type"})
 # A form arrives at once; a sender that drips its bytes must not hold a connection.
 _FORM_SECONDS: Final = 20.0
+
+ANSWERS: Final = "/ui/answers"
+"""Where answers to forms are shown again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class Visit:
     """The pattern of the address, for the log."""
     parts: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, list[str]] = field(default_factory=dict)
+    tells_secret: bool = False
+    """The answer has a secret that is shown once."""
 
     @cached_property
     def api(self) -> ApiClient:
@@ -107,6 +115,30 @@ class Visit:
         chance = self.services.entropy(browser_rules.TOKEN_BYTES)
         return browser_rules.form_token(self.secret, chance)
 
+    @property
+    def is_form_of_page(self) -> bool:
+        """Whether a browser sends a form of a page of ours, and shows the answer in its place."""
+        headers = self.incoming.headers
+        return (
+            self.incoming.method == "POST"
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-site") == "same-origin"
+        )
+
+    async def answered(self, response: Response) -> Response:
+        """The response to a form: a page gets an address of its own, to which the browser can come
+        back. Coming back to a form's own address shows an error of the browser.
+        """
+        if not self.is_form_of_page or not self.secret or self.tells_secret:
+            return response
+        # A page with further headers, as a cookie, is shown at once.
+        is_page = set(response.headers) == _PAGE_HEADERS and response.media_type == "text/html"
+        if not is_page or len(response.body) > _ANSWER_BYTES:
+            return response
+        text = bytes(response.body).decode()
+        name = await self.services.sessions.keep_answer(self.secret, text)
+        return self.redirect(f"{ANSWERS}/{name}") if name else response
+
     def redirect(self, place: str) -> Response:
         """Go to another address of the page, after a form too."""
         return RedirectResponse(place, status_code=303, headers={"Cache-Control": "no-store"})
@@ -141,3 +173,11 @@ async def _read_body(incoming: Incoming) -> bytes:
     except TimeoutError:
         raise from_status(408, "the form did not come in time; send it again") from None
     return bytes(body)
+
+
+async def show_answer(visit: Visit) -> Response:
+    """The page that answered a form of this session. Raises NotFound."""
+    found = await visit.services.sessions.find_answer(visit.secret, visit.parts["name"])
+    if found is None:
+        raise NotFound("The answer to this form is no longer kept; open the form again")
+    return HTMLResponse(found, headers={"Cache-Control": "no-store"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lading.core.ids import system_user
 from tests.web.browsing import Browser, PageSite
 
 
@@ -39,3 +40,16 @@ async def test_only_who_may_moves_things(here: PageSite, browser: Browser) -> No
     assert (await browser.post(f"/ui/trash/{uuid}", sec_fetch_site="cross-site")).status == 403
     assert (await browser.post("/ui/trash/none")).status == 404
     assert (await browser.get(f"/ui/collections/{uuid}")).status == 200
+
+
+async def test_results_that_the_system_keeps_are_left_out(here: PageSite) -> None:
+    token = await here.world.user("boss")
+    me = await here.world.ok("GET", "users/current", token=token)
+    await here.world.ok("PATCH", f"users/{me['uuid']}", {"is_admin": True})
+    system = system_user(me["uuid"][:5])
+    for name, owner in (("log of a container", system), ("thrown away", me["uuid"])):
+        uuid = await here.files.collection({"a": b"1"}, name=name, owner_uuid=owner)
+        await here.world.ok("POST", f"collections/{uuid}/trash")
+    text = await (await here.logged_in(token)).words("/ui/trash")
+    assert "thrown away" in text
+    assert "log of a container" not in text

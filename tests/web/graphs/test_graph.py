@@ -125,3 +125,32 @@ async def test_steps_that_only_wait_for_each_other_are_linked(
     text = await browser.text(f"/ui/requests/{request['uuid']}/graph")
     # Of the image, to the output they share, and from each to the next.
     assert text.count('class="edge"') == 3 + 3 + 2
+
+
+async def test_the_requests_of_a_step_can_be_opened(here: PageSite, browser: Browser) -> None:
+    made = [await here.world.submit(f"{n}", name=f"sort_{n}", mounts=OUT) for n in range(3)]
+    await here.world.run(made[2]["container_uuid"], exit_code=3)
+    last = await here.world.submit("gather", mounts=OUT, depends_on=[one["uuid"] for one in made])
+    text = await browser.text(f"/ui/requests/{last['uuid']}/graph")
+    assert "sort × 3" in text
+    places = [text.rindex(f'href="/ui/requests/{one["uuid"]}"') for one in made]
+    # The one that failed comes first.
+    assert places[2] < places[0] < places[1]
+    step = re.search(r'href="#(step-\d+)"', text)
+    assert step
+    assert f'id="{step[1]}"' in text
+
+
+async def test_a_collection_has_a_graph(here: PageSite, browser: Browser) -> None:
+    uuid = await here.files.collection({"reads.txt": b"reads"}, name="<b>reads")
+    mounts = _reads(await here.files.pdh(uuid))
+    request = await here.world.submit("count", name="count", mounts=mounts)
+    await here.world.run(request["container_uuid"])
+    assert f"/ui/collections/{uuid}/graph" in await browser.text(f"/ui/collections/{uuid}")
+    text = await browser.text(f"/ui/collections/{uuid}/graph")
+    assert 'class="node collection start"' in text
+    assert f'href="/ui/requests/{request["uuid"]}"' in text
+    assert "<b>reads" not in text
+    assert "this collection" in await browser.words(f"/ui/collections/{uuid}/graph")
+    jane = await here.logged_in(await here.world.user("jane"))
+    assert (await jane.get(f"/ui/collections/{uuid}/graph")).status == 404

@@ -64,6 +64,29 @@ async def test_many_are_cancelled_at_once(here: PageSite, browser: Browser) -> N
     assert (await here.world.ok("GET", f"container_requests/{uuid}"))["priority"] == 0
 
 
+async def test_what_has_ended_is_not_cancelled(here: PageSite, browser: Browser) -> None:
+    ended = await here.world.submit("ended")
+    await here.world.run(ended["container_uuid"])
+    answer = await browser.post("/ui/requests/cancel", {"uuid": ended["uuid"]})
+    assert answer.headers["location"] == "/ui/requests?cancelled=0"
+    assert "0 cancelled." in await browser.words("/ui/requests?cancelled=0")
+
+
+async def test_many_are_submitted_again(here: PageSite, browser: Browser) -> None:
+    made = await here.world.submit("x", name="again and again")
+    await here.world.run(made["container_uuid"], exit_code=3)
+    answer = await browser.post("/ui/requests/again", {"uuid": made["uuid"]})
+    place = answer.headers["location"]
+    assert place == "/ui/requests?again=1"
+    words = await browser.words(place)
+    assert "1 submitted again." in words
+    assert words.count("again and again") == 2
+    jane = await here.logged_in(await here.world.user("jane"))
+    answer = await jane.post("/ui/requests/again", {"uuid": made["uuid"]})
+    assert answer.status == 207
+    assert b"0 submitted again, 1 not" in answer.body
+
+
 async def test_what_cannot_be_cancelled_is_named(here: PageSite) -> None:
     uuid = (await here.world.submit("x"))["uuid"]
     other = await here.logged_in(await here.world.user("jane"))

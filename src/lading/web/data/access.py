@@ -37,6 +37,7 @@ async def make_address(visit: Visit) -> Response:
     """Make an address that reads a collection, and show it: this page alone has it."""
     uuid = entries.need_uuid(visit, Infix.COLLECTION)
     ends = tokens.end_of(visit.field("days"), visit.services.clock())
+    visit.tells_secret = True
     return await _page(visit, made=await sharing.make_address(visit.api, uuid, ends))
 
 
@@ -66,6 +67,7 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
         links=await sharing.list_permissions(visit.api, uuid),
         levels=LEVELS,
         is_collection=is_collection,
+        is_request=is_request,
         addresses=await sharing.list_addresses(visit.api, uuid, format_time(visit.services.clock()))
         if is_collection
         else [],

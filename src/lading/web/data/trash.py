@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from lading.core.ids import Infix, is_uuid
+from lading.core.ids import Infix, is_uuid, system_user
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS
 from lading.web.visit import Visit
@@ -24,7 +24,7 @@ async def show(visit: Visit) -> Response:
         found = await entries.find(
             visit,
             one,
-            rare=_TRASHED,
+            rare=[*_TRASHED, *_not_of_the_system(visit)],
             name=name,
             after=visit.query("after") if kind else "",
             most=_PAGE,
@@ -40,6 +40,15 @@ async def show(visit: Visit) -> Response:
             }
         )
     return visit.page("trash.html", lists=lists, wanted=name, kind=kind)
+
+
+def _not_of_the_system(visit: Visit) -> list[list[str]]:
+    """The filter that leaves out results of containers: the server keeps them in the trash from
+    their beginning, and admins would find little else.
+    """
+    user = visit.session.user_uuid if visit.session is not None else ""
+    system = system_user(user[:5])
+    return [["owner_uuid", "!=", system]] if user and user != system else []
 
 
 async def put_in(visit: Visit) -> Response:

@@ -11,4 +11,5 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/requests/{uuid}/compare", compare.show),
     route("GET", "/ui/requests/{uuid}/timeline", timeline.show),
     route("GET", "/ui/requests/{uuid}/graph", graph.show),
+    route("GET", "/ui/collections/{uuid}/graph", graph.show_content),
 )

@@ -12,6 +12,7 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/requests/rows", listing.refresh),
     route("GET", "/ui/requests/new", listing.tell_new),
     route("POST", "/ui/requests/cancel", listing.cancel),
+    route("POST", "/ui/requests/again", listing.run_again),
     route("GET", "/ui/requests/submit", submit.show),
     route("POST", "/ui/requests/submit", submit.submit),
     route("GET", "/ui/requests/{uuid}", page.show),

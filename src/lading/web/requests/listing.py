@@ -1,8 +1,9 @@
-"""The list of requests: filters in its address, keyset pages, and cancelling many at once."""
+"""The list of requests: filters in its address, keyset pages, and actions on many at once."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.web.keyset import LONG_PATIENCE, PATIENCE
-from lading.web.requests import rows
+from lading.web.requests import page, rows
 from lading.web.requests.rows import STATES
 from lading.web.visit import Visit
 
@@ -19,7 +20,7 @@ LIST: Final = "/ui/requests"
 # Rows of a page: two screens.
 _PAGE: Final = 50
 _MOST: Final = 200
-"""Requests that one form cancels."""
+"""Requests of one form."""
 # Calls at a time for the actions on chosen rows; the server takes writes one after another.
 _AT_ONCE: Final = 8
 _FILTERS: Final = ("state", "q", "owner", "after")
@@ -54,7 +55,7 @@ async def show(visit: Visit) -> Response:
         reached=found.reached,
         further=address(**further),
         cancelled=visit.query("cancelled"),
-        failures=[],
+        again=visit.query("again"),
         shown=",".join(row.uuid for row in picked),
         topics=rows.topics(picked, new=not wanted["after"]),
     )
@@ -73,19 +74,51 @@ async def tell_new(visit: Visit) -> Response:
 
 
 async def cancel(visit: Visit) -> Response:
-    """Cancel the requests of the form; those that cannot be cancelled are named."""
+    """Cancel the requests of the form; those that cannot be cancelled are named. One that has ended
+    stays as it is.
+    """
+    uuids = _chosen(visit)
+    found = await rows.find_among(visit, [uuid for uuid in uuids if is_uuid(uuid)])
+    ended = {row.uuid for row in found if row.is_over}
+
+    async def one(uuid: str) -> None:
+        await visit.api.action("container_requests", uuid, "cancel")
+
+    return await _each(visit, [uuid for uuid in uuids if uuid not in ended], one, "cancelled")
+
+
+async def run_again(visit: Visit) -> Response:
+    """Submit the requests of the form once more; those that cannot be submitted are named."""
+
+    async def one(uuid: str) -> None:
+        await page.repeat(visit, uuid)
+
+    return await _each(visit, _chosen(visit), one, "again")
+
+
+def _chosen(visit: Visit) -> list[str]:
+    """The requests that are marked in the form. Raises Invalid."""
     uuids = list(dict.fromkeys(visit.form.get("uuid") or ()))
     if not uuids:
         raise Invalid("no request is selected; mark some and try again")
     if len(uuids) > _MOST:
-        raise Invalid(f"{len(uuids)} requests are selected; at most {_MOST} are cancelled at once")
+        raise Invalid(f"{len(uuids)} requests are selected; mark at most {_MOST} at once")
+    return uuids
+
+
+async def _each(
+    visit: Visit, uuids: Sequence[str], act: Callable[[str], Awaitable[None]], said: str
+) -> Response:
+    """Act on requests, and go to the list, which says so in the parameter `said`; failures are
+    named.
+    """
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(uuid: str) -> str:
         async with turns:
             try:
                 _check(uuid)
-                await visit.api.action("container_requests", uuid, "cancel")
+                await act(uuid)
             except LadingError as error:
                 return f"{uuid[:40]}: {error.message}"
         return ""
@@ -94,11 +127,12 @@ async def cancel(visit: Visit) -> Response:
         made = [tasks.create_task(one(uuid)) for uuid in uuids]
     failures = [task.result() for task in made if task.result()]
     if not failures:
-        return visit.redirect(address(cancelled=str(len(uuids))))
+        return visit.redirect(address(**{said: str(len(uuids))}))
     return visit.page(
-        "requests_cancelled.html",
+        "requests_failures.html",
         status=207,
-        cancelled=len(uuids) - len(failures),
+        done=len(uuids) - len(failures),
+        said=said,
         failures=failures,
     )
 

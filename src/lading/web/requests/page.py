@@ -86,10 +86,15 @@ async def prioritize(visit: Visit) -> Response:
 
 async def run_again(visit: Visit) -> Response:
     """Submit the same once more, and run it even if it has succeeded."""
-    found = await visit.api.get("container_requests", request_uuid(visit))
-    changes = {"state": "Committed", "priority": found["priority"] or 1, "use_existing": False}
-    made = await visit.api.create("container_requests", {**repeated(found, {}), **changes})
+    made = await repeat(visit, request_uuid(visit))
     return visit.redirect(f"/ui/requests/{made['uuid']}?said=again")
+
+
+async def repeat(visit: Visit, uuid: str) -> Record:
+    """A new request for what a request has asked for, which runs even if the same has succeeded."""
+    found = await visit.api.get("container_requests", uuid)
+    changes = {"state": "Committed", "priority": found["priority"] or 1, "use_existing": False}
+    return await visit.api.create("container_requests", {**repeated(found, {}), **changes})
 
 
 def request_uuid(visit: Visit) -> str:

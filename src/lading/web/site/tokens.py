@@ -48,6 +48,7 @@ async def create(visit: Visit) -> Response:
     scopes = list(RIGHTS[rights][1]) or _read_scopes(visit.field("scopes"))
     ends = end_of(visit.field("days"), visit.services.clock())
     made = await visit.api.create(_KIND, {"scopes": scopes, "expires_at": ends})
+    visit.tells_secret = True
     return await _page(visit, made=made, secret=f"v2/{made['uuid']}/{made['api_token']}")
 
 

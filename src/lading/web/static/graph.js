@@ -47,10 +47,13 @@
   const drop = () => { held = null; box.classList.remove("held"); };
   box.addEventListener("pointerup", drop);
   box.addEventListener("pointercancel", drop);
+  // What can be read whole is shown whole.
+  const whole = Math.min(box.clientWidth / width, innerHeight * 0.7 / height);
+  if (whole < 1 && whole >= 0.65) middle(0);
   // The request of the page is in sight at the start.
   const start = drawing.querySelector(".start");
   if (start) {
-    box.scrollLeft = start.x.baseVal.value - box.clientWidth / 2 + 90;
-    box.scrollTop = start.y.baseVal.value - box.clientHeight / 2 + 20;
+    box.scrollLeft = (start.x.baseVal.value + 90) * scale - box.clientWidth / 2;
+    box.scrollTop = (start.y.baseVal.value + 20) * scale - box.clientHeight / 2;
   }
 })();
