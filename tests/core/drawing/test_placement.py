@@ -42,3 +42,18 @@ def test_the_ends_of_each_path_are_known() -> None:
     drawing = place(fold(nodes, [("a", "b")], start="a", most=9), start="a")
     assert drawing.edges == (("a", "b"),)
     assert len(drawing.paths) == 1
+
+
+def test_what_many_use_and_what_many_make_have_lanes_of_their_own() -> None:
+    steps = "bcd"
+    edges = [*(("a", one) for one in steps), ("b", "c"), ("c", "d"), *((one, "e") for one in steps)]
+    nodes = [LineageNode(key=key, kind="request", name=key) for key in "abcde"]
+    drawing = place(fold(nodes, edges, start="d", most=9), start="d")
+    lanes = {
+        ends: int(path.partition(" L ")[2].split()[1])
+        for ends, path in zip(drawing.edges, drawing.paths, strict=True)
+        if " L " in path
+    }
+    assert lanes["a", "c"] == lanes["a", "d"]
+    assert lanes["b", "e"] == lanes["c", "e"]
+    assert 0 < lanes["a", "c"] < lanes["b", "e"] < drawing.height

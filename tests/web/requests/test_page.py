@@ -169,7 +169,7 @@ async def test_the_priority_is_raised_by_a_button(here: PageSite, browser: Brows
 async def test_attempts_are_drawn(here: PageSite, browser: Browser) -> None:
     path = await _page(here, "x")
     text = await browser.text(path)
-    assert 'class="drawing attempts"' in text
+    assert 'class="attempts"' in text
     assert 'class="runs' not in text
     uuid = path.rpartition("/")[2]
     found = await here.world.ok("GET", f"container_requests/{uuid}")

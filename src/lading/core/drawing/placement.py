@@ -18,6 +18,8 @@ HEIGHT: Final = 44
 """Height of a node."""
 # Pixels, so that thick borders of the outermost nodes are not cut off.
 _MARGIN: Final = 8
+_LANE: Final = 28
+"""From the middle of a node to the lane above or below its row, in which long edges run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
         key: (
             _MARGIN + column * _ACROSS,
             # Short layers are in the middle; rows of all layers are in line.
-            _MARGIN + (row + (tallest - len(layer)) // 2) * _DOWN,
+            2 * _MARGIN + (row + (tallest - len(layer)) // 2) * _DOWN,
         )
         for column, layer in enumerate(placed)
         for row, key in enumerate(layer)
@@ -74,10 +76,13 @@ def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
     ]
     return GraphDrawing(
         nodes=tuple(sorted(nodes, key=lambda one: (one.x, one.y))),
-        paths=tuple(_path(corner[first], corner[second]) for first, second in graph.edges),
+        paths=tuple(
+            _path(corner[first], corner[second], above=len(after[first]) > len(before[second]))
+            for first, second in graph.edges
+        ),
         edges=graph.edges,
         width=len(placed) * _ACROSS - (_ACROSS - WIDTH) + 2 * _MARGIN,
-        height=tallest * _DOWN + 2 * _MARGIN,
+        height=tallest * _DOWN + 3 * _MARGIN,
     )
 
 
@@ -99,14 +104,17 @@ def follows(
     return path, frozenset(one for one in links if path.issuperset(one))
 
 
-def _path(first: tuple[int, int], second: tuple[int, int]) -> str:
+def _path(first: tuple[int, int], second: tuple[int, int], *, above: bool) -> str:
     """The path of an SVG curve from the right side of a node to the left side of another one; past
-    other layers it runs between two rows, so that no node hides it.
+    other layers it runs `above` its row or below it, so that no node hides it.
+
+    What many use and what many make have different lanes: in one lane their edges look like edges
+    between neighbours.
     """
     x, y = first[0] + WIDTH, first[1] + HEIGHT // 2
     end_x, end_y = second[0], second[1] + HEIGHT // 2
     if end_x - first[0] > _ACROSS:
-        low, turn = y + _DOWN // 2, (_ACROSS - WIDTH) // 2
+        low, turn = y - _LANE if above else y + _LANE, (_ACROSS - WIDTH) // 2
         return (
             f"M {x} {y} C {x + turn} {y} {x} {low} {x + turn} {low} L {end_x - turn} {low} "
             f"C {end_x} {low} {end_x - turn} {end_y} {end_x} {end_y}"

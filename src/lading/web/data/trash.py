@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from lading.core.ids import Infix, is_uuid, system_user
+from lading.core.ids import Infix, is_uuid
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS
 from lading.web.visit import Visit
@@ -14,17 +14,23 @@ from lading.web.visit import Visit
 TRASH: Final = "/ui/trash"
 _PAGE: Final = 50
 _TRASHED: Final = [["is_trashed", "=", True]]
+# The server keeps the output and log of each container in the trash from the beginning, beside the
+# collections of its requests: nobody has thrown them away.
+_NO_RESULT: Final = ["properties.container_uuid", "exists", False]
 
 
 async def show(visit: Visit) -> Response:
-    """The first collections and projects in the trash, or a page of the one kind `kind`."""
+    """The first collections and projects in the trash, or a page of the one kind `kind`; results of
+    containers only with `results`.
+    """
     kind, name = visit.query("kind"), visit.query("q").strip()
+    results = visit.query("results")
     lists = []
     for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
         found = await entries.find(
             visit,
             one,
-            rare=[*_TRASHED, *_not_of_the_system(visit)],
+            rare=_TRASHED if results else [*_TRASHED, _NO_RESULT],
             name=name,
             after=visit.query("after") if kind else "",
             most=_PAGE,
@@ -34,21 +40,15 @@ async def show(visit: Visit) -> Response:
             {
                 "kind": one,
                 "rows": found.rows,
-                "older": found.address(TRASH, kind=one, q=name),
+                "older": found.address(TRASH, kind=one, q=name, results=results),
                 "reached": found.reached,
-                "further": found.further(TRASH, kind=one, q=name),
+                "further": found.further(TRASH, kind=one, q=name, results=results),
             }
         )
-    return visit.page("trash.html", lists=lists, wanted=name, kind=kind)
-
-
-def _not_of_the_system(visit: Visit) -> list[list[str]]:
-    """The filter that leaves out results of containers: the server keeps them in the trash from
-    their beginning, and admins would find little else.
-    """
-    user = visit.session.user_uuid if visit.session is not None else ""
-    system = system_user(user[:5])
-    return [["owner_uuid", "!=", system]] if user and user != system else []
+    other = entries.address(TRASH, kind=kind, q=name, results="" if results else "1")
+    return visit.page(
+        "trash.html", lists=lists, wanted=name, kind=kind, results=results, other=other
+    )
 
 
 async def put_in(visit: Visit) -> Response:
