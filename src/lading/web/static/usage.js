@@ -17,7 +17,7 @@
     return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;
   };
   const show = (value, unit) => value === null || value === undefined ? "–" : unit === "number" ? String(Math.round(value * 100) / 100) : bytes(value) + (unit === "rate" ? "/s" : "");
-  const clock = seconds => seconds >= 3600 ? `${(seconds / 3600).toFixed(1)} h` : seconds >= 120 ? `${Math.round(seconds / 60)} min` : seconds < 10 && !Number.isInteger(seconds) ? `${seconds.toFixed(1)} s` : `${Math.round(seconds)} s`;
+  const clock = seconds => seconds >= 3600 ? `${(seconds / 3600).toFixed(1)} h` : seconds >= 120 ? `${Math.round(seconds / 60)} min` : seconds < 10 ? `${Math.round(seconds * 100) / 100} s` : `${Math.round(seconds)} s`;
 
   // Columns of the table by their plot; the first column is the time.
   const read = () => {
