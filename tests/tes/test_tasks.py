@@ -390,6 +390,11 @@ async def test_ids_lead_nowhere_else(it: TaskWorld, name: str) -> None:
     assert (await it.call("GET", f"tasks/{name}")).status == 404
 
 
+async def test_a_project_that_is_none(it: TaskWorld) -> None:
+    reply = await it.call("POST", "tasks", await it.task(tags={"lading.project": "nope"}))
+    assert (reply.status, reply.json["errors"][0]["pointer"]) == (400, "/tags/lading.project")
+
+
 class Visits:
     """A server whose FULL views wait 5 s; `act` is called in each pause, which takes its time."""
 

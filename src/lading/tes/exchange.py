@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
@@ -41,6 +41,15 @@ _CORS: Final = {
 _NOBODY: Final = "None:None"
 # Bytes of a body that is read before the token is checked.
 _SMALL: Final = 64 << 10
+
+
+class MethodNotOffered(MethodNotAllowed):
+    """An address has other methods, which are `offered`."""
+
+    def __init__(self, method: str, offered: Sequence[str]) -> None:
+        known = ", ".join(offered)
+        super().__init__(f"{method[:20]}: is not offered here; these are: {known}")
+        self.offered = offered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +128,8 @@ def refusal_head(error: LadingError, realm: str) -> tuple[int, dict[str, str]]:
         headers["WWW-Authenticate"] = f'Bearer, Basic realm="{realm}"'
     if isinstance(error, Unavailable):
         headers["Retry-After"] = "1"
+    if isinstance(error, MethodNotOffered):
+        headers["Allow"] = ", ".join(error.offered)
     # A request that the API understood and refused (422) is malformed for TES.
     return 400 if error.status == 422 else error.status, headers
 
@@ -142,9 +153,9 @@ async def send_answer(scope: Scope, send: Send, answer: JsonAnswer) -> None:
 
 
 def check_method(method: str, *known: str) -> None:
-    """Raise MethodNotAllowed for a method that an address does not offer."""
+    """Raise MethodNotOffered for a method that an address does not offer."""
     if method not in known:
-        raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {', '.join(known)}")
+        raise MethodNotOffered(method, known)
 
 
 def caller_token(settings: TES, headers: Mapping[str, str], query: list[tuple[str, str]]) -> str:

@@ -203,13 +203,7 @@ class Tasks:
                 await self._check_draft(api, task, attributes)
             made = await api.create("container_requests", attributes, select=["uuid"])
         except Invalid as error:
-            named = _IMAGE_FAULT.search(error.message)
-            # Of several executors, the first one with this image.
-            images = [one["image"] for one in objects(task, "executors")]
-            at = (
-                f"/executors/{images.index(named[1])}/image" if named and named[1] in images else ""
-            )
-            raise InvalidTask([DocumentFault(at, error.message)]) from None
+            raise InvalidTask([DocumentFault(_place_of(error, task), error.message)]) from None
         await self._store_transfer(caller, str(made["uuid"]), task, key)
         return str(made["uuid"])
 
@@ -568,3 +562,13 @@ class Tasks:
         if size < 0:
             size = int(whole) if whole.isdigit() else len(answer.body)
         return text_end(answer.body, size, f"lading request log {row['uuid']}")
+
+
+def _place_of(error: Invalid, task: JsonObject) -> str:
+    """The JSON pointer of the part of a task that the API refused; "" where it names none."""
+    if error.message.startswith("owner_uuid:"):
+        return "/tags/lading.project"
+    named = _IMAGE_FAULT.search(error.message)
+    # Of several executors, the first one with this image.
+    images = [one["image"] for one in objects(task, "executors")]
+    return f"/executors/{images.index(named[1])}/image" if named and named[1] in images else ""

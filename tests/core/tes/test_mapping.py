@@ -273,3 +273,21 @@ def test_outputs_after_a_failure(value: str, seconds: int | None, keeps: bool) -
     assert made["scheduling_parameters"].get("keep_on_failure") == seconds
     assert keeps_on_failure(read(resources=resources)) is keeps
     assert bool(made["properties"]["tes"]["warnings"]) is (value == "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "warning"),
+    [
+        ("lading.reuse", "maybe", "tag lading.reuse is 'maybe', not yes or no; it is ignored"),
+        ("lading.retries", "x", "tag lading.retries is 'x', not a whole number; it is ignored"),
+        ("lading.retries", "", "tag lading.retries is '', not a whole number; it is ignored"),
+        ("lading.missing", "x", "tag lading.missing is not known; these are: "),
+        ("lading.reuse", "no", ""),
+        ("lading.project", "zzzzz-j7d0g-000000000000000", ""),
+        ("project", "x", ""),
+    ],
+)
+def test_tags_without_effect_are_told(name: str, value: str, warning: str) -> None:
+    told = request(tags={name: value})["properties"]["tes"]["warnings"]
+    expected = f"warning: {warning}"
+    assert [one[: len(expected)] for one in told] == ([expected] if warning else [])

@@ -197,3 +197,9 @@ def test_why_a_task_is_not_reused() -> None:
     assert reason == "/w: live, so that the content may have changed"
     shown = show(TaskView.BASIC, TaskAttempt(container=container(), number=1, not_reused=reason))
     assert shown["logs"][0]["metadata"]["not_reused"] == reason
+
+
+def test_a_reason_to_wait_is_said_once() -> None:
+    waits = container(runtime_status={"warning": "too large"})
+    attempt = TaskAttempt(container=waits, number=1, notes=("too large",))
+    assert show(TaskView.FULL, attempt)["logs"][0]["system_logs"] == ["too large"]

@@ -132,7 +132,7 @@ async def test_what_cannot_be_fetched(
     assert await it.state(task) == "SYSTEM_ERROR"
     said = (await logs(it, task))[0]
     assert text in said
-    assert said.startswith("input /in/a: ")
+    assert said.startswith(f"input /in/a: {url}: ")
     assert "SECRET" not in said
     assert await it.world.collections(filters=[["name", "like", "input %"]]) == []
 

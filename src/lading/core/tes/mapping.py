@@ -116,6 +116,15 @@ BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
 """The backend parameters that have an effect, each with its reader; None is an unsupported
 value.
 """
+_TAGS: Mapping[str, tuple[Callable[[str], Json], str]] = MappingProxyType(
+    {
+        "lading.missing_outputs": (BACKEND["missing_outputs"], "ignore or fail"),
+        "lading.project": (lambda text: text, "the uuid of a project"),
+        "lading.retries": (_whole, "a whole number"),
+        "lading.reuse": (_flag, "yes or no"),
+    }
+)
+"""The tags that have an effect, each with its reader and its values."""
 _KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
 """Parameters that Cromwell sends with every task."""
 
@@ -397,9 +406,10 @@ def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
 
 
 def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
-    """The effective backend parameters, and warnings about parameters without effect."""
+    """The effective backend parameters, and warnings about all that has no effect."""
     resources = mapping(task, "resources")
     found, warnings = _parameters(mapping(resources, "backend_parameters"))
+    warnings += _warnings_of_tags(mapping(task, "tags"))
     if resources.get("preemptible") and not site.preemptible:
         warnings.append(
             "warning: no preemptible machines are configured here; the task runs on others"
@@ -412,6 +422,18 @@ def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
             f" ({', '.join(site.zones) or 'none is'}); the task runs anywhere else"
         )
     return found, warnings
+
+
+def _warnings_of_tags(tags: JsonObject) -> Iterator[str]:
+    for name, value in tags.items():
+        if not name.startswith("lading."):
+            continue
+        read, values = _TAGS.get(name, (None, ""))
+        if read is None:
+            known = ", ".join(_TAGS)
+            yield f"warning: tag {printable(name)} is not known; these are: {known}"
+        elif read(str(value)) is None:
+            yield f"warning: tag {name} is {printable(str(value))!r}, not {values}; it is ignored"
 
 
 def _parameters(given: JsonObject) -> tuple[JsonObject, list[str]]:

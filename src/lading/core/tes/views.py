@@ -223,7 +223,8 @@ def _system_logs(attempt: TaskAttempt) -> list[str]:
     if attempt.outputs.missing:
         found.append(f"missing outputs: {', '.join(attempt.outputs.missing)}")
     found += [f"warning: no file matches the output {path}" for path in attempt.outputs.unmatched]
-    if status.get("warning"):
+    # A container that waits says this as the reason too.
+    if status.get("warning") and status["warning"] not in attempt.notes:
         found.append(f"warning: {status['warning']}")
     return found + list(attempt.notes)
 

@@ -69,7 +69,8 @@ class InputFetcher:
             else:
                 path, hash = found.name, await self._file(found.content, url, found, advance)
         except LadingError as error:
-            raise TransferFailed(f"input {string(one, 'path')}: {error.message}") from error
+            at = "" if shown(url) in error.message else f"{shown(url)}: "
+            raise TransferFailed(f"input {string(one, 'path')}: {at}{error.message}") from error
         return {"kind": "collection", "portable_data_hash": hash, "path": path}
 
     async def _find(self, url: str, *, is_directory: bool) -> FoundSource:
