@@ -82,6 +82,33 @@ assert found.logs[0].logs[0].stdout == "hi\\n"
 client.list_tasks(view="FULL")
 print("all parsed")
 """
+# The steps of examples/phage, each with its inputs by their names in the collection of the data.
+PY_TES_PHAGE = """\
+import sys, tes
+url, token, data = sys.argv[1:]
+client = tes.HTTPClient(url, token=token, timeout=30)
+urls = {name: f"keep:{data}/{name}" for name in ("reads_1.fq.gz", "reads_2.fq.gz",
+        "lambda_phage.fa", *(f"steps/{n}.awk" for n in ("quality", "index", "place", "report")))}
+def step(script, output, *inputs):
+    shell = f"cd /in && {script.replace('OUT', '/out/' + output)}"
+    made = client.create_task(tes.Task(
+        inputs=[tes.Input(path=f"/in/{one}", url=urls[one], type="FILE") for one in inputs],
+        outputs=[tes.Output(path=f"/out/{output}", url="keep:", type="FILE")],
+        resources=tes.Resources(ram_gb=0.2, disk_gb=1.0), tags={"lading.reuse": "yes"},
+        executors=[tes.Executor(image="phage:1", command=["sh", "-c", shell])]))
+    client.wait(made, timeout=300)
+    task = client.get_task(made, view="FULL")
+    assert task.state == "COMPLETE", task
+    urls[output] = task.logs[-1].outputs[0].url
+    print(output, urls[output], "reused" if "reused" in task.logs[-1].metadata else "run")
+step("gzip -dc reads_1.fq.gz reads_2.fq.gz | awk -v minimum=20 -v summary=/tmp/x"
+     " -f steps/quality.awk >OUT", "kept.fq", "reads_1.fq.gz", "reads_2.fq.gz", "steps/quality.awk")
+step("awk -v k=15 -f steps/index.awk <lambda_phage.fa >OUT", "kmers.txt", "lambda_phage.fa",
+     "steps/index.awk")
+step("awk -v size=2000 -v summary=/tmp/x -f steps/place.awk kmers.txt kept.fq | sort -n >OUT",
+     "windows.txt", "kmers.txt", "kept.fq", "steps/place.awk")
+step("awk -f steps/report.awk <windows.txt >OUT", "report.txt", "windows.txt", "steps/report.awk")
+"""
 SNAKEFILE = """\
 rule report:
     input: "windows.txt", "steps/report.awk"
@@ -150,6 +177,18 @@ def test_py_tes_and_pydantic_tes_parse_every_answer(cluster: Cluster) -> None:
     programs = Programs(cluster, environment("ga4gh-clients", "ga4gh-clients.txt"))
     told = programs.run("python", "-c", PY_TES, programs.url, programs.token, programs.certificate)
     assert told.endswith("all parsed\n")
+
+
+def test_py_tes_runs_the_pipeline_and_the_second_time_all_is_reused(cluster: Cluster) -> None:
+    programs = Programs(cluster, environment("ga4gh-clients", "ga4gh-clients.txt"))
+    cluster.lading("image", "add", "--name", "phage:1", "--from-host", "sh", "awk", "gzip", "sort")
+    data = cluster.lading("put", str(PHAGE)).stdout.strip()
+    command = ("python", "-c", PY_TES_PHAGE, programs.url, programs.token, data)
+    first, second = (programs.run(*command).splitlines() for _ in range(2))
+    assert [one.split()[2] for one in first] == ["run"] * 4
+    assert second == [one.replace(" run", " reused") for one in first]
+    report = cluster.lading("cat", first[-1].split()[1].removeprefix("keep:")).stdout
+    assert report.startswith("Reads on the genome of phage lambda:")
 
 
 def test_the_py_tes_of_tes_1_0(cluster: Cluster) -> None:

@@ -67,12 +67,13 @@ async def test_the_end_of_a_stream(it: TaskWorld) -> None:
     await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
     own = await it.world.container_token(container)
     text = b"2026-01-02T03:04:05.000006000Z hello\n"
-    files = {"stdout.txt": text, "stderr.txt": b""}
+    files = {"stdout.txt": text, "stderr.txt": 6000 * text}
     log = await it.world.collection(files, token=own, is_trashed=True)
     ended = {"state": "Complete", "exit_code": 0, "log": log["portable_data_hash"]}
     await it.world.ok("PUT", path, ended, token=supervisor)
     found = (await full(it, task))["logs"][0]["logs"][0]
-    assert (found["stdout"], found["stderr"]) == ("hello\n", "")
+    assert found["stdout"] == "hello\n"
+    assert found["stderr"].splitlines()[0].endswith(f"; lading request logs {task}]")
 
 
 async def test_outputs_are_listed_and_missed(it: TaskWorld) -> None:

@@ -561,7 +561,7 @@ class Tasks:
         whole = answer.headers.get("content-range", "").rpartition("/")[2]
         if size < 0:
             size = int(whole) if whole.isdigit() else len(answer.body)
-        return text_end(answer.body, size, f"lading request log {row['uuid']}")
+        return text_end(answer.body, size, f"lading request logs {row['uuid']}")
 
 
 def _place_of(error: Invalid, task: JsonObject) -> str:

@@ -65,3 +65,10 @@ def test_places_of_buckets() -> None:
 def test_scopes_that_are_refused(text: str, kind: str) -> None:
     with pytest.raises(Invalid, match="scope: "):
         parse_scope(text, kind)
+
+
+def test_a_refusal_of_a_scope_says_what_to_write() -> None:
+    with pytest.raises(Invalid, match="write a URL such as s3://BUCKET/PREFIX"):
+        parse_scope("results", "s3")
+    with pytest.raises(Invalid, match="write a URL such as https://HOST/PATH"):
+        parse_scope("results", "basic")

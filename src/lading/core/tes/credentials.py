@@ -63,7 +63,8 @@ def parse_scope(text: str, credential_class: str) -> CredentialScope:
         if credential_class == S3:
             return _bucket_scope(location, query)
     except Malformed as error:
-        raise Invalid(f"scope: {error.message}") from None
+        example = "s3://BUCKET/PREFIX" if credential_class == S3 else "https://HOST/PATH"
+        raise Invalid(f"scope: {error.message}; write a URL such as {example}") from None
     known = _HTTP if credential_class == BEARER else (*_HTTP, LocationScheme.FTP)
     if location.scheme not in known or location.query or location.user:
         names = ", ".join(known)
