@@ -233,7 +233,8 @@ def test_snakemake_with_its_tes_plugin(cluster: Cluster, tmp_path: Path) -> None
     pip.chmod(0o755)
     tools = ("bash", "sh", "mkdir", "cat", "awk", "sort", "gzip", "env", "uname")
     python = str(programs.place / "python")
-    cluster.lading("image", "add", "--name", "snakemake:1", "--from-host", python, str(pip), *tools)
+    names = (python, str(pip), *tools)
+    cluster.lading("image", "add", "--name", "snakemake:1", "--from-host", *names, timeout=900)
     with s3_on_another_host() as url:
         bucket = _bucket(url)
         place = tmp_path / "workflow"
@@ -255,7 +256,7 @@ def test_snakemake_with_its_tes_plugin(cluster: Cluster, tmp_path: Path) -> None
             "--default-resources", "mem_mb=500", "disk_mb=500",
             "--envvars", *(f"SNAKEMAKE_STORAGE_S3_{name}" for name in _KEYS),
         )  # fmt: skip
-        told = programs.run(*command, env=variables, cwd=place, timeout=600)
+        told = programs.run(*command, env=variables, cwd=place, timeout=1200)
         assert "4 of 4 steps (100%) done" in told
         report = _client(url).get_object(Bucket=bucket, Key="p/report.txt")["Body"].read()
         assert report.startswith(b"Reads on the genome of phage lambda:")

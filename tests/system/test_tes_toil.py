@@ -4,8 +4,10 @@ examples/phage with a job store in a live root.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ pytestmark = [pytest.mark.system, pytest.mark.long]
 PHAGE = Path(__file__).parents[2] / "examples" / "phage"
 # Toil's tasks write as the owner of the live root. This is an id of no user of the machine.
 OWNER = 43210
+# Toil's executor gets its worker's command in a pickled dictionary.
+WORKER = re.compile(rb"_toil_worker \S+ file:\S+ (\S+) ")
 PARTS = ("python", "_toil_contained_executor", "_toil_worker")
 TOOLS = ("sh", "bash", "cat", "awk", "env", "node")
 ALIGNERS = ("bowtie2", "bowtie2-build", "samtools", "bcftools")
@@ -37,8 +41,10 @@ class Toil:
     work: Path
     image: str
 
-    def run(self, name: str) -> None:
-        """Run the workflow with a job store of this name; it must succeed."""
+    def run(self, name: str, *options: str, out: str = "") -> str:
+        """Run the workflow with a job store of this name, to a directory named by it or `out`; it
+        must succeed. What Toil said.
+        """
         program = self.programs / "toil-cwl-runner"
         command = [
             # The environment of Toil is in a directory of root, which its user has to read.
@@ -48,9 +54,9 @@ class Toil:
             "--tesEndpoint", f"https://{self.cluster.environment['ARVADOS_API_HOST']}",
             "--tesBearerToken", self.cluster.environment["ARVADOS_API_TOKEN"],
             "--jobStore", str(self.work / f"store-{name}"), "--workDir", str(self.work),
-            "--outdir", str(self.work / f"out-{name}"), "--symlinkImports", "False",
+            "--outdir", str(self.work / f"out-{out or name}"), "--symlinkImports", "False",
             "--no-container", "--disableCaching", "--retryCount", "0",
-            "--defaultMemory", "500Mi", "--defaultDisk", "500Mi",
+            "--defaultMemory", "500Mi", "--defaultDisk", "500Mi", *options,
             str(PHAGE / "workflow" / "variants.cwl"), str(PHAGE / "workflow" / "job.yml"),
         ]  # fmt: skip
         variables = {
@@ -64,10 +70,21 @@ class Toil:
             stderr=subprocess.STDOUT, text=True, timeout=900, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-6000:]
+        return done.stdout
 
     def report(self, name: str) -> str:
         """The report of a run, in which each sample has a line."""
         return (self.work / f"out-{name}" / "report.txt").read_text()
+
+    def jobs(self) -> list[str]:
+        """The id of Toil's job in the command of each task."""
+        found = []
+        for one in self.tasks():
+            packed = base64.b64decode(one["command"][-1])
+            match = WORKER.search(packed)
+            assert match is not None, packed
+            found.append(match[1].decode())
+        return found
 
     def tasks(self) -> list[Any]:
         """All tasks, as requests."""
@@ -101,13 +118,17 @@ def toil(tmp_path: Path) -> Iterator[Toil]:
 
 
 def test_toil_runs_the_pipeline_twice(toil: Toil) -> None:
-    toil.run("a")
+    toil.run("a", "--clean", "never")
     first = toil.report("a")
     assert [line.split()[0] for line in first.splitlines()] == ["sample", "reads_1", "reads_2"]
     assert len(toil.tasks()) == 9
     assert (toil.work / "out-a" / "report.txt").stat().st_uid == OWNER
-    # Each task of Toil names its job store and job, so it is another one in every run.
-    toil.run("b")
+    # With its job store Toil takes all results of the first run.
+    told = toil.run("a", "--clean", "never", "--restart", out="b")
+    assert "already been completed" in told
     assert toil.report("b") == first
-    containers = {one["container_uuid"] for one in toil.tasks()}
-    assert len(containers) == 18
+    assert len(toil.tasks()) == 9
+    # Each job of another job store has another id in its command, so no task equals an earlier one.
+    toil.run("c")
+    assert toil.report("c") == first
+    assert len(set(toil.jobs())) == len({one["container_uuid"] for one in toil.tasks()}) == 18
