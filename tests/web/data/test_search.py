@@ -51,3 +51,12 @@ async def test_pages_show_each_match_once(here: PageSite, browser: Browser) -> N
         path = found[1].replace("&amp;", "&") if found else ""
     assert len(seen) == len(set(seen)) == 52
     assert (await browser.get("/ui/search?q=x&kind=none")).status == 422
+
+
+async def test_a_container_leads_to_its_request(here: PageSite, browser: Browser) -> None:
+    made = await here.world.submit("x")
+    path = f"/ui/search?q={made['container_uuid']}"
+    answer = await browser.get(path)
+    assert answer.headers["location"] == f"/ui/requests/{made['uuid']}"
+    jane = await here.logged_in(await here.world.user("jane"))
+    assert "None matches." in await jane.words(path)

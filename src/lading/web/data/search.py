@@ -30,11 +30,14 @@ _WORDS: Final = {PROJECTS: "Projects", COLLECTIONS: "Collections"}
 async def show(visit: Visit) -> Response:
     """Records with a text in their names: a few of each kind, or a page of the one kind `kind`.
 
-    A uuid leads to its page, a hash lists the collections with this content.
+    A uuid leads to its page, that of a container to the request that was made first for it; a hash
+    lists the collections with this content.
     """
     text, kind = visit.query("q").strip(), visit.query("kind")
     if is_uuid(text) and infix_of(text) in _PLACES:
         return visit.redirect(_PLACES[Infix(infix_of(text))] + text)
+    if is_uuid(text, Infix.CONTAINER) and (place := await _request_of(visit, text)):
+        return visit.redirect(place)
     if is_pdh(text):
         kind = COLLECTIONS
     kinds = [kind] if kind else [PROJECTS, COLLECTIONS]
@@ -82,3 +85,15 @@ async def show(visit: Visit) -> Response:
         kind=kind,
         everything=entries.address(_SEARCH, q=text),
     )
+
+
+async def _request_of(visit: Visit, container: str) -> str:
+    """The address of the earliest request of a container, "" if the reader can read none."""
+    found = await visit.api.list(
+        "container_requests",
+        filters=[["container_uuid", "=", container]],
+        select=("uuid",),
+        order=["created_at asc"],
+        limit=1,
+    )
+    return _PLACES[Infix.REQUEST] + str(found[0]["uuid"]) if found else ""
