@@ -82,7 +82,7 @@ def test_the_records_move_to_postgresql(tmp_path: Path, postgres: PostgresServer
     )
     done = CliRunner().invoke(cli, ["admin", "move-records", "--data", str(directory.root)])
     assert (done.exit_code, done.stdout.split()) == (0, ["RECORDS", "MOVED"])
-    assert done.stderr.endswith("db.sqlite.moved is what was there before\n")
+    assert done.stderr.endswith("db.sqlite.moved has the records from before\n")
 
 
 def run_error(*arguments: object) -> str:

@@ -60,7 +60,7 @@ def test_a_request_from_the_form_to_its_cancellation(reader: Visitor) -> None:
     page.get_by_role("button", name="Submit").click()
     # What is wrong is said beside its field, and what was right is kept.
     expect(page.get_by_role("alert")).to_contain_text("not submitted")
-    expect(page.get_by_text("is needed; write what is to run")).to_be_visible()
+    expect(page.get_by_text("is needed; write the command to run")).to_be_visible()
     expect(page.get_by_label("Image", exact=True)).to_have_value("tools:1")
     page.get_by_label("Name", exact=True).fill("no scripts")
     page.get_by_label("Command", exact=True).fill("sh -c 'echo begun; sleep 600'")

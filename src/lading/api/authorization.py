@@ -255,7 +255,7 @@ async def check_move(tx: Transaction, call: ApiCall, group: Record, owner_uuid: 
 
 async def _check_level(tx: Transaction, principal: Principal, owner_uuid: str) -> None:
     if await permission_queries.level_in(tx, principal.user_uuid, owner_uuid) < Level.WRITE:
-        raise Forbidden(f"Forbidden: owner_uuid: you may not write what {owner_uuid} owns")
+        raise Forbidden(f"Forbidden: owner_uuid: you may not write records of {owner_uuid}")
 
 
 async def _is_present(
@@ -368,7 +368,7 @@ async def _known(
     """The principal of a stored token. Raises Unauthenticated."""
     async with services.database.reading() as tx:
         holder = await records.token_holder(tx, uuid, hash_secret(secret))
-        # One answer for both: whoever guesses learns nothing about tokens that were.
+        # One answer for both: a caller who guesses learns nothing about past tokens.
         if holder is None or holder.has_expired(services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         container = holder.own

@@ -142,13 +142,13 @@ def move_records(data: Path | None, as_json: bool) -> None:
         ("RECORDS", "MOVED"), ((name, str(count)) for name, count in copied.items() if count)
     )
     display.note(
-        f"the records are in PostgreSQL now; {directory.root / MOVED} is what was there before"
+        f"the records are in PostgreSQL now; {directory.root / MOVED} has the records from before"
     )
 
 
 @admin.command()
 @storage.DATA
-@click.option("--check", is_flag=True, help="Tell what there is to do, and change nothing.")
+@click.option("--check", is_flag=True, help="List the steps to take, and change nothing.")
 @display.json_option
 def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
     """Bring the database to this version of Lading, before 'lading up' does it at its start.

@@ -406,7 +406,7 @@ def _is_free(address: tuple[str, int]) -> bool:
 )
 @display.json_option
 def doctor(data: Path | None, as_json: bool) -> None:
-    """Check what this machine can run, and show a remedy for each fault.
+    """Check whether this machine can run containers, and show a remedy for each fault.
 
     The exit code is 0 when containers can run here, else 1.
     """

@@ -33,7 +33,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Run one command for each of many files, or for each row of a table.",
         ),
         "wait": ("lading.cli.running.waiting", "Wait for many requests; show how they ended."),
-        "top": ("lading.cli.running.top", "Show what waits, runs and has ended, live."),
+        "top": ("lading.cli.running.top", "Show waiting, running and ended requests, live."),
         "shell": (
             "lading.cli.running.shell",
             "Open a shell in a running container, or reach its ports.",
@@ -44,14 +44,14 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "cost": (
             "lading.cli.running.costs",
-            "Show what requests cost, what reuse saved and what was lost.",
+            "Show the cost of requests, savings by reuse, and losses.",
         ),
         "open": ("lading.cli.opening", "Open the page of the server in a browser, logged in."),
     },
     "Data": {
         "put": ("lading.cli.files.data", "Store files and directories as a collection."),
         "get": ("lading.cli.files.data", "Write a collection, or part of it, to disk."),
-        "ls": ("lading.cli.files.data", "List collections, or what is in one."),
+        "ls": ("lading.cli.files.data", "List collections, or the files of one."),
         "cat": ("lading.cli.files.data", "Write files of a collection to standard output."),
         "cp": ("lading.cli.files.changing", "Copy files between collections; no data is moved."),
         "mv": ("lading.cli.files.changing", "Move or rename files in a collection."),
@@ -65,7 +65,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.files.pruning",
             "Put outputs and logs of old requests into the trash, with a preview.",
         ),
-        "share": ("lading.cli.files.sharing", "Let others use a collection, or list who may."),
+        "share": ("lading.cli.files.sharing", "Let others use a collection, or list its users."),
         "unshare": ("lading.cli.files.sharing", "Take a permission back."),
         "trash": ("lading.cli.files.changing", "Put collections into the trash."),
         "undelete": (
@@ -82,11 +82,11 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Provenance": {
         "trace": (
             "lading.cli.provenance.trace",
-            "Show what a result came from and what used it.",
+            "Show the origins and the uses of a result.",
         ),
         "preview": (
             "lading.cli.provenance.preview",
-            "Show which steps of a pipeline would run, why, and what they took before.",
+            "Show the steps of a pipeline that would run, with reasons and earlier times.",
         ),
         "replay": (
             "lading.cli.provenance.replay",
@@ -94,7 +94,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "invalidate": (
             "lading.cli.provenance.invalidate",
-            "Withdraw results from reuse, with a reason; list what was made from them.",
+            "Withdraw results from reuse, with a reason; list results made from them.",
         ),
         "export": (
             "lading.cli.provenance.export",
@@ -102,12 +102,12 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "import": (
             "lading.cli.provenance.crate_import",
-            "Store what is in a crate on this server, with the same hashes.",
+            "Store the contents of a crate on this server, with the same hashes.",
         ),
     },
     "Users": {
         "user": ("lading.cli.users", "Make, list, change and switch off users."),
-        "token": ("lading.cli.tokens", "Make tokens that may do just what is needed; revoke them."),
+        "token": ("lading.cli.tokens", "Make tokens with just the needed rights; revoke them."),
         "credential": (
             "lading.cli.credentials",
             "Keys and passwords for servers of inputs and outputs of GA4GH tasks.",
@@ -135,7 +135,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "doctor": (
             "lading.cli.doctor",
-            "Check what this machine can run, with remedies.",
+            "Check whether this machine can run containers, with remedies.",
         ),
         "man": ("lading.cli.manual", "Print the manual page, of all commands or of one."),
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),

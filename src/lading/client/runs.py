@@ -310,8 +310,7 @@ class RunFuture(concurrent.futures.Future[_Value]):
         """Cancel the run, unless it has ended; whether it was cancelled. Raises the errors of the
         API.
         """
-        # The future first: whoever waits for it goes on, while the cancellation needs a call of the
-        # API.
+        # The future first: its waiters go on, while the cancellation needs a call of the API.
         if self._abandon() and not self.run.ended.done():
             self.run.cancel()
         return self.cancelled()

@@ -110,7 +110,7 @@ class DaemonClient:
             data: dict[str, Any] = said["data"]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(
-                f"{self.host}: its daemon answered {reply.status} with what is no JSend"
+                f"{self.host}: its daemon answered {reply.status} with a body that is no JSend"
             ) from error
         if said["status"] != "success":
             raise Unavailable(f"{self.host}: {data.get('message')}")

@@ -72,7 +72,8 @@ async def make_link(visit: Visit) -> Response:
     """A one-time link for the sender of an API token: `{"path", "seconds"}`. Raises
     Unauthenticated.
 
-    The link and not the token is in the browser's history; whoever opens it first is logged in.
+    The link and not the token is in the browser's history; the first reader who opens it is logged
+    in.
     """
     scheme, _, token = visit.incoming.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":

@@ -344,7 +344,7 @@ async def _file(
         case ConditionResult.NOT_MODIFIED:
             return DavResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
-            raise from_status(412, f"{name}: is not what the conditions of the request name")
+            raise from_status(412, f"{name}: does not meet the conditions of the request")
     wanted = contents.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
     if request.method == "HEAD" or not http.range_holds(request.headers, state):

@@ -426,7 +426,7 @@ class DavWriter:
             else ResourceState()
         )
         if http.judge_conditions(request.headers, there, reads=False) is not ConditionResult.GO_ON:
-            raise from_status(412, f"/{path}: is not what the conditions of the request name")
+            raise from_status(412, f"/{path}: does not meet the conditions of the request")
         header = request.headers.get("if", "")
         if header and not any(
             self._holds(request, collection, about, terms) for about, terms in _lists(header)

@@ -52,7 +52,7 @@ def test_an_archive_proves_what_it_holds(tmp_path: Path) -> None:
     with ImageArchive(_write(tmp_path, data)) as archive:
         archive.prove(name, limit=LIMIT)
         assert archive.config.diff_ids[0] == f"sha256:{hashlib.sha256(A).hexdigest()}"
-        with pytest.raises(ExecutionError, match="but what it holds is sha256"):
+        with pytest.raises(ExecutionError, match="but its content is sha256"):
             archive.prove(f"sha256:{'0' * 64}", limit=LIMIT)
 
 
@@ -106,7 +106,7 @@ def test_an_image_may_be_named_by_its_manifest(tmp_path: Path) -> None:
             if is_right:
                 archive.prove(name, limit=LIMIT)
             else:
-                with pytest.raises(ExecutionError, match="but what it holds"):
+                with pytest.raises(ExecutionError, match="but its content"):
                     archive.prove(name, limit=LIMIT)
     files[f"blobs/sha256/{'1' * 64}"] = b"[]"
     with (

@@ -258,7 +258,7 @@ def undelete(uuids: tuple[str, ...], with_results: bool, as_json: bool) -> None:
     for uuid in uuids:
         if not is_uuid(uuid, Infix.COLLECTION):
             raise Invalid(
-                f"{uuid}: not the uuid of a collection; 'lading undelete' says what is in the trash"
+                f"{uuid}: not the uuid of a collection; 'lading undelete' lists the trash"
             )
 
     async def action(session: CliSession) -> list[Record]:

@@ -167,8 +167,8 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
 @click.option("--all", "with_results", is_flag=True, help="List outputs and logs of requests too.")
 @display.json_option
 def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_json: bool) -> None:
-    """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading
-    get`), or a project.
+    """List the collections, or the contents of SOURCE: a collection or a directory in one (see
+    `lading get`), or a project.
 
     Logs of requests, and outputs without a name of their own, are listed with --all only.
     """

@@ -68,7 +68,7 @@ _MONTH = "30d"
 @click.option("--user", metavar="USER", help="Count requests that this user submitted only.")
 @display.json_option
 def cost(by: str, since: int, project: str | None, user: str | None, as_json: bool) -> None:
-    """Show what requests cost, in dollars; what reuse saved; and what was lost.
+    """Show the cost of requests in dollars, savings by reuse, and losses.
 
     A container is counted once, for the request that it was made for. SAVED is the cost of the
     results that other requests used in place of a container of their own. PREEMPTED, FAILED and

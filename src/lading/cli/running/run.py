@@ -123,7 +123,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     default="1",
     show_default=True,
     metavar="N|N-M",
-    help="Virtual CPUs; 2-8: what is free.",
+    help="Virtual CPUs; 2-8: as many as are free.",
 )
 @_needs(
     "--ram",

@@ -92,7 +92,7 @@ def top(
     once: bool,
     as_json: bool,
 ) -> None:
-    """Show what waits, runs and has ended, with bars, the rate, and the time that is left.
+    """Show waiting, running and ended requests, with bars, the rate, and the remaining time.
 
     Ctrl-C leaves; the requests go on.
 

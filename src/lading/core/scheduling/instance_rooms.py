@@ -168,7 +168,7 @@ class InstanceRoom:
     open: bool = True
     images: frozenset[str] = frozenset()
     stays: bool = False
-    """It is kept as it is, whatever happens."""
+    """An admin holds it: it stays as it is."""
 
 
 class RoomIndex:

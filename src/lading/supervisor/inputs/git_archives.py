@@ -123,7 +123,7 @@ def _place_blob(part: Path, target: Path, wanted: str) -> None:
         while piece := file.read(_CHUNK):
             digest.update(piece)
     if digest.hexdigest() != wanted:
-        raise Unavailable(f"git blob {wanted}: what came is not it")
+        raise Unavailable(f"git blob {wanted}: the received bytes are another object")
     part.rename(target)
     target.chmod(0o644)
 

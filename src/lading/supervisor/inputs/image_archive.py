@@ -157,7 +157,7 @@ class ImageArchive:
         """
         digest = f"sha256:{hashlib.sha256(self._configuration).hexdigest()}"
         if digest != identity and not self._leads_to(identity, digest):
-            raise _fault(f"the image archive is named {identity}, but what it holds is {digest}")
+            raise _fault(f"the image archive is named {identity}, but its content is {digest}")
         for member, diff_id in zip(self.saved.layers, self.config.diff_ids, strict=True):
             self.prove_layer(member, diff_id, limit=limit)
 

@@ -156,7 +156,9 @@ def need_uuid(visit: Visit, *kinds: Infix) -> str:
     """The uuid in the address. Raises NotFound unless it is one of these kinds."""
     uuid = visit.parts["uuid"]
     if not any(is_uuid(uuid, kind) for kind in kinds):
-        raise NotFound(f"{uuid[:80]!r} is no uuid of what is shown here; look for its name")
+        raise NotFound(
+            f"{uuid[:80]!r} is no uuid of a record that is shown here; look for its name"
+        )
     return uuid
 
 

@@ -154,7 +154,7 @@ def _image(text: str) -> str:
 def _command(text: str) -> list[str]:
     words = shlex.split(text)
     if not words:
-        raise Invalid("is needed; write what is to run, for example echo hello")
+        raise Invalid("is needed; write the command to run, for example echo hello")
     return words
 
 

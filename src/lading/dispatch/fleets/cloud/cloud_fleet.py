@@ -375,7 +375,7 @@ class CloudFleet:
             f"{one.name}{f' ({one.fault})' if one.fault else ''}"
             for one in self.pool.unresolved[:3]
         )
-        return f"instances of an earlier dispatcher are asked what runs there: {names}"
+        return f"instances of an earlier dispatcher are asked for their containers: {names}"
 
     # Events from the pool.
 

@@ -65,7 +65,7 @@ MENDS = {
     "runner": "DeployRunnerDirectory needs 300 MB on a disk of the VM where programs may be run",
     "agent": "see supervisors.log in DeployRunnerDirectory on the VM",
     "container": "run the engine on the VM by hand",
-    "command": "see what it says",
+    "command": "see its output",
     "api": "instances have to reach the address of the server through every firewall between them;"
     " --listen tries another address of this machine",
     "request": "see supervisors.log in DeployRunnerDirectory on the VM;"

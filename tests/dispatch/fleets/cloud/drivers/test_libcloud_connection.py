@@ -83,7 +83,7 @@ def _raise(error: BaseException) -> Callable[[], LibcloudResponse]:
         (
             MalformedResponseError("no JSON"),
             Unavailable,
-            "Azure answered what cannot be understood",
+            "Azure sent an answer that cannot be understood",
         ),
         (KeyError("access_token"), Invalid, "Azure: KeyError: 'access_token'; check"),
         (QuotaReached("as it is"), QuotaReached, "as it is"),

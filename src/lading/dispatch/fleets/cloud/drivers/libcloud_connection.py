@@ -179,7 +179,9 @@ def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudRespo
         said = f"{type(error).__name__}: {_short(str(error))}"
         if words.wrong_said.search(said):
             raise Invalid(f"{words.cloud}: {said}; {_CHECK}") from error
-        raise Unavailable(f"{words.cloud} answered what cannot be understood ({said})") from error
+        raise Unavailable(
+            f"{words.cloud} sent an answer that cannot be understood ({said})"
+        ) from error
 
 
 _CHECK = "check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
