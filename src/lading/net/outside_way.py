@@ -3,7 +3,8 @@
 A name is looked up once for each connection. All its addresses are checked, and one of them is
 connected to: a name server that answers twice in different ways gains nothing. Refused are the
 addresses of the machine itself, its links, the metadata services of clouds and private networks,
-unless they are in an allowed network. Source: docs/security, section Transfers of tasks.
+unless they are in an allowed network. Source: docs/security, sections Transfers of tasks
+and Webhooks.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ async def look_up(host: str, port: int) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideNetwork:
     """Rules for connections to hosts that users name. `allowed`: networks that are not refused,
-    such as `10.1.2.0/24`.
+    such as `10.1.2.0/24`; `key`: the configuration key that has them.
     """
 
     allowed: tuple[str, ...] = ()
+    key: str = "TES.AllowedNetworks"
     lookup: Lookup = look_up
 
     async def addresses(self, host: str, port: int) -> list[str]:
@@ -62,7 +64,7 @@ class OutsideNetwork:
             if not self._is_allowed(one):
                 raise Forbidden(
                     f"{host} leads to the server's own machine or to an inside network; "
-                    "ask the admin to add it to TES.AllowedNetworks"
+                    f"ask the admin to add it to {self.key}"
                 )
         return found[:_MOST_ADDRESSES]
 

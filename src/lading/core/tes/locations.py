@@ -154,6 +154,12 @@ def _host_location(scheme: LocationScheme, authority: str, rest: str) -> Locatio
     )
 
 
+def host_header(location: Location) -> str:
+    """The header Host of a location."""
+    host = f"[{location.host}]" if ":" in location.host else location.host
+    return host if location.port == PORTS[location.scheme] else f"{host}:{location.port}"
+
+
 def _plain_path(path: str, *, is_id: bool) -> str:
     found = decode(path.removeprefix("/") if is_id else path)
     if not found.strip("/"):

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urljoin
 
 from lading.core.errors import Corrupt, Forbidden, Invalid, Malformed, NotFound, Unavailable
-from lading.core.tes.locations import PORTS, Location, LocationScheme, parse_location
+from lading.core.tes.locations import Location, LocationScheme, host_header, parse_location
 from lading.core.tes.transfers import retry_after
 from lading.net.http_connections import HttpConnections, Sender
 from lading.net.outside_way import OutsideNetwork, OutsideWay
@@ -148,12 +148,6 @@ class OutsideHttp:
             way = OutsideWay(host=location.host, port=location.port, tls=tls, network=self.network)
             self._servers[key] = HttpConnections(way, host_header(location))
         return self._servers[key]
-
-
-def host_header(location: Location) -> str:
-    """The header Host of a location."""
-    host = f"[{location.host}]" if ":" in location.host else location.host
-    return host if location.port == PORTS[location.scheme] else f"{host}:{location.port}"
 
 
 def _redirected(location: Location, target: str) -> Location:
