@@ -3,7 +3,7 @@
 Key names are those of Arvados' configuration where the feature is the same. `load` is the only
 reader of configuration files; the reference in `docs/` is generated from these declarations. Sizes
 are bytes, times are seconds; a file may write them as `64MiB` or `336h`. The sections on containers
-are in `container_config`.
+are in `container_config`, those on webhooks and e-mail in `webhook_config`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lading.container_config import SLURM, CloudVMs, Containers, Local, ShellAcc
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB
 from lading.sections import key
+from lading.webhook_config import Mail, Webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,6 +476,8 @@ class Config:
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
     SQLite: SQLite = field(default_factory=SQLite, metadata={"doc": SQLite.__doc__})
     TES: TES = field(default_factory=TES, metadata={"doc": TES.__doc__})
+    Webhooks: Webhooks = field(default_factory=Webhooks, metadata={"doc": Webhooks.__doc__})
+    Mail: Mail = field(default_factory=Mail, metadata={"doc": Mail.__doc__})
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -513,6 +516,8 @@ _LAYOUT = sections.SectionLayout(
             "SQLite": SQLite,
             "Services": Services,
             "TES": TES,
+            "Webhooks": Webhooks,
+            "Mail": Mail,
         },
         "Services": {"ContainerWebServices": ContainerWebServices, "Workbench2": Workbench2},
         "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},

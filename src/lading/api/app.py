@@ -48,6 +48,9 @@ from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
 from lading.api.services import ApiServices, Blocks, make_policy
 from lading.api.wait_statuses import OwnStatuses, SharedStatuses
+from lading.api.webhooks.mail import Mailer
+from lading.api.webhooks.receivers import OutsideSender, WebhookSender
+from lading.api.webhooks.worker import WebhookWorker
 from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config
@@ -65,7 +68,9 @@ from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON, Record
+from lading.core.webhooks.schedule import RetryRules
 from lading.net.acceptor import note_known
+from lading.net.outside_way import OutsideNetwork
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
 from lading.store.database import Database, TransactionInterrupted
@@ -120,6 +125,7 @@ def make_app(
     certificate: Path | None = None,
     connect: Callable[[str], Transport] = HttpTransport,
     storage: Callable[[], Awaitable[Record]] | None = None,
+    webhook_sender: WebhookSender | None = None,
 ) -> Application:
     """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a
     websocket) and /_health/.
@@ -128,9 +134,9 @@ def make_app(
     those of this server, for saved logs and small results; `live` is a directory for the logs of
     running containers, `repositories` one for mirrors of git repositories (beside `live` if it is
     not given); `certificate` identifies the servers to each other; `connect` makes a transport to
-    an origin, for the provider at which people log in. The caller prepares the database
-    (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside
-    the server.
+    an origin, for the provider at which people log in; `webhook_sender` sends events, by HTTP
+    and SMTP if it is not given. The caller prepares the database (`store.schema.prepare`,
+    `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
     """
     return Application(
         ApiServices(
@@ -151,6 +157,7 @@ def make_app(
                 timeout=config.Containers.GitTimeout,
                 size=config.Containers.GitCacheSize,
             ),
+            webhook_sender=webhook_sender or _make_sender(config, clock),
             vocabulary=load_vocabulary(config.API.VocabularyPath),
             certificate=certificate,
             tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
@@ -173,6 +180,26 @@ def _make_provider(
     return OpenIdClient(settings, clock=lambda: clock().timestamp(), connect=connect)
 
 
+def _make_sender(config: Config, clock: Callable[[], datetime]) -> OutsideSender:
+    settings = config.Webhooks
+    network = OutsideNetwork(
+        allowed=tuple(settings.AllowedNetworks), key="Webhooks.AllowedNetworks"
+    )
+    return OutsideSender(network, Mailer(config.Mail), timeout=settings.Timeout, clock=clock)
+
+
+def _make_worker(services: ApiServices) -> WebhookWorker:
+    settings = services.config.Webhooks
+    return WebhookWorker(
+        services,
+        services.webhook_sender,
+        rules=RetryRules(most_attempts=settings.MaxAttempts, pause_after=settings.PauseAfter),
+        most=settings.MaxConcurrent,
+        timeout=max(settings.Timeout, services.config.Mail.Timeout),
+        chance=lambda: int.from_bytes(services.entropy(4), "big") / (1 << 32),
+    )
+
+
 def _make_turns(config: Config) -> Turns:
     least = config.API.MinSessionRate
     return Turns(pacer=Pacer(least) if least > 0 else None)
@@ -187,6 +214,7 @@ class Application:
         self._sites = make_sites(services.config)
         self._bodies = BodyReader(services.config.API)
         self.relay = Relay(services)
+        self.webhooks = _make_worker(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
         """Create missing first records (`bootstrap`), and mark the log row after which events are
@@ -203,7 +231,8 @@ class Application:
         check_blocks(principal, writing=writing)
 
     async def tend(self) -> None:
-        """Run the background tasks until cancelled: relay of events, sweeps, timers."""
+        """Run the background tasks until cancelled: relay of events, sweeps, timers,
+        webhooks."""
         try:
             await self._tend()
         finally:
@@ -217,6 +246,7 @@ class Application:
             tasks.create_task(timers.sweep_for_ever(self.services), name="sweeps")
             tasks.create_task(timers.keep_time(self.services), name="moments")
             tasks.create_task(timers.seek_for_ever(self.services), name="containers sought")
+            tasks.create_task(self.webhooks.run(), name="webhooks")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection scope."""

@@ -39,10 +39,11 @@ from lading.core.records.record_types import (
     USERS,
 )
 from lading.core.records.schema import JSON, Record, RecordType
+from lading.core.records.service_records import WEBHOOKS
 from lading.store import permission_queries, permissions, records
 from lading.store.database import Transaction
 
-_BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS)
+_BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS, WEBHOOKS)
 
 
 async def find_readable(

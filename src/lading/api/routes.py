@@ -27,6 +27,7 @@ from lading.api.resources import (
     service_records,
     tokens,
     users,
+    webhooks,
     workflows,
 )
 from lading.core.protocols.forwarding_claims import Purpose
@@ -68,6 +69,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **links.HANDLERS,
     **dispatching.HANDLERS,
     **service_records.HANDLERS,
+    **webhooks.HANDLERS,
     **workflows.HANDLERS,
 }
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})

@@ -25,6 +25,7 @@ from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import MachineBoard
 from lading.api.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses
+from lading.api.webhooks.receivers import WebhookSender
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
@@ -123,6 +124,7 @@ class ApiServices:
     statuses: Statuses
     machines: MachineBoard
     git: GitCache
+    webhook_sender: WebhookSender
     certificate: Path | None = None
     """The certificate of this server and of those that share its database (PEM); None: one that the
     machine trusts.
@@ -144,6 +146,8 @@ class ApiServices:
     supervisors: Supervisors = field(default_factory=Supervisors)
     turns: Turns = field(default_factory=Turns)
     """Shares the event loop between the bytes of all sessions and the calls."""
+    webhook_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+    """Tests of webhooks that go on at a time."""
     lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """Locks for changes of the files of one collection, by its uuid."""
 

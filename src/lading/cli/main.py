@@ -112,6 +112,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.credentials",
             "Keys and passwords for servers of inputs and outputs of GA4GH tasks.",
         ),
+        "webhook": ("lading.cli.webhooks", "Send events to a program, to Slack, or by e-mail."),
     },
     "This machine": {
         "up": ("lading.cli.services", "Serve everything from this machine, with one command."),

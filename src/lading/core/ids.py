@@ -40,6 +40,7 @@ class Infix(StrEnum):
     AUTHORIZED_KEY = "fngyi"
     CREDENTIAL = "oss07"
     REPOSITORY = "s0uqq"
+    WEBHOOK = "hk4wb"
 
 
 def is_uuid(text: str, infix: str | None = None) -> bool:

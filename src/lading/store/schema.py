@@ -20,7 +20,16 @@ from typing import Final, TypeAlias
 from lading.core.errors import Invalid
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
 from lading.core.records.schema import JSON, Field, RecordType, Type
-from lading.store import containers, contents, learned, permissions, records, transfers, waiting
+from lading.store import (
+    containers,
+    contents,
+    learned,
+    permissions,
+    records,
+    transfers,
+    waiting,
+    webhooks,
+)
 from lading.store.database import Database, Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -205,6 +214,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *containers.ATTEMPT_TABLES,
             *transfers.TABLES,
             *learned.TABLES,
+            *webhooks.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))

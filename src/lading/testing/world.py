@@ -22,6 +22,7 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
+from lading.api.webhooks.receivers import WebhookSender
 from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config, load
@@ -281,10 +282,11 @@ async def world(
     database: Database | None = None,
     seed: int = 7,
     connect: Callable[[str], Transport] = HttpTransport,
+    webhook_sender: WebhookSender | None = None,
     **overrides: JSON,
 ) -> AsyncIterator[World]:
     """A fresh world below an empty directory; `overrides` are configuration keys; `connect` makes a
-    transport to the provider at which people log in.
+    transport to the provider at which people log in, `webhook_sender` sends events.
 
     `postgresql` is the address of an empty PostgreSQL database, used instead of SQLite; then events
     are relayed too. Worlds on one database need different seeds. `database` is one that is open and
@@ -318,6 +320,7 @@ async def world(
             blocks=blocks,
             live=root / "live",
             connect=connect,
+            webhook_sender=webhook_sender,
         )
         first = FirstTokens(
             admin_uuid=f"{CLUSTER}-{ids.Infix.USER}-{'a' * 15}",

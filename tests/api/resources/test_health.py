@@ -21,7 +21,12 @@ def _parts(found: Record) -> dict[str, str]:
 async def test_a_site_that_is_well(it: World) -> None:
     await it.ok("POST", "dispatch/statuses", {"items": {}}, token=it.dispatcher)
     found = await it.ok("GET", "health")
-    assert _parts(found) == {"database": "ok", "dispatchers": "ok", "storage": "unknown"}
+    assert _parts(found) == {
+        "database": "ok",
+        "dispatchers": "ok",
+        "storage": "unknown",
+        "webhooks": "ok",
+    }
     it.clock.advance(400)
     found = await it.ok("GET", "health")
     assert _parts(found)["dispatchers"] == "fault"
@@ -30,7 +35,7 @@ async def test_a_site_that_is_well(it: World) -> None:
 
 async def test_users_see_states_alone(it: World) -> None:
     found = await it.ok("GET", "health", token=await it.user("jane"))
-    assert [one["text"] for one in found["parts"]] == ["", "", ""]
+    assert [one["text"] for one in found["parts"]] == [""] * 4
     assert found["storage"] is None
     assert (await it.request("GET", "health", token="")).status == 401
 

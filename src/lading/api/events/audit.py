@@ -79,7 +79,11 @@ async def changed(
         for name in new
         # These are in each event, so that a listener need not read the record: changed or not.
         if name in LISTENED
-        or (old.get(name) != new[name] and not fields[name].hidden and name not in unlogged)
+        or (
+            old.get(name) != new[name]
+            and not (fields[name].hidden or fields[name].unlogged)
+            and name not in unlogged
+        )
     ]
     properties = {
         "old_etag": etag(old),
@@ -111,7 +115,8 @@ def _note_token(tx: Transaction, services: ApiServices, kind: RecordType) -> Non
 
 def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:
     unlogged = services.config.AuditLogs.UnloggedAttributes
-    return {name: record[name] for name in kind.visible if name in record and name not in unlogged}
+    left = {one.name for one in kind.fields if one.unlogged}.union(unlogged)
+    return {name: record[name] for name in kind.visible if name in record and name not in left}
 
 
 async def _write(

@@ -15,7 +15,7 @@ from lading.core.errors import LadingError
 from lading.core.records import access
 from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
-from lading.store import records
+from lading.store import records, webhooks
 
 _OK: Final = "ok"
 _FAULT: Final = "fault"
@@ -26,7 +26,9 @@ async def get_health(call: ApiCall) -> ApiResponse:
     """`parts` with `name`, `state` and `text`; `storage` for admins, else null."""
     access.check_user(call.caller)
     storage = await _storage(call)
-    parts = [await _database(call), await _dispatchers(call), _store(storage)]
+    parts = [
+        await _database(call), await _dispatchers(call), _store(storage), await _webhooks(call)
+    ]  # fmt: skip
     if not call.caller.is_admin:
         parts = [{**one, "text": ""} for one in parts]
     return ApiResponse(
@@ -56,6 +58,19 @@ async def _dispatchers(call: ApiCall) -> Record:
     if last < believed_since(now):
         return _part("dispatchers", _FAULT, f"none has reported since {last}: nothing starts")
     return _part("dispatchers", _OK, "")
+
+
+async def _webhooks(call: ApiCall) -> Record:
+    # Receivers are the matter of their users: one that fails is no fault of the site.
+    async with call.services.database.reading() as tx:
+        found = await webhooks.counts(tx)
+    if call.services.config.Webhooks.MaxConcurrent <= 0 and found["active"]:
+        return _part("webhooks", _UNKNOWN, "this server sends none (Webhooks.MaxConcurrent)")
+    return _part(
+        "webhooks",
+        _OK,
+        f"{found['active']} active, {found['failing']} of them failing; {found['paused']} paused",
+    )
 
 
 async def _storage(call: ApiCall) -> Record | None:

@@ -3,9 +3,9 @@
 Source: docs/spec/api, sections Authentication and Permissions. Admins may do everything within the
 scopes of their token, except in the trash and in frozen projects; other users read records on which
 `permissions` gives them a level. A container is readable through a request that points at it, a log
-row with its object, a token by its user only. A permission link is readable by the users at its
-ends and by managers of its head; of other users the active ones are visible, with the attributes in
-`PUBLIC`.
+row with its object, a token by its user only, a webhook by managers of its owner. A permission link
+is readable by the users at its ends and by managers of its head; of other users the active ones are
+visible, with the attributes in `PUBLIC`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lading.core.records.expressions import (
 from lading.core.records.permissions import (
     About,
     Accessible,
+    Level,
     ManagedHead,
     Reachable,
     Requested,
@@ -35,7 +36,7 @@ from lading.core.records.permissions import (
 )
 from lading.core.records.record_types import CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
 from lading.core.records.schema import RecordType, Type
-from lading.core.records.service_records import KEEP_SERVICES
+from lading.core.records.service_records import KEEP_SERVICES, WEBHOOKS
 
 ALL_SCOPES: Final = ("all",)
 DISPATCHER_SCOPES: Final = (
@@ -301,6 +302,10 @@ def _permitted(
         return (About(user, now),)
     if kind is TOKENS:
         return (_is("owner_uuid", user),)
+    if kind is WEBHOOKS:
+        # Its URL may be a secret, which those who can just read the project must not learn.
+        managed = Reachable(user, "owner_uuid", level=Level.MANAGE)
+        return (Either((_is("owner_uuid", user), managed)),)
     if kind is USERS:
         # Deactivated users are seen by admins and by themselves.
         active = Compare(Column("is_active", Type.BOOLEAN), "=", True)

@@ -44,6 +44,7 @@ from lading.core.records.service_records import (
     KEEP_SERVICES,
     REPOSITORIES,
     VIRTUAL_MACHINES,
+    WEBHOOKS,
 )
 
 USERS: Final = RecordType(
@@ -555,6 +556,7 @@ RECORDS: Final = (
     REPOSITORIES,
     VIRTUAL_MACHINES,
     AUTHORIZED_KEYS,
+    WEBHOOKS,
     COMPUTED_PERMISSIONS,
 )
 BY_PLURAL: Final = {one.plural: one for one in RECORDS}

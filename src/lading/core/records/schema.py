@@ -39,6 +39,7 @@ class Field:
     selected; `derived` ones are computed and not stored; `fixed` ones are silently dropped from a
     client's input; `readonly` ones are refused there. `sealed` ones are encrypted in the database
     unless they have the default, so they cannot be searched for: such a field is hidden too.
+    `unlogged` ones are left out of log rows and events, which more users may read.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Field:
     fixed: bool = False
     readonly: bool = False
     sealed: bool = False
+    unlogged: bool = False
 
     @property
     def stored(self) -> bool:

@@ -1,5 +1,5 @@
-"""Record types for block services, git repositories, virtual machines, login keys, credentials, and
-computed permissions.
+"""Record types for block services, git repositories, virtual machines, login keys, credentials,
+webhooks, and computed permissions.
 
 `record_types` includes them in its table. Source: docs/spec/api, section Other records.
 """
@@ -13,8 +13,13 @@ from lading.core.records.schema import (
     COMMON,
     CRUD,
     READ,
+    WRITE,
     Field,
+    Parameter,
+    RecordAction,
     RecordType,
+    Scope,
+    Type,
     flag,
     general,
     member,
@@ -133,6 +138,77 @@ CREDENTIALS: Final = RecordType(
     indexes=(("owner_uuid",), ("modified_at", "uuid")),
     unique=(("owner_uuid", "name"),),
 )
+
+WEBHOOKS: Final = RecordType(
+    plural="webhooks",
+    singular="webhook",
+    infix=Infix.WEBHOOK,
+    doc="A receiver outside, to which events of a user or a project are sent.",
+    fields=(
+        *COMMON,
+        text("name"),
+        Field(
+            name="url", null=False, unlogged=True,
+            doc="Where events are sent: https://HOST/PATH, or mailto:NAME@HOST for e-mail.",
+        ),
+        Field(
+            name="format", default="cloudevents", null=False, doc="cloudevents, slack or email.",
+        ),
+        sequence(
+            "event_types", "Types of CloudEvents that are sent; `*` stands for any text.",
+            default=["lading.container_request.*"],
+        ),
+        sequence("states", "With it only changes to one of these states are sent."),
+        text("project_uuid", "With it only events of records in this project, or below it."),
+        Field(
+            name="state", default="Active", null=False, readonly=True, doc="Active or Paused.",
+        ),
+        text("paused_reason", "Why it is paused.", readonly=True),
+        text(
+            "subscriber_uuid", "The user whose permissions decide which events it gets.",
+            readonly=True,
+        ),
+        Field(
+            name="secret", hidden=True, sealed=True,
+            doc="Key of its signatures; only in the answer to create.",
+        ),
+    ),
+    actions=(
+        *CRUD,
+        member("test", doc="Send a test event now; how it ended.", answer="object"),
+        RecordAction(
+            name="pause", method="POST", scope=Scope.MEMBER, path="pause",
+            doc="Send nothing any more; events are kept in the log.",
+            parameters=(Parameter(name="reason", doc="Why; 1,000 characters at most."), *WRITE[:1]),
+        ),
+        RecordAction(
+            name="resume", method="POST", scope=Scope.MEMBER, path="resume",
+            doc="Send again, from where it was paused.",
+            parameters=(
+                Parameter(
+                    name="skip", type=Type.BOOLEAN, default=False,
+                    doc="Leave out the events since it was paused.",
+                ),
+                *WRITE[:1],
+            ),
+        ),
+        member(
+            "deliveries", "GET", "How far it is, its last fault, and its dead letters.",
+            answer="object",
+        ),
+        RecordAction(
+            name="redeliver", method="POST", scope=Scope.MEMBER, path="redeliver",
+            answer="object", doc="Send dead letters again.",
+            parameters=(
+                Parameter(
+                    name="log_ids", type=Type.ARRAY,
+                    doc="Numbers of their events; all dead letters without it.",
+                ),
+            ),
+        ),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid"), ("state",)),
+)  # fmt: skip
 
 COMPUTED_PERMISSIONS: Final = RecordType(
     plural="computed_permissions",

@@ -33,6 +33,8 @@ TABLES: Final = (
     "task_transfers",
     "task_deliveries",
     "task_keys",
+    "webhook_positions",
+    "webhook_letters",
     "allocations",
     "memberships",
     "grants",

@@ -1,0 +1,1 @@
+"""Webhooks: sends events to receivers outside. Open `worker` first."""

@@ -1,0 +1,403 @@
+"""Sends the events of all webhooks, one after another for each, until it is stopped.
+
+The log is the queue: each webhook has a position in it, which is stored after each event
+(`store.webhooks`). So events of the time in which no server ran are sent too, and an event may be
+sent twice when a server ends between an answer and the commit, never left out. Several servers of
+one database share the webhooks: each is held by one of them at a time.
+
+What follows an attempt is decided in `core.webhooks.schedule`. An event is sent if the user of the
+webhook can read its record at that moment. Source: docs/spec/webhooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from lading.api.events.audit import is_event, latest, listened, make_event
+from lading.api.events.event_bus import LogEvent
+from lading.api.events.event_reader import EventReader
+from lading.api.resources import generic
+from lading.api.services import ApiServices
+from lading.api.webhooks.receivers import WebhookSender
+from lading.concurrency import cancel_all
+from lading.core.errors import LadingError
+from lading.core.ids import is_user
+from lading.core.quantities import later
+from lading.core.records.access import Principal
+from lading.core.records.cloud_events import cloud_event, event_name
+from lading.core.records.expressions import Column, Compare, Query, SortKey
+from lading.core.records.permissions import Level
+from lading.core.records.record_types import LOGS, USERS
+from lading.core.records.schema import Record, Type
+from lading.core.records.service_records import WEBHOOKS
+from lading.core.webhooks.schedule import (
+    Answer,
+    RetryRules,
+    Verdict,
+    WaitingWebhook,
+    decide,
+    decide_again,
+    next_webhooks,
+)
+from lading.core.webhooks.subscription import WebhookState, read_subscription
+from lading.store import permission_queries, records, webhooks
+from lading.store.database import Transaction
+from lading.store.webhooks import DeadLetter, WebhookPosition
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.api.webhooks")
+# Seconds between two looks for events, and the share of the time that looks take at most.
+_INTERVAL: Final = 1.0
+_SHARE: Final = 0.05
+# Seconds for which a webhook sends before others have its place.
+_TURN: Final = 20.0
+# Seconds for which a webhook is held, beside the longest delivery; it is renewed after each.
+_HELD: Final = 60.0
+# Rows of the log that are read at a time, and webhooks that are looked at.
+_PAGE: Final = 100
+_MOST_DUE: Final = 1000
+# Seconds between two sweeps of what is stored of deleted webhooks.
+_SWEEP: Final = 3600.0
+_NAMES: Final = tuple(one.name for one in LOGS.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The next event of a webhook: `log_id` is the position after it, `body` the CloudEvent or
+    None when the rows up to there have none for it. `is_letter`: a dead letter is sent again.
+    """
+
+    log_id: int
+    body: Record | None = None
+    is_letter: bool = False
+
+
+class WebhookWorker:
+    """Sends until `run` is cancelled. `most` webhooks at a time, `timeout` seconds are the longest
+    delivery; `chance()` is a random number from 0 to 1. Must be used within one event loop.
+    """
+
+    def __init__(
+        self,
+        services: ApiServices,
+        sender: WebhookSender,
+        *,
+        rules: RetryRules,
+        most: int,
+        timeout: float,
+        chance: Callable[[], float],
+    ) -> None:
+        self._services = services
+        self._sender = sender
+        self._rules = rules
+        self._most = most
+        self._held = _HELD + timeout
+        self._chance = chance
+        self._holder = ""
+        self._active: dict[str, tuple[WaitingWebhook, asyncio.Task[None]]] = {}
+        self._is_crowded = False
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Send until cancelled; return at once where no events are sent."""
+        if self._most <= 0:
+            return
+        swept = -_SWEEP
+        try:
+            while True:
+                began = time.monotonic()
+                try:
+                    await self.look()
+                    if began - swept >= _SWEEP:
+                        swept = began
+                        await self._sweep()
+                except LadingError as error:
+                    event(_logger, "looking for events failed", error=error.message)
+                except Exception:  # the boundary of a look: a fault in it must not end the server
+                    _logger.exception("looking for events failed")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(_INTERVAL, (time.monotonic() - began) / _SHARE)):
+                        await self._woken.wait()
+                self._woken.clear()
+        finally:
+            await cancel_all(*(task for _, task in self._active.values()))
+
+    async def look(self) -> None:
+        """Begin the deliveries that are due."""
+        self._holder = self._holder or self._services.entropy(8).hex()
+        waiting = await self._waiting()
+        served = [one for one, _ in self._active.values()]
+        chosen = next_webhooks(waiting, served, self._most)
+        self._is_crowded = len(chosen) < len(waiting)
+        for one in chosen:
+            task = asyncio.create_task(self._serve(one.uuid), name=f"webhook {one.uuid}")
+            self._active[one.uuid] = one, task
+            task.add_done_callback(functools.partial(self._forget, one.uuid))
+
+    async def settle(self) -> None:
+        """Wait for the deliveries that are going on."""
+        await asyncio.gather(*(task for _, task in self._active.values()), return_exceptions=True)
+
+    def _forget(self, uuid: str, _: asyncio.Task[None]) -> None:
+        self._active.pop(uuid, None)
+
+    async def _sweep(self) -> None:
+        async with self._services.database.writing() as tx:
+            await webhooks.sweep(tx)
+
+    async def _waiting(self) -> list[WaitingWebhook]:
+        """The webhooks that have something to send. Others are moved on in the log: most events
+        are for few webhooks, and the rows are read once for all that are at one place.
+        """
+        services = self._services
+        last = await latest(services)
+        async with services.database.reading() as tx:
+            due = await webhooks.due(tx, last=last, now=services.now(), most=_MOST_DUE)
+            uuids = [one.webhook_uuid for one in due]
+            rows = await records.among(tx, WEBHOOKS, "uuid", uuids) if uuids else []
+        known = {str(one["uuid"]): one for one in rows}
+        found: list[tuple[WebhookPosition, Record]] = [
+            (one, known[one.webhook_uuid]) for one in due if one.webhook_uuid in known
+        ]
+        waiting = {one.webhook_uuid for one, _ in found if one.queued}
+        ordered = sorted(found, key=lambda one: one[0].position)
+        for position, group in groupby(ordered, key=lambda one: one[0].position):
+            waiting |= await self._look_at(position, list(group))
+        return [
+            WaitingWebhook(one.webhook_uuid, _user_of(webhook), one.progress.failures > 0)
+            for one, webhook in found
+            if one.webhook_uuid in waiting
+        ]
+
+    async def _look_at(
+        self, position: int, group: list[tuple[WebhookPosition, Record]]
+    ) -> set[str]:
+        """Those of the webhooks at a position for which the next rows may have an event."""
+        events, end = await self._read(position)
+        wanted, passed = set[str](), []
+        for one, webhook in group:
+            takes = read_subscription(webhook).takes
+            if any(takes(_name(each), each.properties) for each in events):
+                wanted.add(one.webhook_uuid)
+            elif end > position:
+                passed.append(one.webhook_uuid)
+        if passed:
+            async with self._services.database.writing() as tx:
+                now = self._services.now()
+                await webhooks.pass_over(tx, passed, position=position, to=end, now=now)
+            if end - position >= _PAGE:
+                self._woken.set()
+        return wanted
+
+    async def _read(self, position: int) -> tuple[list[LogEvent], int]:
+        """The events of the first rows behind a position, and the number of the last of these
+        rows.
+        """
+        after = Compare(Column("id", Type.INTEGER), ">", position)
+        query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=_PAGE)
+        database = self._services.database
+        async with database.reading() as tx:
+            rows = await records.search(tx, database.dialect, LOGS, query)
+        events = [make_event(row, listened(row["properties"])) for row in rows if is_event(row)]
+        return events, int(rows[-1]["id"]) if rows else position
+
+    async def _serve(self, uuid: str) -> None:
+        """Send the events of one webhook, for a while."""
+        database, now = self._services.database, self._services.now()
+        try:
+            async with database.writing() as tx:
+                until = later(now, self._held)
+                if not await webhooks.take(tx, uuid, holder=self._holder, now=now, until=until):
+                    return
+            try:
+                ends = time.monotonic() + _TURN
+                goes_on = True
+                while goes_on and time.monotonic() < ends:
+                    goes_on = await self._send_next(uuid)
+            finally:
+                async with database.writing() as tx:
+                    await webhooks.release(tx, uuid, holder=self._holder)
+            if goes_on or self._is_crowded:
+                # Not after a fault, which would come again at once.
+                self._woken.set()
+        except LadingError as error:
+            event(_logger, "sending events failed", webhook=uuid, error=error.message)
+        except Exception:  # the boundary of a webhook: a fault in it must not end the others
+            _logger.exception("sending events failed webhook=%s", uuid)
+
+    async def _send_next(self, uuid: str) -> bool:
+        """Send the next event of a webhook; whether another may follow at once."""
+        async with self._services.database.reading() as tx:
+            webhook = await records.get(tx, WEBHOOKS, uuid)
+            position = await webhooks.find(tx, uuid)
+            if webhook is None or position is None or webhook["state"] != WebhookState.ACTIVE:
+                return False
+            principal, reason = await _subscriber(tx, webhook)
+        if principal is None:
+            await self._store(position, Verdict(progress=position.progress, pause=reason))
+            return False
+        found = await self._find_next(webhook, position, principal)
+        if found.body is None:
+            return await self._pass(position, found)
+        answer = await self._sender.send(webhook, found.body)
+        return await self._follow(position, found, answer)
+
+    async def _find_next(
+        self, webhook: Record, position: WebhookPosition, principal: Principal
+    ) -> _Found:
+        if position.queued:
+            # The row may have been deleted meanwhile, and then a later one is the first.
+            events, _ = await self._read(position.queued - 1)
+            wanted = [one for one in events if one.id == position.queued]
+            body = await self._body(webhook, wanted[0], principal) if wanted else None
+            return _Found(log_id=position.queued, body=body, is_letter=True)
+        events, end = await self._read(position.position)
+        for one in events:
+            body = await self._body(webhook, one, principal)
+            if body is not None:
+                return _Found(log_id=one.id, body=body)
+        return _Found(log_id=end)
+
+    async def _body(self, webhook: Record, one: LogEvent, principal: Principal) -> Record | None:
+        """The CloudEvent that a webhook gets; None if it does not get this event."""
+        subscription = read_subscription(webhook)
+        if not subscription.takes(_name(one), one.properties):
+            return None
+        reader = EventReader(self._services, principal, path="")
+        properties = await reader.visible(one)
+        if properties is None:
+            return None
+        if subscription.projects:
+            async with self._services.database.reading() as tx:
+                owners = await permission_queries.owners_above(tx, one.object_owner_uuid)
+                if not subscription.has_place((one.object_uuid, *owners)):
+                    return None
+                before = (properties.get("old_attributes") or {}).get("owner_uuid")
+                is_moved = before not in (None, one.object_owner_uuid)
+                if is_moved and not subscription.has_place(
+                    await permission_queries.owners_above(tx, str(before))
+                ):
+                    # The place that a record came from is no business of the project.
+                    properties = {**properties}
+                    del properties["old_attributes"]
+        return cloud_event(
+            uuid=one.uuid,
+            number=one.id,
+            object_uuid=one.object_uuid,
+            object_owner_uuid=one.object_owner_uuid,
+            event_type=one.event_type,
+            event_at=one.event_at,
+            properties=properties,
+        )
+
+    async def _pass(self, position: WebhookPosition, found: _Found) -> bool:
+        """Store that there is no event up to a row; whether there may be one behind it."""
+        uuid = position.webhook_uuid
+        if not found.is_letter and found.log_id == position.position:
+            return False
+        async with self._services.database.writing() as tx:
+            if found.is_letter:
+                await webhooks.unbury(tx, uuid, found.log_id)
+                return True
+            moved = replace(position, position=found.log_id)
+            return await webhooks.save(tx, moved, holder=self._holder, until=self._until())
+
+    async def _follow(self, position: WebhookPosition, found: _Found, answer: Answer) -> bool:
+        """Store the end of an attempt; whether another may follow at once."""
+        now = self._services.now()
+        decided = decide_again if found.is_letter else decide
+        verdict = decided(position.progress, answer, self._rules, now=now, chance=self._chance())
+        is_good = verdict.is_settled and not verdict.is_dead
+        moved = replace(
+            position,
+            position=position.position
+            if found.is_letter or not verdict.is_settled
+            else found.log_id,
+            delivered=position.delivered + is_good,
+            delivered_at=now if is_good else position.delivered_at,
+            fault="" if is_good else answer.fault,
+            next_at=later(now, verdict.delay) if verdict.delay else "",
+        )
+        letter = DeadLetter(
+            log_id=found.log_id,
+            event_type=str((found.body or {}).get("type")),
+            is_queued=False,
+            fault=answer.fault,
+            failed_at=now,
+        )
+        is_stored = await self._store(
+            moved, verdict, letter if verdict.is_dead or found.is_letter else None
+        )
+        return is_stored and not verdict.delay and not verdict.pause
+
+    async def _store(
+        self,
+        position: WebhookPosition,
+        verdict: Verdict,
+        letter: DeadLetter | None = None,
+    ) -> bool:
+        """Store how far a webhook is; False if another server holds it now. `letter`: the event
+        became a dead letter, or was one and was delivered.
+        """
+        uuid, services = position.webhook_uuid, self._services
+        stored = replace(position, progress=verdict.progress)
+        async with services.database.writing() as tx:
+            if not await webhooks.save(tx, stored, holder=self._holder, until=self._until()):
+                return False
+            if letter is not None and verdict.is_dead:
+                await webhooks.bury(tx, uuid, letter)
+            elif letter is not None:
+                await webhooks.unbury(tx, uuid, letter.log_id)
+            if verdict.pause:
+                await pause(tx, services, uuid, verdict.pause, user_uuid=services.system_user)
+        if verdict.pause:
+            event(_logger, "webhook was paused", webhook=uuid, why=verdict.pause)
+        elif letter is not None and verdict.is_dead:
+            event(_logger, "event is a dead letter", webhook=uuid, log_id=letter.log_id)
+        return True
+
+    def _until(self) -> str:
+        return later(self._services.now(), self._held)
+
+
+async def pause(
+    tx: Transaction, services: ApiServices, uuid: str, reason: str, *, user_uuid: str
+) -> Record | None:
+    """Pause a webhook, which is an event; the record, None if it was deleted."""
+    old = await records.get(tx, WEBHOOKS, uuid)
+    if old is None or old["state"] == WebhookState.PAUSED:
+        return old
+    changes: Record = {"state": WebhookState.PAUSED, "paused_reason": reason}
+    return await generic.apply(tx, services, WEBHOOKS, old, changes, user_uuid=user_uuid)
+
+
+def _user_of(webhook: Record) -> str:
+    """The user whose permissions decide which events a webhook gets."""
+    owner = str(webhook["owner_uuid"])
+    return owner if is_user(owner) else str(webhook["subscriber_uuid"])
+
+
+async def _subscriber(tx: Transaction, webhook: Record) -> tuple[Principal | None, str]:
+    """The user of a webhook; None with the reason why it gets nothing any more."""
+    uuid, owner = _user_of(webhook), str(webhook["owner_uuid"])
+    user = await records.get(tx, USERS, uuid)
+    if user is None or not (user["is_active"] or user["is_admin"]):
+        return None, f"the user {uuid}, who set it up, is not active any more"
+    if not user["is_admin"] and uuid != owner:
+        level = await permission_queries.level_in(tx, uuid, owner)
+        if level < Level.MANAGE:
+            return None, f"the user {uuid}, who set it up, does not manage the project any more"
+    principal = Principal(user_uuid=uuid, token_uuid="", token="", is_admin=bool(user["is_admin"]))
+    return principal, ""
+
+
+def _name(one: LogEvent) -> str:
+    return event_name(one.object_uuid, one.event_type)

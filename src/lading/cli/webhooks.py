@@ -1,0 +1,301 @@
+"""`lading webhook`: events sent to receivers outside, by HTTP, to Slack, or by e-mail."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from lading.cli import display
+from lading.cli.references import find_project
+from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.core.webhooks.schedule import Outcome
+from lading.core.webhooks.subscription import WebhookFormat
+
+_WEBHOOKS: Final = "webhooks"
+_SHOWN: Final = (
+    "uuid",
+    "name",
+    "url",
+    "format",
+    "event_types",
+    "states",
+    "owner_uuid",
+    "project_uuid",
+    "subscriber_uuid",
+    "state",
+    "paused_reason",
+    "created_at",
+)
+
+
+@click.group()
+def webhook() -> None:
+    """Send events to a program, to Slack, or by e-mail.
+
+    A webhook gets events of records that you can read, or of a project that you manage: in their
+    order, signed, and again after a fault. WEBHOOK is a uuid or a name.
+    """
+
+
+@webhook.command()
+@click.argument("url")
+@click.option("--name", help="To find it by.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([str(one) for one in WebhookFormat]),
+    default=None,
+    help="What is sent (cloudevents; email for a mailto: URL).",
+)
+@click.option(
+    "--on",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Types of events, `*` for any text (lading.container_request.*).",
+)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Only changes to this state, such as Final.",
+)
+@click.option(
+    "--for",
+    "owner",
+    metavar="PROJECT",
+    help="It belongs to this project, whose managers see it; else to you.",
+)
+@click.option(
+    "--in", "place", metavar="PROJECT", help="Only events of records in this project or below it."
+)
+@display.json_option
+def create(
+    url: str,
+    name: str | None,
+    form: str | None,
+    types: tuple[str, ...],
+    states: tuple[str, ...],
+    owner: str | None,
+    place: str | None,
+    as_json: bool,
+) -> None:
+    """Send events to URL from now on; print the uuid and the secret of its signatures.
+
+    The secret cannot be shown again.
+
+    \b
+    lading webhook create https://ci.example.org/lading --state Final
+    lading webhook create https://hooks.slack.com/services/... --format slack --for thesis
+    lading webhook create mailto:ada@example.org --state Final
+    """
+    chosen = form or ("email" if url.startswith("mailto:") else "cloudevents")
+    attributes: Record = {"url": url, "format": chosen, "name": name, "states": list(states)}
+    if types:
+        attributes["event_types"] = list(types)
+
+    async def action(session: CliSession) -> Record:
+        for option, attribute in ((owner, "owner_uuid"), (place, "project_uuid")):
+            if option is not None:
+                attributes[attribute] = await find_project(session, option)
+        return await session.api.create(_WEBHOOKS, attributes)
+
+    made = with_session(action)
+    if as_json:
+        display.emit_json({**_picked(made), "secret": made["secret"]})
+        return
+    click.echo(made["uuid"])
+    if chosen != WebhookFormat.EMAIL:
+        click.echo(made["secret"])
+    display.note(f"'lading webhook test {made['uuid']}' tries it; the secret is shown this once")
+
+
+@webhook.command(name="list")
+@display.json_option
+def list_webhooks(as_json: bool) -> None:
+    """List the webhooks that you can see."""
+    found = with_session(_all)
+    if as_json:
+        display.emit_json([_picked(one) for one in found])
+        return
+    rows = (
+        (one["uuid"], one["name"] or "", one["state"], one["format"], _chosen(one), one["url"])
+        for one in found
+    )
+    display.table(("UUID", "NAME", "STATE", "FORMAT", "ON", "URL"), rows, optional=("FORMAT",))
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@display.json_option
+def show(which: str, as_json: bool) -> None:
+    """Show WEBHOOK. Its secret is never shown again."""
+    found = with_session(lambda session: _find(session, which))
+    if as_json:
+        display.emit_json(_picked(found))
+        return
+    display.fields(
+        (
+            ("uuid", found["uuid"]),
+            ("name", found["name"] or ""),
+            ("url", found["url"]),
+            ("format", found["format"]),
+            ("on", _chosen(found)),
+            ("owner", found["owner_uuid"]),
+            ("in", found["project_uuid"] or ""),
+            ("state", found["state"]),
+            ("reason", found["paused_reason"] or ""),
+            ("made", found["created_at"]),
+        )
+    )
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@display.json_option
+def test(which: str, as_json: bool) -> None:
+    """Send a test event to WEBHOOK now, and say how that ended."""
+    answer = _act(which, "test")
+    if as_json:
+        display.emit_json(answer)
+    elif answer["outcome"] == Outcome.DELIVERED:
+        display.note(f"delivered, answered {answer['status']}" if answer["status"] else "delivered")
+    if answer["outcome"] != Outcome.DELIVERED:
+        raise Invalid(f"the test was not delivered: {answer['fault']}")
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@click.option("--reason", help="Why.")
+@display.json_option
+def pause(which: str, reason: str | None, as_json: bool) -> None:
+    """Send nothing to WEBHOOK any more; its events are kept as long as the log is."""
+    found = _act(which, "pause", body={"reason": reason} if reason else None)
+    _tell(found, f"{found['uuid']} is paused", as_json=as_json)
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@click.option("--skip", is_flag=True, help="Leave out what happened while it was paused.")
+@display.json_option
+def resume(which: str, skip: bool, as_json: bool) -> None:
+    """Send to WEBHOOK again, from the event where it was paused."""
+    found = _act(which, "resume", body={"skip": True} if skip else None)
+    _tell(found, f"{found['uuid']} is active", as_json=as_json)
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@display.json_option
+def delete(which: str, as_json: bool) -> None:
+    """Delete WEBHOOK and its dead letters."""
+
+    async def action(session: CliSession) -> Record:
+        found = await _find(session, which)
+        return await session.api.delete(_WEBHOOKS, found["uuid"])
+
+    found = with_session(action)
+    _tell(found, f"deleted {found['uuid']}", as_json=as_json)
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@display.json_option
+def deliveries(which: str, as_json: bool) -> None:
+    """Show how far WEBHOOK is, its last fault, and its dead letters: events that could not be
+    delivered.
+    """
+    found = _act(which, "deliveries", method="GET")
+    if as_json:
+        display.emit_json(found)
+        return
+    display.fields(
+        (
+            ("state", found["state"]),
+            ("reason", found["paused_reason"] or ""),
+            ("delivered", str(found["delivered"])),
+            ("last", found["delivered_at"] or ""),
+            ("behind", f"{max(0, found['last_log_id'] - found['log_id'])} log rows"),
+            ("failures", f"{found['failures']} in a row" if found["failures"] else ""),
+            ("since", found["failing_since"] or ""),
+            ("next try", found["next_at"] or ""),
+            ("fault", found["fault"]),
+        )
+    )
+    if found["dead"]:
+        click.echo()
+        rows = (
+            (
+                str(one["log_id"]),
+                one["event_type"],
+                one["failed_at"][:19] + "Z",
+                "waits" if one["is_queued"] else one["fault"],
+            )
+            for one in found["dead"]
+        )
+        display.table(("DEAD LETTER", "TYPE", "FAILED", "FAULT"), rows)
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@click.argument("letters", nargs=-1, type=int, metavar="[DEAD_LETTER]...")
+@display.json_option
+def redeliver(which: str, letters: tuple[int, ...], as_json: bool) -> None:
+    """Send dead letters of WEBHOOK again, by number; without numbers all of them."""
+    answer = _act(which, "redeliver", body={"log_ids": list(letters)} if letters else None)
+    if as_json:
+        display.emit_json(answer)
+    else:
+        display.note(f"{answer['queued']} are sent again")
+
+
+def _act(which: str, name: str, *, body: Any = None, method: str = "POST") -> Record:
+    async def action(session: CliSession) -> Record:
+        uuid = (await _find(session, which))["uuid"]
+        api = session.api
+        # Not repeated: a test that was answered late would be sent twice.
+        answer: Any = await api.action(
+            _WEBHOOKS, uuid, name, method=method, body=body, repeat=method == "GET"
+        )
+        found: Record = answer
+        return found
+
+    return with_session(action)
+
+
+def _tell(record: Record, text: str, *, as_json: bool) -> None:
+    if as_json:
+        display.emit_json(_picked(record))
+    else:
+        display.note(text)
+
+
+async def _all(session: CliSession) -> list[Record]:
+    pages = session.api.pages(_WEBHOOKS, select=_SHOWN)
+    return [one async for page in pages for one in page]
+
+
+async def _find(session: CliSession, which: str) -> Record:
+    """The webhook with a uuid or a name. Raises NotFound, Invalid when several have it."""
+    if is_uuid(which, Infix.WEBHOOK):
+        return await session.api.get(_WEBHOOKS, which)
+    found = await session.api.list(_WEBHOOKS, filters=[["name", "=", which]], limit=2)
+    if not found:
+        raise NotFound(f"{which}: no such webhook; 'lading webhook list' shows yours")
+    if len(found) > 1:
+        raise Invalid(f"{which}: several webhooks are called so; give the uuid")
+    return found[0]
+
+
+def _chosen(record: Record) -> str:
+    states = f" to {' or '.join(record['states'])}" if record["states"] else ""
+    return f"{' '.join(record['event_types'])}{states}"
+
+
+def _picked(record: Record) -> dict[str, Any]:
+    return {name: record.get(name) for name in _SHOWN}

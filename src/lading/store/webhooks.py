@@ -1,0 +1,268 @@
+"""How far each webhook is in the log, and its dead letters.
+
+- `webhook_positions` has one row for each webhook: the number of the last log row that it is done
+  with, and its progress (`core.webhooks.schedule`). A server that sends its events holds it for
+  some seconds and renews that; those of a server that ended are taken by another.
+- `webhook_letters` has one row for each event that could not be delivered. A queued one is sent
+  again before further events.
+"""
+
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lading.core.webhooks.schedule import DeliveryProgress
+from lading.store.database import Row, Transaction
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS webhook_positions (webhook_uuid TEXT PRIMARY KEY,"
+    " position BIGINT NOT NULL, attempts INTEGER NOT NULL, failures INTEGER NOT NULL,"
+    " failing_since TEXT NOT NULL, next_at TEXT NOT NULL, holder TEXT NOT NULL,"
+    " held_until TEXT NOT NULL, delivered BIGINT NOT NULL, delivered_at TEXT NOT NULL,"
+    " fault TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS webhook_letters (webhook_uuid TEXT NOT NULL,"
+    " log_id BIGINT NOT NULL, event_type TEXT NOT NULL, is_queued INTEGER NOT NULL,"
+    " fault TEXT NOT NULL, failed_at TEXT NOT NULL, PRIMARY KEY (webhook_uuid, log_id))",
+)
+_COLUMNS: Final = (
+    "p.webhook_uuid, p.position, p.attempts, p.failures, p.failing_since, p.next_at, p.delivered,"
+    " p.delivered_at, p.fault,"
+    " (SELECT count(*) FROM webhook_letters l WHERE l.webhook_uuid = p.webhook_uuid"
+    " AND l.is_queued = 0)"
+)
+_QUEUED: Final = (
+    "(SELECT min(q.log_id) FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid"
+    " AND q.is_queued = 1)"
+)
+# Values of one statement.
+_TOGETHER: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookPosition:
+    """How far a webhook is: `position` is the number of the last log row that it is done with,
+    `queued` that of the first dead letter to send again, 0 for none. Times are "" for never.
+    """
+
+    webhook_uuid: str
+    position: int
+    progress: DeliveryProgress
+    next_at: str = ""
+    delivered: int = 0
+    delivered_at: str = ""
+    fault: str = ""
+    queued: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An event that could not be delivered, by the number of its log row."""
+
+    log_id: int
+    event_type: str
+    is_queued: bool
+    fault: str
+    failed_at: str
+
+
+async def start(tx: Transaction, uuid: str, position: int) -> None:
+    """Begin after a log row; a webhook that has a position goes on there, without failures."""
+    await tx.execute(
+        "INSERT INTO webhook_positions (webhook_uuid, position, attempts, failures, failing_since,"
+        " next_at, holder, held_until, delivered, delivered_at, fault)"
+        " VALUES (?, ?, 0, 0, '', '', '', '', 0, '', '') ON CONFLICT (webhook_uuid) DO UPDATE SET"
+        " position = excluded.position, attempts = 0, failures = 0, failing_since = '',"
+        # A server that still holds it must not store what it found before.
+        " next_at = '', holder = '', held_until = ''",
+        (uuid, position),
+    )
+
+
+async def find(tx: Transaction, uuid: str) -> WebhookPosition | None:
+    """The position of a webhook; None if it has none."""
+    rows = await tx.fetch(
+        f"SELECT {_COLUMNS}, {_QUEUED} FROM webhook_positions p WHERE p.webhook_uuid = ?", (uuid,)
+    )
+    return _position(rows[0]) if rows else None
+
+
+async def forget(tx: Transaction, uuid: str) -> None:
+    """Delete the position and the dead letters of a webhook."""
+    for table in ("webhook_positions", "webhook_letters"):
+        await tx.execute(f"DELETE FROM {table} WHERE webhook_uuid = ?", (uuid,))
+
+
+async def sweep(tx: Transaction) -> int:
+    """Delete positions and dead letters of webhooks that were deleted; the number of positions."""
+    gone = "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.uuid = webhook_uuid)"
+    await tx.execute(f"DELETE FROM webhook_letters WHERE {gone}")
+    return await tx.execute(f"DELETE FROM webhook_positions WHERE {gone}")
+
+
+async def due(tx: Transaction, *, last: int, now: str, most: int) -> list[WebhookPosition]:
+    """Active webhooks that nobody holds and that have log rows up to `last` to look at, or dead
+    letters to send again, the longest waiting first.
+    """
+    rows = await tx.fetch(
+        f"SELECT {_COLUMNS}, {_QUEUED} FROM webhook_positions p"
+        " JOIN webhooks w ON w.uuid = p.webhook_uuid WHERE w.state = 'Active'"
+        " AND p.next_at <= ? AND p.held_until <= ? AND (p.position < ? OR EXISTS (SELECT 1"
+        " FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid AND q.is_queued = 1))"
+        " ORDER BY p.next_at, p.position LIMIT ?",
+        (now, now, last, most),
+    )
+    return [_position(one) for one in rows]
+
+
+async def counts(tx: Transaction) -> dict[str, int]:
+    """Numbers of webhooks that are `active`, among them `failing`, and `paused`."""
+    rows = await tx.fetch(
+        "SELECT w.state, count(*), sum(CASE WHEN p.failures > 0 THEN 1 ELSE 0 END)"
+        " FROM webhooks w LEFT JOIN webhook_positions p ON p.webhook_uuid = w.uuid GROUP BY w.state"
+    )
+    found = {str(row[0]): (int(row[1] or 0), int(row[2] or 0)) for row in rows}
+    active, failing = found.get("Active", (0, 0))
+    return {"active": active, "failing": failing, "paused": found.get("Paused", (0, 0))[0]}
+
+
+async def pass_over(
+    tx: Transaction, uuids: Sequence[str], *, position: int, to: int, now: str
+) -> None:
+    """Move webhooks at a position that nobody holds to a later one: nothing there is for them."""
+    for start_at in range(0, len(uuids), _TOGETHER):
+        part = uuids[start_at : start_at + _TOGETHER]
+        marks = ", ".join("?" for _ in part)
+        await tx.execute(
+            "UPDATE webhook_positions SET position = ? WHERE position = ? AND held_until <= ?"
+            f" AND webhook_uuid IN ({marks})",
+            (to, position, now, *part),
+        )
+
+
+async def take(tx: Transaction, uuid: str, *, holder: str, now: str, until: str) -> bool:
+    """Hold a webhook until a time; False if another holds it, or it is not due."""
+    return bool(
+        await tx.execute(
+            "UPDATE webhook_positions SET holder = ?, held_until = ? WHERE webhook_uuid = ?"
+            " AND held_until <= ? AND next_at <= ?",
+            (holder, until, uuid, now, now),
+        )
+    )
+
+
+async def release(tx: Transaction, uuid: str, *, holder: str) -> None:
+    """Let others have a webhook."""
+    await tx.execute(
+        "UPDATE webhook_positions SET holder = '', held_until = ''"
+        " WHERE webhook_uuid = ? AND holder = ?",
+        (uuid, holder),
+    )
+
+
+async def save(tx: Transaction, found: WebhookPosition, *, holder: str, until: str) -> bool:
+    """Store how far a webhook is, and hold it until a time; False if another one holds it or it
+    was deleted: then nothing is stored.
+    """
+    progress = found.progress
+    return bool(
+        await tx.execute(
+            "UPDATE webhook_positions SET position = ?, attempts = ?, failures = ?,"
+            " failing_since = ?, next_at = ?, held_until = ?, delivered = ?, delivered_at = ?,"
+            # Compare-and-set: a holder that was too late must not go on beside the next one.
+            " fault = ? WHERE webhook_uuid = ? AND holder = ?",
+            (
+                found.position,
+                progress.attempts,
+                progress.failures,
+                progress.failing_since,
+                found.next_at,
+                until,
+                found.delivered,
+                found.delivered_at,
+                found.fault,
+                found.webhook_uuid,
+                holder,
+            ),
+        )
+    )
+
+
+async def bury(tx: Transaction, uuid: str, letter: DeadLetter) -> None:
+    """Store a dead letter, in place of an earlier one of the event."""
+    await tx.execute(
+        "INSERT INTO webhook_letters (webhook_uuid, log_id, event_type, is_queued, fault,"
+        " failed_at) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (webhook_uuid, log_id) DO UPDATE SET"
+        " is_queued = 0, fault = excluded.fault, failed_at = excluded.failed_at",
+        (uuid, letter.log_id, letter.event_type, letter.fault, letter.failed_at),
+    )
+
+
+async def unbury(tx: Transaction, uuid: str, log_id: int) -> None:
+    """Delete a dead letter."""
+    await tx.execute(
+        "DELETE FROM webhook_letters WHERE webhook_uuid = ? AND log_id = ?", (uuid, log_id)
+    )
+
+
+async def letters(tx: Transaction, uuid: str, *, most: int) -> list[DeadLetter]:
+    """The first dead letters of a webhook, in the order of their events."""
+    rows = await tx.fetch(
+        "SELECT log_id, event_type, is_queued, fault, failed_at FROM webhook_letters"
+        " WHERE webhook_uuid = ? ORDER BY log_id LIMIT ?",
+        (uuid, most),
+    )
+    return [
+        DeadLetter(
+            log_id=int(row[0] or 0),
+            event_type=str(row[1]),
+            is_queued=bool(row[2]),
+            fault=str(row[3]),
+            failed_at=str(row[4]),
+        )
+        for row in rows
+    ]
+
+
+async def queue_letters(tx: Transaction, uuid: str, log_ids: Sequence[int] | None) -> int:
+    """Queue dead letters to be sent again, None for all; how many. Their webhook is due at once."""
+    changed = 0
+    if log_ids is None:
+        changed = await tx.execute(
+            "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0",
+            (uuid,),
+        )
+    for start_at in range(0, len(log_ids or ()), _TOGETHER):
+        part = (log_ids or ())[start_at : start_at + _TOGETHER]
+        marks = ", ".join("?" for _ in part)
+        changed += await tx.execute(
+            "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0"
+            f" AND log_id IN ({marks})",
+            (uuid, *part),
+        )
+    if changed:
+        await tx.execute(
+            "UPDATE webhook_positions SET next_at = '' WHERE webhook_uuid = ?", (uuid,)
+        )
+    return changed
+
+
+def _position(row: Row) -> WebhookPosition:
+    return WebhookPosition(
+        webhook_uuid=str(row[0]),
+        position=int(row[1] or 0),
+        progress=DeliveryProgress(
+            attempts=int(row[2] or 0),
+            failures=int(row[3] or 0),
+            failing_since=str(row[4]),
+            dead=int(row[9] or 0),
+        ),
+        next_at=str(row[5]),
+        delivered=int(row[6] or 0),
+        delivered_at=str(row[7]),
+        fault=str(row[8]),
+        queued=int(row[10] or 0),
+    )
