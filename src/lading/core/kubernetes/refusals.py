@@ -1,0 +1,66 @@
+"""Refusals of the API server in plain words: rights, quotas, policies.
+
+Source: docs/spec/kubernetes, sections Rights and Start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from lading.core.kubernetes.pod_states import shorten
+
+RIGHTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "pods": ("create", "delete", "get", "list", "watch"),
+        "secrets": ("create", "delete"),
+    }
+)
+"""The verbs that the Role of a dispatcher has to allow, by resource."""
+# The words of the authorizer: User "u" cannot create resource "pods" in API group "" in the ...
+_NOT_ALLOWED = re.compile(r'cannot (\w+) resource "([\w/]+)"')
+_QUOTA, _POD_SECURITY, _WEBHOOK = "exceeded quota", "violates PodSecurity", "admission webhook"
+
+
+class RefusalKind(StrEnum):
+    """Why the API server refuses a request with 403."""
+
+    RIGHT = "right"
+    QUOTA = "quota"
+    POLICY = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal: its kind, and a sentence without its full stop."""
+
+    kind: RefusalKind
+    sentence: str
+
+
+def explain_refusal(message: str, *, verb: str, resource: str, namespace: str) -> Refusal:
+    """The refusal (403) of a verb on a resource, from the message of the API server."""
+    said = shorten(message)
+    if _QUOTA in message:
+        return Refusal(RefusalKind.QUOTA, f"the quota of namespace {namespace} is used up ({said})")
+    if _POD_SECURITY in message:
+        return Refusal(
+            RefusalKind.POLICY,
+            f"namespace {namespace} forbids the security context of the Pods by Pod Security;"
+            f" let it be of level privileged, or see Containers.Kubernetes.Isolation ({said})",
+        )
+    if _WEBHOOK in message or not (message == "" or _NOT_ALLOWED.search(message)):
+        return Refusal(
+            RefusalKind.POLICY, f"the cluster refuses to {verb} {resource} in {namespace} ({said})"
+        )
+    matched = _NOT_ALLOWED.search(message)
+    if matched:
+        verb, resource = matched[1], matched[2]
+    return Refusal(
+        RefusalKind.RIGHT,
+        f"the dispatcher may not {verb} {resource} in namespace {namespace};"
+        f" its Role lacks the verb {verb} for {resource}",
+    )
