@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from lading import sections
-from lading.container_config import SLURM, CloudVMs, Containers, Local, ShellAccess
+from lading.container_config import SLURM, CloudVMs, Containers, Kubernetes, Local, ShellAccess
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB
 from lading.sections import key
@@ -520,7 +520,12 @@ _LAYOUT = sections.SectionLayout(
             "Mail": Mail,
         },
         "Services": {"ContainerWebServices": ContainerWebServices, "Workbench2": Workbench2},
-        "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
+        "Containers": {
+            "SLURM": SLURM,
+            "Kubernetes": Kubernetes,
+            "ShellAccess": ShellAccess,
+            "CloudVMs": CloudVMs,
+        },
         "LoginSettings": {"OpenIDConnect": OpenIDConnect},
         "InstanceTypeSettings": {"GPU": GPUSettings},
     },

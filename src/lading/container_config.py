@@ -70,6 +70,93 @@ class SLURM:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kubernetes:
+    """Containers as Pods of a Kubernetes cluster; not offered yet, no such fleet is installed."""
+
+    Kubeconfig: str = key(
+        "",
+        "File with the way to the cluster; empty: the service account of the Pod that the"
+        " dispatcher runs in.",
+        private=True,
+    )
+    Context: str = key("", "Context of the Kubeconfig; empty: its current one.", private=True)
+    Namespace: str = key(
+        "", "Namespace of the Pods; empty: that of the context or of the dispatcher.", private=True
+    )
+    Image: str = key("", "Image of the supervisor, as nodes can pull it.", private=True)
+    ImagePullPolicy: str = key(
+        "IfNotPresent",
+        "`IfNotPresent`, `Always`, or `Never` for images put on the nodes.",
+        private=True,
+    )
+    ImagePullSecrets: list[str] = key(
+        [], "Secrets of the namespace with which nodes pull the image.", private=True
+    )
+    SupervisorCommand: list[str] = key(
+        [],
+        "Command in the image that starts a supervisor; empty: that of the image of `make image`.",
+        private=True,
+    )
+    Isolation: str = key(
+        "user-namespace",
+        "Security context of the Pods: `user-namespace` or `privileged`.",
+        private=True,
+    )
+    Nodes: dict[str, dict[str, Any]] = key(
+        {},
+        "Kinds of nodes, by names of your own: `VCPUs`, `RAM`, `Scratch`, `GPUs`, `Price`,"
+        " `Partitions`, `Closed`, `NodeSelector`, `Tolerations`, `PriorityClass`, `RuntimeClass`,"
+        " `GPUResource`, `GPUStack`, `GPUMemory`.",
+        private=True,
+    )
+    NodeCacheDirectory: str = key(
+        "",
+        "Directory of the nodes for images and inputs that Pods share; empty: each has its own.",
+        private=True,
+    )
+    ServiceAccount: str = key(
+        "", "Service account of the Pods, which gives them no token; empty: default.", private=True
+    )
+    Labels: dict[str, str] = key(
+        {}, "Further labels of the Pods, such as the queue of Kueue.", private=True
+    )
+    MaxPendingPods: int = key(100, "Most Pods that wait in the cluster at a time.", private=True)
+    GracePeriod: float = key(
+        900.0,
+        "Time after TERM until KILL; longer than saving logs takes.",
+        private=True,
+        unit="seconds",
+    )
+    BeginTimeout: float = key(
+        600.0,
+        "Time after which a Pod is given up that does not begin on its node.",
+        private=True,
+        unit="seconds",
+    )
+    LostTimeout: float = key(
+        300.0,
+        "Time after the due end of a deleted Pod until its node counts as lost.",
+        private=True,
+        unit="seconds",
+    )
+    StartTimeout: float = key(
+        60.0,
+        "Time for which the making of a Pod is repeated while the cluster does not answer.",
+        private=True,
+        unit="seconds",
+    )
+    RefusalPause: float = key(
+        60.0,
+        "Pause after the cluster has refused a Pod for a quota, a right or a policy.",
+        private=True,
+        unit="seconds",
+    )
+    ResyncInterval: float = key(
+        300.0, "Time between two lists of all Pods, beside the watch.", private=True, unit="seconds"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellAccess:
     """Permission to open sessions (`lading shell`) in running containers."""
 
@@ -249,6 +336,9 @@ class Containers:
         private=True,
     )
     SLURM: SLURM = field(default_factory=SLURM, metadata={"doc": SLURM.__doc__, "private": True})
+    Kubernetes: Kubernetes = field(
+        default_factory=Kubernetes, metadata={"doc": Kubernetes.__doc__, "private": True}
+    )
     CloudVMs: CloudVMs = field(
         default_factory=CloudVMs, metadata={"doc": CloudVMs.__doc__, "private": True}
     )

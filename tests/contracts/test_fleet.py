@@ -14,6 +14,7 @@ import pytest
 from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.local import LocalFleet, LocalSettings
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
@@ -21,6 +22,8 @@ from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
 from lading.testing.cloud import FakeCloud, Troubles
 from lading.testing.conformance.fleets import FleetSuite, ready
 from lading.testing.fleet import FakeFleet
+from lading.testing.kubernetes import FakeCluster
+from tests.kubernetes_clusters import MEAN, api_of, kubernetes_settings
 from tests.simulation.cloud_scenario import SETTINGS as CLOUD
 from tests.simulation.slurm_programs import FakeSlurm
 
@@ -74,7 +77,26 @@ async def cloud(_: Path) -> AsyncIterator[Fleet]:
         vms.take(vm)
 
 
-@pytest.fixture(params=[fake, local, slurm, cloud], ids=["fake", "local", "slurm", "cloud"])
+@asynccontextmanager
+async def kubernetes(_: Path) -> AsyncIterator[Fleet]:
+    cluster = FakeCluster()
+    async with KubernetesFleet(kubernetes_settings(), api_of(cluster)) as fleet:
+        yield fleet
+    await cluster.close()
+
+
+@asynccontextmanager
+async def mean_kubernetes(_: Path) -> AsyncIterator[Fleet]:
+    cluster = FakeCluster(malice=MEAN, seed=1)
+    async with KubernetesFleet(kubernetes_settings(), api_of(cluster)) as fleet:
+        yield fleet
+    await cluster.close()
+
+
+FLEETS = [fake, local, slurm, cloud, kubernetes, mean_kubernetes]
+
+
+@pytest.fixture(params=FLEETS, ids=[one.__name__ for one in FLEETS])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
     async with ready(request.param(tmp_path)) as made:
         yield made

@@ -130,8 +130,8 @@ class HttpTransport:
 
     `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to
     that path and `base_url` only gives the Host header. `verify` is True (the machine's certificate
-    authorities), False (no verification) or the path of a PEM file. Must be used within one event
-    loop; `async with` closes it.
+    authorities), False (no verification), the path of a PEM file, or a TLS context. Must be used
+    within one event loop; `async with` closes it.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class HttpTransport:
         base_url: str = "http://localhost",
         *,
         unix_socket: Path | str | None = None,
-        verify: bool | Path = True,
+        verify: bool | Path | ssl.SSLContext = True,
     ) -> None:
         self._base = base_url.rstrip("/")
         self._host = self._base.partition("://")[2]
@@ -296,6 +296,8 @@ class HttpTransport:
         return self._known
 
     def _trusting(self) -> ssl.SSLContext:
+        if isinstance(self._verify, ssl.SSLContext):
+            return self._verify
         authorities = self._verify if isinstance(self._verify, Path) else None
         return trusting(authorities, insecure=self._verify is False)
 

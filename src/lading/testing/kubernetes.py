@@ -1,0 +1,542 @@
+"""A fake Kubernetes cluster behind the `Transport` protocol: API server, scheduler and kubelets.
+
+It keeps Pods and Secrets of one namespace with versions, pages, watches with bookmarks, and
+deletions with grace. A Pod runs once it has a place and its secret. Faults are drawn from a seed
+(`Malice`): an API server that is busy, away, or silent about what it did; a POST that has its
+effect later; watches that are cut, end, or are too old; lists of a while ago; Pods that are deleted
+or lost. A breach of the rules is kept in `faults`: two supervisors of one container at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from lading.client.transport import Body, Response, StreamedResponse, WebSocket
+from lading.concurrency import cancel_all
+from lading.core.errors import LadingError, Unavailable
+from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CONTAINER
+from lading.core.kubernetes.refusals import RIGHTS
+from lading.net.pipes import Pipe
+from lading.testing.pulse import Pulse
+
+NAMESPACE = "work"
+Thing = dict[str, Any]
+Supervise = Callable[[str, str], Awaitable[None]]
+"""The work of a supervisor: container and token."""
+_ALL_RIGHTS = frozenset((verb, kind) for kind, verbs in RIGHTS.items() for verb in verbs)
+_MEANING = {200: "", 404: "NotFound", 409: "AlreadyExists", 410: "Expired", 429: "TooManyRequests"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Malice:
+    """Chances from 0 to 1."""
+
+    away: float = 0.0
+    """A request has no effect, and no answer."""
+    mute: float = 0.0
+    """A request has its effect, and no answer."""
+    late: float = 0.0
+    """A POST has no answer, and its effect some time later."""
+    busy: float = 0.0
+    """429 with Retry-After, 503 or 500, or a 409 of a quota."""
+    cut: float = 0.0
+    """A watch breaks before an event, within its line."""
+    old: float = 0.0
+    """A watch is answered with 410, as a status or an event."""
+    stale: float = 0.0
+    """A list is one of a while ago."""
+    crash: float = 0.0
+    """A supervisor ends before its work is done."""
+    deleted: float = 0.0
+    """Somebody deletes a Pod that runs."""
+    slow: int = 0
+    """Most turns of the event loop that anything takes."""
+
+
+def status(code: int, reason: str = "", message: str = "") -> Thing:
+    """A Status object."""
+    reason = reason or _MEANING.get(code, "")
+    return {"kind": "Status", "code": code, "reason": reason, "message": message or reason}
+
+
+def _container(pod: Thing, **state: Any) -> list[Thing]:
+    return [{"name": pod["spec"]["containers"][0]["name"], "state": state}]
+
+
+class FakeCluster:
+    """Implements `Transport`. `slots`: Pods that run at a time; `work`: of each supervisor, None to
+    run until it is deleted. `pause`: seconds that Pods and deletions take, at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        work: Supervise | None = None,
+        seed: int = 0,
+        malice: Malice | None = None,
+        slots: int = 1000,
+        pause: float = 0.0,
+    ) -> None:
+        self.pods: dict[str, Thing] = {}
+        self.secrets: dict[str, Thing] = {}
+        self.calls: list[tuple[str, str]] = []
+        """Verbs and resources of all requests."""
+        self.tokens: list[str] = []
+        self.faults: list[AssertionError] = []
+        self.ran: dict[str, int] = {}
+        """How many Pods ran, by container."""
+        self.rights = set(_ALL_RIGHTS)
+        self.refusal = ""
+        """Message with which POSTs of Pods are refused with 403."""
+        self.invalid = ""
+        """Message with which POSTs of Pods are refused with 422."""
+        self.down = False
+        self.frozen = False
+        """Kubelets do nothing, and nodes do not answer."""
+        self.image_is_there = True
+        self.slots = slots
+        self.malice = malice or Malice()
+        self.pulse = Pulse()
+        self._work = work
+        self._random = Random(seed)
+        self._pause = pause
+        self._version = 0
+        self._events: list[tuple[int, str, Thing]] = []
+        self._horizon = 0
+        self._past: list[tuple[str, list[Thing]]] = []
+        self._pages: dict[str, tuple[str, list[Thing]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._kubelets: dict[str, asyncio.Task[None]] = {}
+        self._alive: dict[str, str] = {}
+        self._made = 0
+
+    # Tests.
+
+    def of(self, container: str) -> list[Thing]:
+        """The Pods of a container."""
+        return [
+            one for one in self.pods.values() if one["metadata"]["labels"][CONTAINER] == container
+        ]
+
+    def finish(self, name: str, *, phase: str = "Failed", **more: Any) -> None:
+        """End a Pod, with more fields of its status."""
+        pod = self.pods[name]
+        self._stop(name)
+        pod["status"] = {"phase": phase, **more}
+        self._changed("MODIFIED", pod)
+
+    def show(self, name: str, **fields: Any) -> None:
+        """Change fields of the status of a Pod."""
+        self.pods[name]["status"] |= fields
+        self._changed("MODIFIED", self.pods[name])
+
+    def remove(self, name: str) -> None:
+        """Delete a Pod at once, as by force."""
+        pod = self.pods.pop(name)
+        self._stop(name)
+        self._changed("DELETED", pod)
+        # The garbage collector follows its owner.
+        self._spawn(self._collect(pod["metadata"]["uid"]))
+
+    def lose(self, name: str) -> None:
+        """Forget a Pod that goes on where nobody sees it, as a forced deletion does."""
+        uid = self.pods[name]["metadata"]["uid"]
+        ghost = self._kubelets.pop(uid, None)
+        if ghost is not None:
+            self._tasks.add(ghost)
+        self.remove(name)
+
+    def compact(self) -> None:
+        """End all watches, and forget all events: their versions are too old."""
+        self._version += 1
+        self._horizon = self._version
+        self.pulse.beat()
+
+    async def close(self) -> None:
+        """End all tasks. Raises the first breach of the rules."""
+        await cancel_all(*self._tasks, *self._kubelets.values())
+        if self.faults:
+            raise self.faults[0]
+
+    # Transport.
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = 0.0,
+    ) -> Response:
+        """One request; see Transport."""
+        kind, name, query = self._parse(path)
+        self.tokens.append(headers.get("Authorization", ""))
+        await self._dawdle()
+        verb = {"POST": "create", "DELETE": "delete"}.get(method, "get" if name else "list")
+        self.calls.append((verb, kind))
+        self._be_unreachable(timeout)
+        if self._chance(self.malice.busy):
+            return self._busy()
+        if (verb, kind) not in self.rights:
+            return self._answer(status(403, "Forbidden", self._forbidden(verb, kind)))
+        given = msgspec.json.decode(body) if body else {}
+        if verb == "create" and self._chance(self.malice.late):
+            self._spawn(self._later(kind, given))
+            raise Unavailable("the fake API server gives no answer, and does it later")
+        found = self._carry_out(verb, kind, name, query, given)
+        if self._chance(self.malice.mute):
+            raise Unavailable("the fake API server gives no answer, and has done it")
+        return self._answer(found)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        timeout: float = 0.0,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """A watch; see Transport."""
+        assert (method, body) == ("GET", b"")
+        self.tokens.append(headers.get("Authorization", ""))
+        kind, _, query = self._parse(path)
+        await self._dawdle()
+        self.calls.append(("watch", kind))
+        self._be_unreachable(timeout)
+        since = int(query["resourceVersion"])
+        if ("watch", kind) not in self.rights:
+            found = status(403, "Forbidden", self._forbidden("watch", kind))
+        elif since < self._horizon or self._chance(self.malice.old):
+            found = status(410)
+            if self._random.random() < 0.5:
+                line = msgspec.json.encode({"type": "ERROR", "object": found}) + b"\n"
+                yield StreamedResponse(200, {}, _once(line))
+                return
+        else:
+            until = asyncio.get_running_loop().time() + float(query["timeoutSeconds"])
+            events = self._watch(kind, since, until)
+            try:
+                yield StreamedResponse(200, {}, events)
+            finally:
+                await events.aclose()
+            return
+        yield StreamedResponse(found["code"], {}, _once(msgspec.json.encode(found)))
+
+    def websocket(
+        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Not offered. Raises Unavailable."""
+        raise Unavailable(f"no websockets here: {path} {headers} {timeout}")
+
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """Not offered. Raises Unavailable."""
+        raise Unavailable(f"no {protocol} here: {path} {headers} {form}")
+
+    # The API server.
+
+    def _parse(self, path: str) -> tuple[str, str, dict[str, str]]:
+        split = urlsplit(path)
+        kind, _, name = split.path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/").partition("/")
+        assert kind in RIGHTS, path
+        return kind, name, {key: value[-1] for key, value in parse_qs(split.query).items()}
+
+    def _carry_out(
+        self, verb: str, kind: str, name: str, query: Mapping[str, str], given: Thing
+    ) -> Thing:
+        things = self.pods if kind == "pods" else self.secrets
+        match verb:
+            case "create":
+                return self._create(kind, given)
+            case "get":
+                return things[name] if name in things else status(404)
+            case "delete":
+                return self._delete(kind, name, given)
+            case _:
+                return self._list(query)
+
+    def _create(self, kind: str, given: Thing) -> Thing:
+        name = given["metadata"]["name"]
+        things = self.pods if kind == "pods" else self.secrets
+        if kind == "pods" and self.refusal:
+            return status(403, "Forbidden", self.refusal)
+        if kind == "pods" and self.invalid:
+            return status(422, "Invalid", self.invalid)
+        if name in things:
+            return status(409, message=f"{kind} {name!r} already exists")
+        self._made += 1
+        things[name] = given
+        given["metadata"] |= {
+            "uid": f"uid-{self._made}",
+            "creationTimestamp": f"2026-01-01T{self._made:08d}Z",
+        }
+        if kind == "pods":
+            given["status"] = {"phase": "Pending"}
+            self._changed("ADDED", given)
+            self._kubelets[given["metadata"]["uid"]] = asyncio.create_task(self._run(name, given))
+        owners = given["metadata"].get("ownerReferences", [])
+        if owners and owners[0]["uid"] not in self._uids():
+            # The garbage collector finds what is made after its owner has gone, too.
+            self._spawn(self._collect(owners[0]["uid"]))
+        self.pulse.beat()
+        return given
+
+    def _uids(self) -> set[str]:
+        return {one["metadata"]["uid"] for one in self.pods.values()}
+
+    def _delete(self, kind: str, name: str, options: Thing) -> Thing:
+        things = self.pods if kind == "pods" else self.secrets
+        if name not in things:
+            return status(404)
+        thing = things[name]
+        wanted = options.get("preconditions", {}).get("uid")
+        if wanted and wanted != thing["metadata"]["uid"]:
+            return status(409, "Conflict", "the UID in the precondition is another one")
+        if kind == "secrets":
+            del things[name]
+            return status(200)
+        grace = options.get("gracePeriodSeconds", thing["spec"]["terminationGracePeriodSeconds"])
+        is_over = thing["status"]["phase"] in ("Succeeded", "Failed")
+        if grace == 0 or is_over or "nodeName" not in thing["spec"]:
+            self.remove(name)
+            return thing
+        is_new = "deletionTimestamp" not in thing["metadata"]
+        thing["metadata"] |= {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": grace,
+        }
+        self._changed("MODIFIED", thing)
+        if is_new:
+            self._spawn(self._end(name, thing))
+        return thing
+
+    def _list(self, query: Mapping[str, str]) -> Thing:
+        token = query.get("continue", "")
+        if token:
+            if token not in self._pages:
+                return status(410)
+            version, rest = self._pages.pop(token)
+        else:
+            version, rest = str(self._version), copy.deepcopy(list(self.pods.values()))
+            self._past.append((version, rest))
+            del self._past[:-5]
+            if self._chance(self.malice.stale):
+                version, rest = self._past[0]
+        # Pages are far smaller than the client asks for.
+        page, rest = rest[:3], rest[3:]
+        metadata = {"resourceVersion": version}
+        if rest:
+            metadata["continue"] = f"page {len(self.calls)}"
+            # A list that takes long grows too old.
+            if not self._chance(self.malice.old):
+                self._pages[metadata["continue"]] = (version, rest)
+        # Lists of the real server omit `kind` in their items as well.
+        return {"kind": "PodList", "metadata": metadata, "items": page}
+
+    async def _watch(self, kind: str, since: int, until: float) -> AsyncGenerator[bytes]:
+        loop = asyncio.get_running_loop()
+        while loop.time() < until:
+            if self.down or since < self._horizon:
+                raise Unavailable("the fake API server ends the watch")
+            for version, what, thing in self._events_after(since):
+                line = msgspec.json.encode({"type": what, "object": thing}) + b"\n"
+                if self._chance(self.malice.cut):
+                    yield line[: len(line) // 2]
+                    raise Unavailable("the fake API server cuts the watch")
+                # A network splits lines anywhere.
+                yield line[:7]
+                yield line[7:]
+                since = version
+            bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(self._version)}}
+            if self._random.random() < 0.3 and not self._events_after(since):
+                since = self._version
+                yield msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
+            if not self._events_after(since):
+                try:
+                    async with asyncio.timeout_at(until):
+                        await self._news(since)
+                except TimeoutError:
+                    return
+            await self._dawdle()
+        del kind
+
+    async def _news(self, since: int) -> None:
+        await self.pulse.wait_for(
+            lambda: self.down or since < self._horizon or bool(self._events_after(since))
+        )
+
+    def _events_after(self, since: int) -> list[tuple[int, str, Thing]]:
+        # The newest come last: a watch usually asks for few.
+        found = []
+        for one in reversed(self._events):
+            if one[0] <= since:
+                break
+            found.append(one)
+        return found[::-1]
+
+    def _changed(self, what: str, pod: Thing) -> None:
+        self._version += 1
+        pod["metadata"]["resourceVersion"] = str(self._version)
+        self._events.append((self._version, what, copy.deepcopy(pod)))
+        self.pulse.beat()
+
+    def _busy(self) -> Response:
+        code = self._random.choice((409, 429, 429, 500, 503))
+        reason = "Conflict" if code == 409 else ""
+        headers = {"retry-after": "0"} if code in (429, 503) else {}
+        return Response(code, headers, msgspec.json.encode(status(code, reason)))
+
+    def _answer(self, found: Thing) -> Response:
+        code = found["code"] if found.get("kind") == "Status" else 200
+        return Response(code, {}, msgspec.json.encode(found))
+
+    def _forbidden(self, verb: str, kind: str) -> str:
+        return (
+            f'{kind} is forbidden: User "dispatcher" cannot {verb} resource "{kind}" in API group'
+            f' "" in the namespace "{NAMESPACE}"'
+        )
+
+    def _be_unreachable(self, timeout: float) -> None:
+        if self.down or self._chance(self.malice.away):
+            raise Unavailable(f"the fake API server cannot be reached within {timeout:g} s")
+
+    async def _later(self, kind: str, given: Thing) -> None:
+        await self._take_time()
+        await self._dawdle()
+        self._create(kind, given)
+
+    # Scheduler, kubelets, garbage collector.
+
+    async def _run(self, name: str, pod: Thing) -> None:
+        """The life of a Pod on its node."""
+        await self._take_time()
+        await self.pulse.wait_for(
+            lambda: not self.frozen and sum(map(_takes_room, self.pods.values())) < self.slots
+        )
+        if self.pods.get(name) is not pod:
+            return
+        pod["spec"]["nodeName"] = f"node{self._random.randrange(3)}"
+        self._changed("MODIFIED", pod)
+        if not self.image_is_there:
+            pod["status"]["containerStatuses"] = _container(
+                pod, waiting={"reason": "ImagePullBackOff"}
+            )
+            self._changed("MODIFIED", pod)
+        await self.pulse.wait_for(
+            lambda: name in self.secrets and not self.frozen and self.image_is_there
+        )
+        await self._take_time()
+        assignment = msgspec.json.decode(base64.b64decode(self.secrets[name]["data"][ASSIGNMENT]))
+        uuid = str(assignment["container_uuid"])
+        if uuid in self._alive:
+            self.faults.append(AssertionError(f"{uuid}: {name} runs beside {self._alive[uuid]}"))
+        self._alive[uuid] = name
+        self.ran[uuid] = self.ran.get(uuid, 0) + 1
+        try:
+            # Most short Pods are never seen Running.
+            if self._random.random() < 0.7 or self._work is None:
+                pod["status"] = {
+                    "phase": "Running", "containerStatuses": _container(pod, running={}),
+                }  # fmt: skip
+                self._changed("MODIFIED", pod)
+            code = await self._supervise(name, uuid, str(assignment["supervisor_token"]))
+        finally:
+            if self._alive.get(uuid) == name:
+                del self._alive[uuid]
+        if self.pods.get(name) is not pod:
+            return
+        pod["status"] = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": _container(pod, terminated={"exitCode": code}),
+        }
+        self._changed("MODIFIED", pod)
+
+    async def _supervise(self, name: str, uuid: str, token: str) -> int:
+        if self._work is None:
+            await asyncio.Event().wait()
+        assert self._work is not None
+        if self._chance(self.malice.crash):
+            return 1
+        if self._chance(self.malice.deleted):
+            self._spawn(self._end(name, self.pods[name]))
+        try:
+            await self._work(uuid, token)
+        except AssertionError as fault:
+            self.faults.append(fault)
+        except LadingError:
+            # Its token is dead, or it has crashed.
+            return 1
+        return 0
+
+    async def _end(self, name: str, pod: Thing) -> None:
+        """End a Pod that is being deleted, and remove its object."""
+        await self._take_time()
+        await self._dawdle()
+        await self.pulse.wait_for(lambda: not self.frozen)
+        if self.pods.get(name) is not pod:
+            return
+        self._stop(name)
+        if self._random.random() < 0.5:
+            pod["status"] = {
+                "phase": "Failed",
+                "containerStatuses": _container(pod, terminated={"exitCode": 137}),
+            }
+            self._changed("MODIFIED", pod)
+        self.remove(name)
+
+    def _stop(self, name: str) -> None:
+        for one in [*self.pods.values()]:
+            if one["metadata"]["name"] == name:
+                self._cancel(one["metadata"]["uid"])
+        self._alive = {uuid: other for uuid, other in self._alive.items() if other != name}
+
+    def _cancel(self, uid: str) -> None:
+        kubelet = self._kubelets.pop(uid, None)
+        if kubelet is not None and kubelet is not asyncio.current_task():
+            kubelet.cancel()
+
+    async def _collect(self, uid: str) -> None:
+        await self._take_time()
+        for name, secret in list(self.secrets.items()):
+            owners = secret["metadata"].get("ownerReferences", [])
+            if owners and owners[0]["uid"] == uid:
+                del self.secrets[name]
+        self.pulse.beat()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take_time(self) -> None:
+        if self._pause:
+            await asyncio.sleep(self._random.uniform(0.0, self._pause))
+
+    async def _dawdle(self) -> None:
+        for _ in range(self._random.randint(0, self.malice.slow)):
+            await asyncio.sleep(0)
+
+    def _chance(self, chance: float) -> bool:
+        return self._random.random() < chance
+
+
+def _takes_room(pod: Thing) -> bool:
+    return "nodeName" in pod["spec"] and pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
