@@ -83,3 +83,11 @@ def test_people_hear_where_the_first_failure_is(
     tell_failure(session, [good, bad, bad])
     wanted = "lading: page: https://host:9440/ui/requests/bad\n"
     assert screen.getvalue() == (wanted if is_terminal else "")
+
+
+def test_a_server_that_does_not_run_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARVADOS_API_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("ARVADOS_API_TOKEN", "v2/a/b")
+    done = CliRunner().invoke(cli, ["request", "list"])
+    assert done.exit_code == 1
+    assert "Connection refused; no server runs there: start it with 'lading up'" in done.stderr

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from lading.cli import display
+from lading.core.errors import Unavailable
 
 # The clients are imported when a session is opened: help and completion need none.
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ Connect = Callable[[], AbstractAsyncContextManager[CliSession]]
 @asynccontextmanager
 async def connect() -> AsyncGenerator[CliSession]:
     """The server that the environment names, or the one of this machine. Raises Invalid if there is
-    none.
+    none, and Unavailable with a remedy where nothing listens at its address.
     """
     from lading.client.environment import default_data_directory, find_server
 
     server = find_server(os.environ, default_data_directory(os.environ))
     async with session_with(server) as session:
-        yield session
+        try:
+            yield session
+        except Unavailable as error:
+            if not isinstance(error.__cause__, ConnectionRefusedError):
+                raise
+            remedy = "start it with 'lading up', or correct ARVADOS_API_HOST"
+            raise Unavailable(f"{error.message}; no server runs there: {remedy}") from error
 
 
 @asynccontextmanager

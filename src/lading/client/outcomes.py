@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.6
 _SPACING = 0.5
 """Seconds between two looks at some of the requests: few list calls a second."""
-_RELIST = 5.0
+_RELIST = 10.0
 """Seconds between two looks at all requests while there is a connection for events."""
 _KIND = "arvados#containerRequest"
 _PAGE = 500

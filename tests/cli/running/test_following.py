@@ -44,6 +44,23 @@ async def test_why_it_waits_is_said_after_a_moment(tmp_path: Path) -> None:
     assert outcome.request["priority"] == 0
 
 
+async def test_it_is_said_that_nothing_runs_containers(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with world(tmp_path) as place:
+        request = await place.submit("wait")
+
+        def say(text: str) -> None:
+            said.append(text)
+            if "dispatcher" in text:
+                follower.cancel()
+
+        watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
+        api = ApiClient(AsgiTransport(place.app), place.admin)
+        follower = Follower(api, request, watcher, patience=0.0)
+        await asyncio.wait_for(follower.follow(), 60)
+    assert said[-1].startswith("No dispatcher is at work: none has reported yet. See 'lading doc")
+
+
 async def test_without_events_the_looks_are_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -300,6 +300,7 @@ def _lines(data: bytes) -> list[bytes]:
 # Seconds between polls: the first, the longest, and the factor between them.
 _SHORTEST, _LONGEST_PAUSE, _GROWTH = 0.05, 1.0, 1.4
 _WAITING = ("Queued", "Locked")
+_NO_DISPATCHER = "no dispatcher"
 # Seconds of waiting before the reason is shown.
 _PATIENCE = 1.0
 
@@ -423,7 +424,17 @@ class Follower:
         status = str(answer.get("scheduling_status") or "")
         if status and status != self._status:
             self._watcher.say(status)
+            await self._say_that_nobody_runs_it()
         self._status = status
+
+    async def _say_that_nobody_runs_it(self) -> None:
+        """Say it where no dispatcher is at work: the request would wait for ever."""
+        why = await self._api.action(
+            "container_requests", self._request["uuid"], "why", method="GET"
+        )
+        for one in why.get("waits") or ():
+            if one["reason"] == _NO_DISPATCHER:
+                self._watcher.say(f"{one['sentence']} See 'lading doctor' where it should run.")
 
     async def _show(self) -> bool:
         is_news = False
