@@ -49,7 +49,7 @@ def webhook() -> None:
     "form",
     type=click.Choice([str(one) for one in WebhookFormat]),
     default=None,
-    help="What is sent (cloudevents; email for a mailto: URL).",
+    help="Form of the messages (cloudevents; email for a mailto: URL).",
 )
 @click.option(
     "--on",

@@ -1,4 +1,4 @@
-"""How far each webhook is in the log, and its dead letters.
+"""Position of each webhook in the log, and its dead letters.
 
 - `webhook_positions` has one row for each webhook: the number of the last log row that it is done
   with, and its progress (`core.webhooks.schedule`). A server that sends its events holds it for
@@ -44,8 +44,9 @@ _TOGETHER: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPosition:
-    """How far a webhook is: `position` is the number of the last log row that it is done with,
-    `queued` that of the first dead letter to send again, 0 for none. Times are "" for never.
+    """Position of a webhook in the log: `position` is the number of the last log row that it is
+    done with, `queued` that of the first dead letter to send again, 0 for none. Times are "" for
+    never.
     """
 
     webhook_uuid: str

@@ -4,11 +4,10 @@
                                 Upgrade: ssh; form login_username, detach_keys, no_forward, probe
     POST .../gateway_tunnel     Upgrade: tunnel; form auth_secret; from the container's supervisor
 
-UUID is that of a container or of a request, which stands for its container. Everything is checked
-before the upgrade: a caller gets 101 only after the gateway has responded and was verified. The
-beginning and end of each session are recorded in the audit trail, and `interactive_session_started`
-is set once, before the first byte is forwarded. Source: docs/spec/shell, sections Tunnel and
-Sessions.
+UUID is that of a container or of a request, which stands for its container. All checks come before
+the upgrade: a caller gets 101 only after the gateway has responded and was verified. The beginning
+and end of each session are recorded in the audit trail, and `interactive_session_started` is set
+once, before the first byte is forwarded. Source: docs/spec/shell, sections Tunnel and Sessions.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ async def resume_webhook(call: ApiCall) -> ApiResponse:
 
 
 async def get_deliveries(call: ApiCall) -> ApiResponse:
-    """How far a webhook is, and its first 1,000 dead letters."""
+    """Position of a webhook in the log, and its first 1,000 dead letters."""
     last = await latest(call.services)
     async with call.services.database.reading() as tx:
         found = await _find(tx, call)

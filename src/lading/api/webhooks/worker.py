@@ -5,8 +5,8 @@ The log is the queue: each webhook has a position in it, which is stored after e
 sent twice when a server ends between an answer and the commit, never left out. Several servers of
 one database share the webhooks: each is held by one of them at a time.
 
-What follows an attempt is decided in `core.webhooks.schedule`. An event is sent if the user of the
-webhook can read its record at that moment. Source: docs/spec/webhooks.
+The module `core.webhooks.schedule` decides the step after an attempt. An event is sent if the user
+of the webhook can read its record at that moment. Source: docs/spec/webhooks.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class WebhookWorker:
     async def _look_at(
         self, position: int, group: list[tuple[WebhookPosition, Record]]
     ) -> set[str]:
-        """Those of the webhooks at a position for which the next rows may have an event."""
+        """Webhooks at a position for which the next rows may have an event."""
         events, end = await self._read(position)
         wanted, passed = set[str](), []
         for one, webhook in group:

@@ -108,8 +108,8 @@ def _path(first: tuple[int, int], second: tuple[int, int], *, above: bool) -> st
     """The path of an SVG curve from the right side of a node to the left side of another one; past
     other layers it runs `above` its row or below it, so that no node hides it.
 
-    What many use and what many make have different lanes: in one lane their edges look like edges
-    between neighbours.
+    Nodes that many use and nodes that many make have different lanes: in one lane their edges look
+    like edges between neighbours.
     """
     x, y = first[0] + WIDTH, first[1] + HEIGHT // 2
     end_x, end_y = second[0], second[1] + HEIGHT // 2

@@ -78,7 +78,7 @@ VIRTUAL_MACHINES: Final = RecordType(
         member(
             "logins",
             "GET",
-            "Who may log in to it, under which name, with which keys (admin).",
+            "Users who may log in to it, with their login names and keys (admin).",
             answer="object",
         ),
         general(
@@ -149,7 +149,7 @@ WEBHOOKS: Final = RecordType(
         text("name"),
         Field(
             name="url", null=False, unlogged=True,
-            doc="Where events are sent: https://HOST/PATH, or mailto:NAME@HOST for e-mail.",
+            doc="Target of the events: https://HOST/PATH, or mailto:NAME@HOST for e-mail.",
         ),
         Field(
             name="format", default="cloudevents", null=False, doc="cloudevents, slack or email.",
@@ -193,7 +193,7 @@ WEBHOOKS: Final = RecordType(
             ),
         ),
         member(
-            "deliveries", "GET", "How far it is, its last fault, and its dead letters.",
+            "deliveries", "GET", "Its position in the log, its last fault, and its dead letters.",
             answer="object",
         ),
         RecordAction(

@@ -30,7 +30,7 @@ from lading.core.quantities import duration, parse_time
 
 
 class Outcome(StrEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     DELIVERED = "delivered"
     FAILED = "failed"
@@ -76,7 +76,7 @@ class DeliveryProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What follows an attempt. `is_settled`: the next event has its turn; `is_dead`: this one
+    """Step that follows an attempt. `is_settled`: the next event has its turn; `is_dead`: this one
     became a dead letter; `delay`: seconds until the next attempt; `pause`: the reason why the
     webhook is paused, or "".
     """
