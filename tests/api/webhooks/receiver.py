@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -105,10 +106,14 @@ async def swells(writer: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def receiving(act: Act = answers(200)) -> AsyncIterator[Receiver]:  # noqa: B008
+async def receiving(
+    act: Act = answers(200),  # noqa: B008
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[Receiver]:
     """A receiver that listens while the context lasts."""
     made = Receiver(act=act)
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made

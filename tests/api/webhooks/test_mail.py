@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import base64
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +16,16 @@ import pytest
 from lading.api.webhooks.mail import Mailer
 from lading.core.errors import Invalid
 from lading.core.webhooks.schedule import Answer
+from lading.net.certificates import make_certificate
 from lading.webhook_config import Mail
 
 
 @asynccontextmanager
-async def mail_server(replies: dict[bytes, bytes]) -> AsyncIterator[tuple[int, list[bytes]]]:
+async def mail_server(
+    replies: dict[bytes, bytes], *, tls: ssl.SSLContext | None = None, at_once: bool = False
+) -> AsyncIterator[tuple[int, list[bytes]]]:
     """Port and lines of a server that answers 250, and `replies` by the first word;
-    an empty one hangs.
+    an empty one hangs. With `tls` it takes STARTTLS, or encrypts `at_once`.
     """
     lines: list[bytes] = []
 
@@ -36,21 +43,29 @@ async def mail_server(replies: dict[bytes, bytes]) -> AsyncIterator[tuple[int, l
                 is_text = reply.startswith(b"354")
                 if reply:
                     writer.write(reply + b"\r\n")
+                if word == b"STARTTLS" and tls is not None:
+                    await writer.start_tls(tls)
         except OSError:
             return
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls if at_once else None)
     try:
         yield server.sockets[0].getsockname()[1], lines
     finally:
         server.close()
 
 
-async def send(port: int, text: str = "It ended.", subject: str = "It", **more: Any) -> Answer:
+async def send(
+    port: int,
+    text: str = "It ended.",
+    subject: str = "It",
+    trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    **more: Any,
+) -> Answer:
     settings = {"Host": "127.0.0.1", "Port": port, "TLS": "never", "From": "lading@example.org"}
-    mailer = Mailer(Mail(**{**settings, **more}))
+    mailer = Mailer(Mail(**{**settings, **more}), trust=trust)
     return await mailer.send("ada@example.org", subject, text, event_id="zzzzz-57u5n-1")
 
 
@@ -96,6 +111,45 @@ async def test_a_plain_server_is_not_trusted_with_starttls() -> None:
         answer = await send(port, TLS="starttls")
     assert answer.outcome == "failed"
     assert not any(b"mail" in line for line in lines)
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
+    """The TLS context of a mail server, and its certificate."""
+    certificate, key = make_certificate("127.0.0.1", now=datetime.now(UTC))
+    (tmp_path / "both").write_text(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "both")
+    return context, certificate
+
+
+@pytest.mark.parametrize("mode", ["starttls", "always"])
+async def test_a_password_is_sent_by_tls_to_a_known_server(
+    identity: tuple[ssl.SSLContext, str], tmp_path: Path, mode: str
+) -> None:
+    context, certificate = identity
+    (tmp_path / "password").write_text("hush\n")
+    login: dict[str, Any] = {
+        "User": "lading",
+        "PasswordFile": str(tmp_path / "password"),
+        "TLS": mode,
+    }
+    plain = b"auth PLAIN " + base64.b64encode(b"\0lading\0hush")
+    replies = {
+        b"EHLO": b"250-here\r\n250-STARTTLS\r\n250 AUTH PLAIN",
+        b"STARTTLS": b"220 go on",
+        b"AUTH": b"235 in",
+    }
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=certificate)
+
+    async with mail_server(replies, tls=context, at_once=mode == "always") as (port, lines):
+        unknown = await send(port, **login)
+        assert (unknown.outcome, plain in b"".join(lines)) == ("failed", False)
+        known = await send(port, trust=trust, **login)
+        assert known.outcome == "delivered", known
+        assert plain.lower() in b"".join(lines).lower()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ssl
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from lading.core.records.cloud_events import cloud_event
 from lading.core.records.schema import Record
 from lading.core.webhooks.schedule import Answer
 from lading.core.webhooks.signature import make_secret
+from lading.net.certificates import make_certificate
 from lading.net.outside_way import OutsideNetwork
 from lading.webhook_config import Mail
 from tests.api.webhooks import receiver
@@ -38,10 +41,11 @@ def sender(
     *, timeout: float = 5.0, allowed: tuple[str, ...] = ("127.0.0.0/8",), **more: Any
 ) -> OutsideSender:
     return OutsideSender(
-        OutsideNetwork(allowed=allowed, key="Webhooks.AllowedNetworks", **more),
+        OutsideNetwork(allowed=allowed, key="Webhooks.AllowedNetworks"),
         Mailer(Mail()),
         timeout=timeout,
         clock=lambda: datetime(2026, 1, 2, tzinfo=UTC),
+        **more,
     )
 
 
@@ -146,3 +150,16 @@ async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
 async def test_mail_without_a_server_is_refused() -> None:
     answer = await send("mailto:ada@example.org", format="email")
     assert (answer.outcome, "Mail.Host" in answer.fault) == ("refused", True)
+
+
+async def test_a_receiver_by_tls_must_be_known(tmp_path: Path) -> None:
+    certificate, key = make_certificate("127.0.0.1", now=datetime.now(UTC))
+    (tmp_path / "both").write_text(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "both")
+    async with receiving(tls=context) as it:
+        url = it.url.replace("http:", "https:")
+        unknown = await send(url)
+        known = await send(url, trust=lambda: ssl.create_default_context(cadata=certificate))
+    assert (unknown.outcome, "certificate" in unknown.fault) == ("failed", True), unknown
+    assert (known.outcome, len(it.received)) == ("delivered", 1)

@@ -6,6 +6,7 @@ import asyncio
 import smtplib
 import ssl
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -23,14 +24,18 @@ _FOR_GOOD: Final = 5
 
 
 class Mailer:
-    """Sends e-mail through the configured server. Raises Invalid for settings that fit nothing."""
+    """Sends e-mail through the configured server. `trust` makes the TLS context.
+    Raises Invalid for settings that fit nothing."""
 
-    def __init__(self, settings: Mail) -> None:
+    def __init__(
+        self, settings: Mail, *, trust: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    ) -> None:
         if settings.TLS not in ("starttls", "always", "never"):
             raise Invalid("configuration: Mail.TLS: must be starttls, always or never")
         if settings.Host and "@" not in settings.From:
             raise Invalid("configuration: Mail.From: give the address that e-mail is from")
         self._settings = settings
+        self._trust = trust
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mail")
 
     @property
@@ -52,7 +57,7 @@ class Mailer:
         message["Message-ID"] = f"<{event_id}@{self._settings.From.rpartition('@')[2].strip('> ')}>"
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text.encode("utf-8", "replace").decode())
-        session = _Session(self._settings)
+        session = _Session(self._settings, self._trust)
         sending = asyncio.get_running_loop().run_in_executor(self._threads, session.send, message)
         try:
             async with asyncio.timeout(self._settings.Timeout):
@@ -67,8 +72,9 @@ class Mailer:
 class _Session:
     """One connection to the mail server, in a thread; `close` ends it from another one."""
 
-    def __init__(self, settings: Mail) -> None:
+    def __init__(self, settings: Mail, trust: Callable[[], ssl.SSLContext]) -> None:
         self._settings = settings
+        self._trust = trust
         self._ended = threading.Event()
         self._client: smtplib.SMTP | None = None
 
@@ -95,7 +101,7 @@ class _Session:
 
     def _connect(self) -> smtplib.SMTP:
         given = self._settings
-        context = None if given.TLS == "never" else ssl.create_default_context()
+        context = None if given.TLS == "never" else self._trust()
         client: smtplib.SMTP
         if given.TLS == "always":
             port = given.Port or smtplib.SMTP_SSL_PORT

@@ -1,15 +1,16 @@
 """One delivery to a receiver: a request by HTTP, or an e-mail.
 
 Users name the receivers, and the server connects to them: each address is checked as those of
-transfers are (`net.outside_way`), no redirect is followed, the body of the answer is not read, and
-the time is bounded. Source: docs/security, section Webhooks.
+transfers are (`net.outside_way`), no redirect is followed, the body of the answer is
+dropped, and the time is bounded. Source: docs/security, section Webhooks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -25,6 +26,9 @@ from lading.core.webhooks.subscription import WebhookFormat, mail_address, web_a
 from lading.net.http_connections import HttpConnections
 from lading.net.outside_way import OutsideNetwork, OutsideWay
 
+# Bytes of the body of an answer that are received, and seconds for them.
+_MOST_BODY: Final = 64 << 10
+_BODY_TIMEOUT: Final = 1.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -101,10 +105,25 @@ class OutsideSender:
         # One connection for one delivery: receivers are many, and their events rare.
         connections = HttpConnections(way, host_header(location))
         asked = connections.exchange("POST", path, headers, body, timeout=self._timeout)
-        async with asked as answer:
-            # The connection ends here: the body may be endless.
-            fields = {name.lower(): value for name, value in answer.head.fields}
-            return _read(answer.head.status, fields)
+        with contextlib.closing(connections):
+            async with asked as answer:
+                fields = {name.lower(): value for name, value in answer.head.fields}
+                await _let_end(answer.pieces)
+                return _read(answer.head.status, fields)
+
+
+async def _let_end(pieces: AsyncIterator[bytes]) -> None:
+    """Drop the body of an answer. A short one is received, so that the receiver can end the
+    connection in order; an endless one is cut off.
+    """
+    left = _MOST_BODY
+    # The status counts, whatever becomes of the body.
+    with contextlib.suppress(OSError, LadingError):
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            async for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    return
 
 
 def _read(status: int, fields: dict[str, str]) -> Answer:
