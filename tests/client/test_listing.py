@@ -162,6 +162,8 @@ def test_many_files_of_one_directory_are_listed_in_parts(tmp_path: Path) -> None
 
 def test_no_room_for_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    (tmp_path / "f").write_text("f")
+    for number in range(400):
+        # Too many bytes of names for memory.
+        (tmp_path / f"{number:0200}").touch()
     with pytest.raises(Full, match="the list of the files cannot be written: No such file"):
         list_sources({"": tmp_path})

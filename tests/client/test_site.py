@@ -120,3 +120,18 @@ def test_a_closed_site_says_so(site: lading.Site) -> None:
     site.close()
     with pytest.raises(Invalid, match="is closed"):
         site.put("x")
+
+
+def test_a_small_input_needs_no_temporary_directory(
+    site: lading.Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("small")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert site.put(tmp_path / "a.txt")
+
+
+def test_a_long_manifest_is_stored(stage: Site, site: lading.Site, tmp_path: Path) -> None:
+    for number in range(400):
+        (tmp_path / f"{number:0200}").write_text("x")
+    found = stage.call(stage.world.ok("GET", f"collections/{site.put(tmp_path)}"))
+    assert found["manifest_text"].count("0:1:") + found["manifest_text"].count(":1:0") > 400

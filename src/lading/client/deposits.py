@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +26,8 @@ from lading.core.errors import Forbidden, Invalid, NotFound
 
 # Bytes of a manifest that are read at a time.
 _PIECE = 1 << 20
+# Characters of a manifest that is sent from memory.
+_SHORT = 1 << 16
 _WISHES = ("storage_classes_desired", "replication_desired")
 _FIELDS = (
     "uuid",
@@ -95,22 +98,34 @@ async def deposit(
         # All blocks of a collection with this content are stored and only need to be referenced.
         # With a replication they are sent again.
         earlier = "" if replication else pdh if found else journal.collection
-        with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
-            stored = await _stored_before(api, earlier, Path(folder))
-            with progress(f"Storing {label}") as report:
-                text = await upload.send(blocks.keeping(keeping), stored=stored, progress=report)
-            owner = {} if project is None else {"owner_uuid": project}
-            fields = {"name": name or label, **owner, **replication}
-            record = await api.create_large(
-                "collections",
-                fields,
-                {"manifest_text": text},
-                Path(folder),
-                ensure_unique_name=True,
-                select=_FIELDS,
-            )
+        stored = await _stored_before(api, earlier)
+        with progress(f"Storing {label}") as report:
+            text = await upload.send(blocks.keeping(keeping), stored=stored, progress=report)
+        owner = {} if project is None else {"owner_uuid": project}
+        record = await _create(api, {"name": name or label, **owner, **replication}, text)
         journal.note_collection(record["uuid"], upload.keys)
         return _deposit(record, was_there=bool(found) and not replication)
+
+
+async def _create(api: ApiClient, fields: dict[str, object], text: Iterator[str]) -> Record:
+    """Create a collection with a manifest in pieces, which is written to disk unless it is
+    short.
+    """
+    begun = ""
+    while len(begun) <= _SHORT:
+        if (piece := next(text, None)) is None:
+            made = {**fields, "manifest_text": begun}
+            return await api.create("collections", made, ensure_unique_name=True, select=_FIELDS)
+        begun += piece
+    with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
+        return await api.create_large(
+            "collections",
+            fields,
+            {"manifest_text": chain([begun], text)},
+            Path(folder),
+            ensure_unique_name=True,
+            select=_FIELDS,
+        )
 
 
 def _replication(keeping: Keeping) -> dict[str, object]:
@@ -132,17 +147,24 @@ async def _of_content(api: ApiClient, pdh: str) -> list[Record]:
         return []
 
 
-async def _stored_before(api: ApiClient, name: str, folder: Path) -> dict[str, str]:
+async def _stored_before(api: ApiClient, name: str) -> dict[str, str]:
     """The signed locators of a stored collection by hash and size; none if it was deleted or must
     not be read. The manifest is written to disk.
     """
     if not name:
         return {}
-    answer, found = folder / "stored", dict[str, str]()
-    try:
-        await api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
-    except (NotFound, Forbidden):
-        return {}
+    with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
+        answer = Path(folder, "stored")
+        try:
+            await api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
+        except (NotFound, Forbidden):
+            return {}
+        return _locators_in(answer)
+
+
+def _locators_in(answer: Path) -> dict[str, str]:
+    """The signed locators by hash and size in a file with the JSON of a collection."""
+    found = dict[str, str]()
     with answer.open("rb") as file:
         rest = b""
         # JSON does not change locators. The last word of a piece may continue in the next one.

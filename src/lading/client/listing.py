@@ -1,6 +1,6 @@
 """Lists the files below paths in manifest order, for uploads of a million files.
 
-The order is: files of a directory by name, then its subdirectories. The listing is kept in a
+The order is: files of a directory by name, then its subdirectories. A long listing is kept in a
 temporary file and read in order, a thousand files at a time, so that its memory does not depend on
 the number of files. Only the names of one directory are sorted in memory.
 """
@@ -30,6 +30,8 @@ _LONGEST = 300
 _AT_ONCE = 1000
 # Bytes of the length before each record.
 _HEAD = 4
+# Bytes of records that are kept in memory; more are written to a file.
+_SHORT = 1 << 16
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -88,6 +90,8 @@ class Listing:
 
     def __init__(self) -> None:
         self.count = self.size = 0
+        # The records, until they are too many for memory.
+        self._few = bytearray()
         self._file: IO[bytes] | None = None
         # Number of the first file of each directory all of whose files are empty, ascending.
         self._hollow = array("q")
@@ -138,22 +142,30 @@ class Listing:
                 return
 
     def _parts(self, place: int) -> Iterator[tuple[int, _Part]]:
-        if self._file is None:
-            return
-        descriptor = self._file.fileno()
-        while head := os.pread(descriptor, _HEAD, place):
+        while head := self._read(place, _HEAD):
             size = int.from_bytes(head)
-            yield place, _decode(os.pread(descriptor, size, place + _HEAD))
+            yield place, _decode(self._read(place + _HEAD, size))
             place += _HEAD + size
+
+    def _read(self, place: int, size: int) -> bytes:
+        if self._file is None:
+            return bytes(self._few[place : place + size])
+        return os.pread(self._file.fileno(), size, place)
 
     def add(self, part: _Part) -> None:
         """Append a record. Raises Full."""
         text = _encode(part)
+        record = len(text).to_bytes(_HEAD) + text
         try:
-            if self._file is None:
-                # `close` closes it.
-                self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115
-            self._file.write(len(text).to_bytes(_HEAD) + text)
+            if self._file is not None:
+                self._file.write(record)
+            else:
+                self._few += record
+                if len(self._few) > _SHORT:
+                    # `close` closes it.
+                    self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115
+                    self._file.write(self._few)
+                    self._few.clear()
         except OSError as error:
             raise _no_room(error) from error
         self.count += len(part.names)
