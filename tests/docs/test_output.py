@@ -20,6 +20,7 @@ ONE, TWO = "hlvzl-xvhdp-imwx6o8zchoug2z", "aaaaa-xvhdp-000000000000000"
         ("first\n...\nlast", "first\nlast"),
         ("finished 0.34 s ago", "finished 1 min 3 s ago"),
         ("sha256:0b52f0123456789 x", "sha256:0123456789abc x"),
+        ("expires 2027-11-24  for", "expires 2027-12-01  for"),
         ("at 2026-11-21T16:09:16.1Z", "at 2027-01-01T00:00:00.000000000Z"),
     ],
 )
