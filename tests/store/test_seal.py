@@ -45,6 +45,7 @@ def test_sealed_fields_are_hidden() -> None:
     tables = ("container_requests", "containers")
     assert set(sealed) == {
         "credentials.secret",
+        "webhooks.secret",
         *(f"{one}.{name}" for one in tables for name in ("runtime_token", "secret_mounts")),
     }
     assert all(sealed.values())
