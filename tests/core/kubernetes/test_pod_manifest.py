@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lading.core.ids import ALPHABET
 from lading.core.kubernetes.pod_manifest import (
+    CONTAINER,
     ISOLATIONS,
     NodeKind,
     PodSettings,
@@ -49,6 +50,8 @@ def test_an_object_is_known_by_its_labels_and_its_name(uuid: str, token: str) ->
     assert identify(metadata, dispatcher=DISPATCHER) == (uuid, attempt)
     assert identify(metadata, dispatcher="zzzzz-gj3su-000000000000002") is None
     assert identify({**metadata, "name": "other"}, dispatcher=DISPATCHER) is None
+    marks = {**metadata["labels"], CONTAINER: "other"}
+    assert identify({**metadata, "labels": marks}, dispatcher=DISPATCHER) is None
 
 
 @given(uuids, uuids, st.text(), st.text())

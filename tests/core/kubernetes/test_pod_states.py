@@ -207,6 +207,7 @@ def test_why_a_pod_waits() -> None:
             "0/2 nodes are available: 2 node(s) were in a bad mood.",
             "of 2 nodes, 2 were in a bad mood",
         ),
+        ("0/2 nodes are available: all are gone.", "of 2 nodes, all are gone"),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),
         ("", "the scheduler gives no reason"),
     ],
