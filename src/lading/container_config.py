@@ -71,7 +71,7 @@ class SLURM:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubernetes:
-    """Containers as Pods of a Kubernetes cluster; not offered yet, no such fleet is installed."""
+    """Containers as Pods of a Kubernetes cluster (experimental)."""
 
     Kubeconfig: str = key(
         "",

@@ -7,6 +7,7 @@ import pytest
 from lading.config import load
 from lading.core.errors import Invalid
 from lading.dispatch.fleet import find_fleet, plans_disk
+from lading.dispatch.fleets.kubernetes.kubernetes_fleet import open_kubernetes
 from lading.dispatch.fleets.local import open_local
 from lading.dispatch.fleets.slurm.slurm_fleet import open_slurm
 
@@ -14,8 +15,9 @@ from lading.dispatch.fleets.slurm.slurm_fleet import open_slurm
 def test_the_installed_ones() -> None:
     assert find_fleet("local") is open_local
     assert find_fleet("slurm") is open_slurm
+    assert find_fleet("kubernetes") is open_kubernetes
     with pytest.raises(
-        Invalid, match="no fleet 'nowhere' is installed; there are cloud, local, slurm"
+        Invalid, match="no fleet 'nowhere' is installed; there are cloud, kubernetes, local, slurm"
     ):
         find_fleet("nowhere")
 

@@ -130,6 +130,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.cloud",
             "List, hold, drain and remove the VMs of a cloud dispatcher.",
         ),
+        "kubernetes": (
+            "lading.cli.kubernetes",
+            "Test the configuration of a Kubernetes cluster with real Pods.",
+        ),
         "admin": (
             "lading.cli.admin",
             "Back up, restore and look after the data of this machine; admit dispatchers.",

@@ -30,9 +30,12 @@ from lading.net.pipes import Pipe
 from lading.testing.pulse import Pulse
 
 NAMESPACE = "work"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 Thing = dict[str, Any]
 Supervise = Callable[[str, str], Awaitable[None]]
 """The work of a supervisor: container and token."""
+Launch = Callable[[Mapping[str, bytes]], Awaitable[int]]
+"""Runs a real supervisor with the files of its secret, by name, and returns its exit code."""
 _ALL_RIGHTS = frozenset((verb, kind) for kind, verbs in RIGHTS.items() for verb in verbs)
 _MEANING = {200: "", 404: "NotFound", 409: "AlreadyExists", 410: "Expired", 429: "TooManyRequests"}
 
@@ -75,13 +78,15 @@ def _container(pod: Thing, **state: Any) -> list[Thing]:
 
 class FakeCluster:
     """Implements `Transport`. `slots`: Pods that run at a time; `work`: of each supervisor, None to
-    run until it is deleted. `pause`: seconds that Pods and deletions take, at most.
+    run until it is deleted; `launch` takes the place of `work`. `pause`: seconds that Pods and
+    deletions take, at most.
     """
 
     def __init__(
         self,
         *,
         work: Supervise | None = None,
+        launch: Launch | None = None,
         seed: int = 0,
         malice: Malice | None = None,
         slots: int = 1000,
@@ -104,10 +109,13 @@ class FakeCluster:
         self.frozen = False
         """Kubelets do nothing, and nodes do not answer."""
         self.image_is_there = True
+        self.message = ""
+        """Termination message of supervisors that have no assignment, as those of a check."""
         self.slots = slots
         self.malice = malice or Malice()
         self.pulse = Pulse()
         self._work = work
+        self._launch = launch
         self._random = Random(seed)
         self._pause = pause
         self._version = 0
@@ -180,6 +188,8 @@ class FakeCluster:
         timeout: float = 0.0,
     ) -> Response:
         """One request; see Transport."""
+        if path == REVIEWS:
+            return self._review(msgspec.json.decode(body))
         kind, name, query = self._parse(path)
         self.tokens.append(headers.get("Authorization", ""))
         await self._dawdle()
@@ -248,6 +258,14 @@ class FakeCluster:
         raise Unavailable(f"no {protocol} here: {path} {headers} {form}")
 
     # The API server.
+
+    def _review(self, given: Thing) -> Response:
+        """Whether the caller has a right; everyone may ask."""
+        if self.down:
+            raise Unavailable("the fake API server cannot be reached")
+        asked = given["spec"]["resourceAttributes"]
+        is_allowed = (asked["verb"], asked["resource"]) in self.rights
+        return self._answer({**given, "status": {"allowed": is_allowed}})
 
     def _parse(self, path: str) -> tuple[str, str, dict[str, str]]:
         split = urlsplit(path)
@@ -440,6 +458,10 @@ class FakeCluster:
             lambda: name in self.secrets and not self.frozen and self.image_is_there
         )
         await self._take_time()
+        if not self.secrets[name]["data"][ASSIGNMENT]:
+            ended = _container(pod, terminated={"exitCode": 0, "message": self.message})
+            self.show(name, phase="Succeeded", containerStatuses=ended)
+            return
         assignment = msgspec.json.decode(base64.b64decode(self.secrets[name]["data"][ASSIGNMENT]))
         uuid = str(assignment["container_uuid"])
         if uuid in self._alive:
@@ -466,6 +488,9 @@ class FakeCluster:
         self._changed("MODIFIED", pod)
 
     async def _supervise(self, name: str, uuid: str, token: str) -> int:
+        if self._launch is not None:
+            data = self.secrets[name]["data"]
+            return await self._launch({key: base64.b64decode(one) for key, one in data.items()})
         if self._work is None:
             await asyncio.Event().wait()
         assert self._work is not None

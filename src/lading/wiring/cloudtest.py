@@ -474,7 +474,7 @@ async def _test(
     tell: Callable[[SelftestStep], None],
     doing: Callable[[str], None],
 ) -> bool:
-    _end_once(doing)
+    end_once(doing)
     cloud = config.Containers.CloudVMs
     site = DriverSite(
         parameters=cloud.DriverParameters,
@@ -524,13 +524,13 @@ def _reaching(
     return make
 
 
-def _end_once(doing: Callable[[str], None]) -> None:
-    """Let the first INT or TERM end the test; later ones do not stop the removal of VMs."""
+def end_once(doing: Callable[[str], None], *, what: str = "VMs") -> None:
+    """Let the first INT or TERM end the test; later ones do not stop the removal of its `what`."""
     loop, task, heard = asyncio.get_running_loop(), asyncio.current_task(), list[bool]()
     assert task is not None
 
     def end() -> None:
-        doing("interrupted: the VMs of the test are being removed")
+        doing(f"interrupted: the {what} of the test are being removed")
         if not heard:
             heard.append(True)
             task.cancel()

@@ -112,6 +112,7 @@ def test_a_pod_has_no_rights_in_the_cluster_and_is_never_started_again() -> None
     assert spec["automountServiceAccountToken"] is False
     assert spec["enableServiceLinks"] is False
     assert spec["restartPolicy"] == "Never"
+    assert spec["shareProcessNamespace"] is True
     assert "env" not in spec["containers"][0]
     assert spec["volumes"][0]["secret"]["defaultMode"] == 0o400
 

@@ -144,6 +144,9 @@ def make_pod(
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        # The supervisor is not process 1 then: TERM ends it before it has a handler, too, and
+        # orphans of its container are reaped.
+        "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": settings.grace_period,
         "containers": [_container(settings, kind, container)],
         "volumes": _volumes(settings, name, container.need.disk),

@@ -37,6 +37,7 @@ from lading.core.kubernetes.refusals import Refusal, explain_refusal
 from lading.core.values import Json, JsonObject
 
 _PAGE = 500
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 # Bytes of one event of a watch: an object of Kubernetes has at most 1.5 MiB.
 _LONGEST_EVENT = 8 << 20
 # Seconds.
@@ -134,6 +135,23 @@ class KubernetesApi:
                 continue
         raise Unavailable(f"Kubernetes: the list of {resource} grows old before it is read")
 
+    async def may(self, verb: str, resource: str) -> bool:
+        """Whether this client has a right in the namespace. Raises NotAllowed, Unavailable."""
+        review: JsonObject = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {
+                "resourceAttributes": {
+                    "namespace": self.namespace,
+                    "verb": verb,
+                    "resource": resource,
+                }
+            },
+        }
+        answer = await self._send("POST", _REVIEWS, body=review, verb="review", resource="rights")
+        status = answer.get("status")
+        return isinstance(status, dict) and status.get("allowed") is True
+
     async def _list(self, resource: str, selector: str) -> tuple[list[Json], str]:
         found: list[Json] = []
         query = {"labelSelector": selector, "limit": str(_PAGE)}
@@ -201,6 +219,11 @@ class KubernetesApi:
         body: JsonObject | None = None,
     ) -> JsonObject:
         path = self._path(resource, name=name, query=query)
+        return await self._send(method, path, body=body, verb=verb, resource=resource)
+
+    async def _send(
+        self, method: str, path: str, *, body: JsonObject | None, verb: str, resource: str
+    ) -> JsonObject:
         data = msgspec.json.encode(body) if body is not None else b""
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + self._patience, self._first_pause

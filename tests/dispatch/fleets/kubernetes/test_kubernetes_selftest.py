@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from lading.core.errors import Unavailable
+from lading.core.kubernetes.pod_manifest import NodeKind
+from lading.dispatch.fleets.kubernetes.kubernetes_selftest import (
+    CheckMeans,
+    ClusterStep,
+    ClusterTest,
+    OpenServer,
+)
+from lading.dispatch.fleets.kubernetes.pod_table import Patience
+from lading.testing.kubernetes import FakeCluster
+from lading.testing.simulated_loop import play
+from tests.kubernetes_clusters import KIND, api_of, kubernetes_settings
+
+UUID = "zzzzz-dz642-000000000000001"
+FIT = (
+    'runner {"said": "Lading 1"}\nengine {"engine": "crun", "said": "a container ran"}\n'
+    'api {"said": "it serves"}\n'
+)
+
+
+class FakeServer:
+    """A server whose request runs, unless `fault` says why it does not."""
+
+    url, certificate = "https://server", "PEM"
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+
+    async def run(self) -> str:
+        if self.fault:
+            raise Unavailable(self.fault)
+        return "it runs"
+
+    async def shell(self) -> str:
+        return "a shell"
+
+    async def port(self) -> str:
+        return "a port"
+
+
+def opening(server: FakeServer) -> OpenServer:
+    @asynccontextmanager
+    async def opened(_: NodeKind) -> AsyncIterator[FakeServer]:
+        yield server
+
+    return opened
+
+
+def tried(
+    cluster: FakeCluster, server: OpenServer | None = None, *kinds: NodeKind
+) -> list[ClusterStep]:
+    """The steps of a test of this cluster, in simulated time."""
+    steps: list[ClusterStep] = []
+
+    async def act() -> None:
+        means = CheckMeans(
+            settings=kubernetes_settings(patience=Patience(begin=60.0)),
+            api=api_of(cluster),
+            uuid=UUID,
+            token=lambda: f"token {len(steps)}",
+            clock=asyncio.get_running_loop().time,
+            server=server,
+        )
+        test = ClusterTest(means, tell=steps.append, doing=lambda _: None)
+        is_fit = await test.run(kinds or [KIND])
+        assert is_fit == all(one.ok for one in steps)
+        await cluster.close()
+
+    play(act())
+    return steps
+
+
+def told(steps: list[ClusterStep]) -> dict[str, bool]:
+    return {one.name: one.ok for one in steps}
+
+
+def test_a_fit_cluster_passes_all_steps_and_nothing_is_left() -> None:
+    cluster = FakeCluster()
+    cluster.message = FIT
+    steps = tried(cluster, opening(FakeServer()))
+    assert list(told(steps)) == [
+        "access", "rights", "server", "pod", "runner", "engine", "api", "removal", "request",
+        "shell", "port", "nothing left",
+    ]  # fmt: skip
+    assert all(one.ok for one in steps)
+    assert not cluster.pods
+    assert not cluster.secrets
+
+
+def test_without_a_server_the_pod_alone_is_tried() -> None:
+    cluster = FakeCluster()
+    cluster.message = FIT
+    kinds = (KIND, replace(KIND, name="other"))
+    steps = tried(cluster, None, *kinds)
+    assert [one.kind for one in steps if one.name == "engine"] == ["plain", "other"]
+    assert not {"server", "api", "request"} & told(steps).keys()
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("watch", "pods"), ("delete", "pods"), ("create", "secrets"), ("get", "pods")],
+)
+def test_a_missing_right_is_named(verb: str, resource: str) -> None:
+    cluster = FakeCluster()
+    cluster.rights.remove((verb, resource))
+    steps = tried(cluster)
+    assert told(steps) == {"access": True, "rights": False, "nothing left": True}
+    assert steps[1].found.endswith(f"lacks: {verb} {resource}")
+    assert "Role" in steps[1].mend
+
+
+def test_a_right_that_is_not_needed_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.message = FIT
+    cluster.rights.add(("list", "secrets"))
+    assert "It may read all Secrets" in tried(cluster)[1].found
+
+
+def test_a_cluster_that_cannot_be_reached_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.down = True
+    (step,) = tried(cluster)
+    assert (step.name, step.ok) == ("access", False)
+    assert "Kubeconfig" in step.mend
+
+
+def test_a_policy_that_forbids_the_pod_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.refusal = 'pods "x" is forbidden: violates PodSecurity "baseline:latest"'
+    steps = tried(cluster)
+    assert told(steps) == {"access": True, "rights": True, "pod": False, "nothing left": True}
+    assert "Pod Security" in steps[2].found
+
+
+def test_a_pod_that_does_not_begin_is_told_with_the_reason_and_removed() -> None:
+    cluster = FakeCluster()
+    cluster.image_is_there = False
+    steps = tried(cluster)
+    assert "ImagePullBackOff" in steps[2].found
+    assert told(steps)["nothing left"]
+    assert not cluster.pods
+
+
+@pytest.mark.parametrize(
+    ("message", "step", "said"),
+    [
+        (FIT.replace("engine", "x"), "engine", "gives no answer"),
+        (
+            FIT.replace('{"said": "Lading 1"}', "sh: python3: not found"),
+            "runner",
+            "python3: not found",
+        ),
+        (FIT.replace('"said": "it serves"', '"error": "timed out"'), "api", "timed out"),
+    ],
+)
+def test_a_check_that_fails_is_told_and_no_request_is_run(
+    message: str, step: str, said: str
+) -> None:
+    cluster = FakeCluster()
+    cluster.message = message
+    steps = tried(cluster, opening(FakeServer()))
+    (failed,) = [one for one in steps if not one.ok]
+    assert (failed.name, said in failed.found, bool(failed.mend)) == (step, True, True)
+    assert "request" not in told(steps)
+
+
+def test_a_request_that_fails_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.message = FIT
+    steps = tried(cluster, opening(FakeServer("it does not run")))
+    assert not told(steps)["request"]
+    assert "shell" not in told(steps)
+
+
+def test_pods_of_a_killed_test_are_removed() -> None:
+    cluster = FakeCluster()
+    cluster.image_is_there = False
+    left = cluster.pods
+
+    async def be_killed() -> None:
+        means = CheckMeans(
+            settings=kubernetes_settings(),
+            api=api_of(cluster),
+            uuid=UUID,
+            token=lambda: "killed",
+            clock=asyncio.get_running_loop().time,
+        )
+        test = ClusterTest(means, tell=lambda _: None, doing=lambda _: None)
+        running = asyncio.create_task(test.run([KIND]))
+        await cluster.pulse.wait_for(lambda: bool(cluster.secrets))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await cluster.close()
+
+    play(be_killed())
+    assert not left
