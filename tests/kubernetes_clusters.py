@@ -42,6 +42,7 @@ def kubernetes_settings(**more: Any) -> KubernetesSettings:
         "first_pause": 0.001,
         "longest_pause": 0.02,
         "tidy_interval": 0.005,
+        "look_patience": 0.05,
         "refusal_pause": 0.05,
     }
     return KubernetesSettings(**{**quick, **more})

@@ -57,7 +57,7 @@ class Malice:
     old: float = 0.0
     """A watch is answered with 410, as a status or an event."""
     stale: float = 0.0
-    """A list is one of a while ago."""
+    """A list is one of a while ago; never two in a row."""
     crash: float = 0.0
     """A supervisor ends before its work is done."""
     deleted: float = 0.0
@@ -127,6 +127,7 @@ class FakeCluster:
         self._kubelets: dict[str, asyncio.Task[None]] = {}
         self._alive: dict[str, str] = {}
         self._made = 0
+        self._is_stale = False
 
     # Tests.
 
@@ -352,8 +353,11 @@ class FakeCluster:
             version, rest = str(self._version), copy.deepcopy(list(self.pods.values()))
             self._past.append((version, rest))
             del self._past[:-5]
-            if self._chance(self.malice.stale):
+            self._is_stale = not self._is_stale and self._chance(self.malice.stale)
+            if self._is_stale:
                 version, rest = self._past[0]
+            wanted = dict(one.split("=") for one in query["labelSelector"].split(","))
+            rest = [one for one in rest if wanted.items() <= one["metadata"]["labels"].items()]
         # Pages are far smaller than the client asks for.
         page, rest = rest[:3], rest[3:]
         metadata = {"resourceVersion": version}

@@ -129,6 +129,17 @@ def test_it_is_given_up_after_the_patience() -> None:
     assert 30.0 < cluster.times[-1] < 60.0
 
 
+def test_a_look_is_given_up_sooner() -> None:
+    cluster = Scripted(refusal(500))
+
+    async def ask() -> None:
+        with pytest.raises(Unavailable):
+            await KubernetesApi(cluster, namespace=NAMESPACE).with_patience(5.0).get("pods", "x")
+
+    play(ask())
+    assert 0.0 < cluster.times[-1] < 5.0
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [

@@ -348,6 +348,28 @@ async def test_a_new_dispatcher_finds_the_pods_of_the_one_before(cluster: FakeCl
             await fleet.start(order())
 
 
+async def test_an_old_first_list_hides_no_pod(cluster: FakeCluster) -> None:
+    async with fleet_of(cluster) as fleet:
+        await fleet.start(order())
+        await running(fleet)
+    cluster.malice = Malice(stale=1.0)
+    async with fleet_of(cluster) as fleet:
+        assert alive(fleet)
+
+
+async def test_a_living_pod_that_is_not_known_is_not_cleaned_away(cluster: FakeCluster) -> None:
+    other = FakeCluster()
+    async with fleet_of(other) as second, fleet_of(cluster) as fleet:
+        await second.start(order())
+        # It is there, and no event has told of it.
+        cluster.pods |= {name_of(other): pod_of(other)}
+        with pytest.raises(Conflict, match="has not ended"):
+            await fleet.clean(ONE)
+        assert alive(fleet)
+    cluster.pods.clear()
+    await other.close()
+
+
 async def test_a_pod_without_its_secret_is_given_up_by_the_next_dispatcher(
     cluster: FakeCluster,
 ) -> None:

@@ -13,6 +13,7 @@ Source: docs/spec/kubernetes, sections Start and Following.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -95,6 +96,12 @@ class KubernetesApi:
         self._patience = patience
         self._watch_time = watch_time
         self._first_pause = first_pause
+
+    def with_patience(self, seconds: float) -> KubernetesApi:
+        """The same client with another patience."""
+        other = copy.copy(self)
+        other._patience = seconds
+        return other
 
     async def create(self, resource: str, manifest: JsonObject) -> JsonObject:
         """Make an object. Raises AlreadyThere, NotAllowed, Invalid, Unavailable."""

@@ -98,6 +98,7 @@ class KubernetesFleet:
     def __init__(self, settings: KubernetesSettings, api: KubernetesApi) -> None:
         self._settings = settings
         self._api = api
+        self._looks = api.with_patience(settings.look_patience)
         self._dispatcher = settings.pods.dispatcher
         self._selector = pod_manifest.selector(self._dispatcher)
         self._table = PodTable(settings.patience)
@@ -190,6 +191,9 @@ class KubernetesFleet:
 
     async def clean(self, uuid: str) -> None:
         """Remove the Pods and the secrets of a container. Raises Conflict, Unavailable."""
+        if self._table.is_free(uuid):
+            # Its record is given back or ended next: no list from before is enough for that.
+            await self._asked(self._find(uuid))
         one = self._table.get(uuid)
         if one is not None and not one.ended:
             raise Conflict(f"{uuid}: its Pod {one.name} has not ended")
@@ -353,8 +357,15 @@ class KubernetesFleet:
                 await asyncio.sleep(min(pause, self._settings.longest_pause))
 
     async def _list(self) -> None:
+        # Before the first look there are no known Pods by which an old answer would be noticed.
+        for _ in range(1 if self._known else 2):
+            await self._list_once()
+        self._known = True
+        self._recover()
+
+    async def _list_once(self) -> None:
         before, over = self._table.uids(), self._table.over
-        items, version = await self._api.list_all("pods", self._selector)
+        items, version = await self._looks.list_all("pods", self._selector)
         if not version:
             raise Unavailable("Kubernetes: a list of Pods has no version")
         found = (read_pod(one, dispatcher=self._dispatcher) for one in items)
@@ -364,12 +375,20 @@ class KubernetesFleet:
         for state in self._table.missing(states, before):
             await self._look_for(state.name, state.uid)
         self._table.forget_over(states, over)
-        self._version, self._known = version, True
-        self._recover()
+        self._version = version
+
+    async def _find(self, uuid: str) -> None:
+        """Look for Pods of a container that has none here."""
+        selector = f"{self._selector},{pod_manifest.CONTAINER}={uuid}"
+        items, _ = await self._looks.list_all("pods", selector)
+        for one in items:
+            if (state := read_pod(one, dispatcher=self._dispatcher)) is not None:
+                self._table.observe(state, now=self._now())
+                self._change.set()
 
     async def _look_for(self, name: str, uid: str) -> None:
         """Look for a Pod by its name; `uid` "": of a start of unknown outcome."""
-        found = await self._api.get("pods", name)
+        found = await self._looks.get("pods", name)
         if found is None or (uid and _uid(found) != uid):
             self._table.absent(name, uid)
         elif (state := read_pod(found, dispatcher=self._dispatcher)) is not None:
@@ -377,7 +396,7 @@ class KubernetesFleet:
         self._change.set()
 
     async def _watch(self) -> None:
-        events = self._api.watch("pods", self._selector, self._version)
+        events = self._looks.watch("pods", self._selector, self._version)
         async with aclosing(events) as stream:
             async for one in stream:
                 self._learn(one)
@@ -420,12 +439,12 @@ class KubernetesFleet:
 
     async def _delete_unwanted(self) -> None:
         for stray in self._table.strays():
-            await self._api.delete("pods", stray.name, grace=_KILL_GRACE, uid=stray.uid)
+            await self._looks.delete("pods", stray.name, grace=_KILL_GRACE, uid=stray.uid)
             await self._look_for(stray.name, stray.uid)
         for one in self._table.condemned():
             uid = one.state.uid if one.state is not None else ""
             if uid:
-                await self._api.delete("pods", one.name, grace=_KILL_GRACE, uid=uid)
+                await self._looks.delete("pods", one.name, grace=_KILL_GRACE, uid=uid)
             await self._look_for(one.name, uid)
 
     async def _asked(self, work: Coroutine[object, object, None]) -> None:

@@ -46,6 +46,8 @@ class KubernetesSettings:
     resync_interval: float = 300.0
     # Seconds for the removal of the Pods of a container; the dispatcher tries again later.
     clean_timeout: float = 60.0
+    # Seconds for one look with its repetitions: after a few that fail nothing is started.
+    look_patience: float = 5.0
     # Seconds between two looks for strays and limits of time.
     tidy_interval: float = 1.0
     first_pause: float = 0.25
