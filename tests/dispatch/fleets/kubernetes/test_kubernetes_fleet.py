@@ -352,7 +352,8 @@ async def test_an_old_first_list_hides_no_pod(cluster: FakeCluster) -> None:
     async with fleet_of(cluster) as fleet:
         await fleet.start(order())
         await running(fleet)
-    cluster.malice = Malice(stale=1.0)
+    # Nor does a watch show what the first list lacks.
+    cluster.malice = Malice(stale=1.0, old=1.0)
     async with fleet_of(cluster) as fleet:
         assert alive(fleet)
 

@@ -72,6 +72,17 @@ def test_a_pod_of_another_attempt_is_a_stray_and_remains_until_it_is_gone() -> N
     assert alive(table)
 
 
+def test_a_start_under_way_does_not_take_the_pod_of_an_earlier_attempt_for_its_own() -> None:
+    table = table_with(state("b", "2", **ended))
+    assert alive(table)
+    assert [one.uid for one in table.strays()] == ["2"]
+
+
+def test_the_first_end_of_a_pod_is_the_one_that_is_told() -> None:
+    table = table_with(state(**ended), state(phase=PodPhase.ENDED, fate="Another end."))
+    assert table.processes()[UUID].fate == "It ended."
+
+
 def test_a_second_pod_of_the_same_name_is_a_stray() -> None:
     table = table_with(state(), state(uid="2"))
     assert [one.uid for one in table.strays()] == ["2"]
