@@ -19,6 +19,8 @@ from tests.kubernetes_clusters import in_a_thread
 from tests.reality import need_program, need_root
 
 pytestmark = pytest.mark.system
+# Seconds; a supervisor whose server is gone waits for it far longer.
+_GRACE = 5.0
 FIT = 'runner {"said": "Lading"}\nengine {"said": "a container ran"}\napi {"said": "it serves"}\n'
 
 
@@ -41,8 +43,14 @@ def launching(folder: Path) -> Launch:
         try:
             await process.communicate(json.dumps(assignment).encode())
         except asyncio.CancelledError:
+            # As the kubelet does: TERM, and KILL after the grace.
             process.send_signal(Signals.SIGTERM)
-            await process.wait()
+            try:
+                async with asyncio.timeout(_GRACE):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
             raise
         return process.returncode or 0
 

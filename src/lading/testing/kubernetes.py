@@ -124,6 +124,7 @@ class FakeCluster:
         self._past: list[tuple[str, list[Thing]]] = []
         self._pages: dict[str, tuple[str, list[Thing]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._kubelets: dict[str, asyncio.Task[None]] = {}
         self._alive: dict[str, str] = {}
         self._made = 0
@@ -174,6 +175,7 @@ class FakeCluster:
     async def close(self) -> None:
         """End all tasks. Raises the first breach of the rules."""
         await cancel_all(*self._tasks, *self._kubelets.values())
+        await asyncio.gather(*self._ending, return_exceptions=True)
         if self.faults:
             raise self.faults[0]
 
@@ -537,6 +539,9 @@ class FakeCluster:
         kubelet = self._kubelets.pop(uid, None)
         if kubelet is not None and kubelet is not asyncio.current_task():
             kubelet.cancel()
+            # It may wait for the end of a real process.
+            self._ending.add(kubelet)
+            kubelet.add_done_callback(self._ending.discard)
 
     async def _collect(self, uid: str) -> None:
         await self._take_time()
