@@ -34,9 +34,7 @@ async def show(visit: Visit) -> Response:
     lists the collections with this content.
     """
     text, kind = visit.query("q").strip(), visit.query("kind")
-    if is_uuid(text) and infix_of(text) in _PLACES:
-        return visit.redirect(_PLACES[Infix(infix_of(text))] + text)
-    if is_uuid(text, Infix.CONTAINER) and (place := await _request_of(visit, text)):
+    if place := await _place_of(visit, text):
         return visit.redirect(place)
     if is_pdh(text):
         kind = COLLECTIONS
@@ -61,19 +59,7 @@ async def show(visit: Visit) -> Response:
 
     if text:
         await together(*(find(one) for one in kinds), *([] if kind else [find_requests()]))
-    lists = [
-        {
-            "kind": one,
-            "word": _WORDS[one],
-            "rows": found[one].rows,
-            "older": found[one].address(_SEARCH, q=text, kind=one) if kind else "",
-            "all": entries.address(_SEARCH, q=text, kind=one) if found[one].after else "",
-            "reached": found[one].reached,
-            "further": found[one].further(_SEARCH, q=text, kind=one),
-        }
-        for one in kinds
-        if one in found
-    ]
+    lists = [_listed(found[one], one, text, is_whole=bool(kind)) for one in kinds if one in found]
     return visit.page(
         "search.html",
         text=text,
@@ -85,6 +71,26 @@ async def show(visit: Visit) -> Response:
         kind=kind,
         everything=entries.address(_SEARCH, q=text),
     )
+
+
+def _listed(page: DataPage, kind: str, text: str, *, is_whole: bool) -> dict[str, object]:
+    """Values of the template for the records of one kind; `is_whole`: it is the only kind."""
+    return {
+        "kind": kind,
+        "word": _WORDS[kind],
+        "rows": page.rows,
+        "older": page.address(_SEARCH, q=text, kind=kind) if is_whole else "",
+        "all": entries.address(_SEARCH, q=text, kind=kind) if page.after else "",
+        "reached": page.reached,
+        "further": page.further(_SEARCH, q=text, kind=kind),
+    }
+
+
+async def _place_of(visit: Visit, text: str) -> str:
+    """The address of the page of a uuid; "" for any other text, and for a uuid without a page."""
+    if is_uuid(text) and infix_of(text) in _PLACES:
+        return _PLACES[Infix(infix_of(text))] + text
+    return await _request_of(visit, text) if is_uuid(text, Infix.CONTAINER) else ""
 
 
 async def _request_of(visit: Visit, container: str) -> str:
