@@ -49,6 +49,14 @@ async def cancel_all(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, for at most so many seconds."""
+    # A time-out is a result here: the caller looks again in any case.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 class StopEvent(asyncio.Event):
     """An event that, when set, also interrupts the work of tasks in `unless`."""
 

@@ -28,8 +28,17 @@ def test_the_life_of_a_webhook(site: Site) -> None:
     shown = site.lading("webhook", "deliveries", "ci").stdout
     assert "delivered  0" in shown
     assert json.loads(site.lading("webhook", "deliveries", "ci", "--json").stdout)["dead"] == []
-    assert "0 are sent again" in site.lading("webhook", "redeliver", "ci").stderr
-    assert "0 are sent again" in site.lading("webhook", "redeliver", "ci", "3", "4").stderr
+    assert "0 dead letters are sent again" in site.lading("webhook", "redeliver", "ci").stderr
+    assert (
+        "0 dead letters are sent again"
+        in site.lading("webhook", "redeliver", "ci", "3", "4").stderr
+    )
+    rotated = site.lading("webhook", "rotate", "ci", "--keep", "2h")
+    assert rotated.stdout.strip() not in ("", secret)
+    assert "the former secret is valid until" in rotated.stderr
+    assert "valid until" in site.lading("webhook", "show", "ci").stdout
+    done = site.lading("webhook", "rotate", "ci", "--keep", "0", "--json")
+    assert json.loads(done.stdout)["former_secret_until"] is None
     assert f"deleted {uuid}" in site.lading("webhook", "delete", "ci").stderr
     assert "no such webhook" in site.lading("webhook", "show", "ci", code=1).stderr
 

@@ -46,6 +46,7 @@ def test_sealed_fields_are_hidden() -> None:
     assert set(sealed) == {
         "credentials.secret",
         "webhooks.secret",
+        "webhooks.former_secret",
         *(f"{one}.{name}" for one in tables for name in ("runtime_token", "secret_mounts")),
     }
     assert all(sealed.values())

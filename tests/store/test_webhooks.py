@@ -109,5 +109,38 @@ async def test_what_belongs_to_no_webhook_goes(stored: Database) -> None:
         assert await webhooks.letters(tx, ONE, most=9) == []
         await webhooks.bury(tx, TWO, LETTER)
         await records.delete(tx, WEBHOOKS, TWO)
-        assert await webhooks.sweep(tx) == 1
+        assert await webhooks.sweep(tx, now="1") == 1
         assert await webhooks.letters(tx, TWO, most=9) == []
+
+
+async def test_former_secrets_that_ended_are_deleted(stored: Database) -> None:
+    kept = {"former_secret": "whsec_old", "former_secret_until": "5"}
+    async with stored.writing() as tx:
+        for uuid in (ONE, TWO):
+            await records.update(tx, WEBHOOKS, uuid, kept)
+        await records.update(tx, WEBHOOKS, TWO, {"former_secret_until": "6"})
+        await webhooks.sweep(tx, now="5")
+        found = {uuid: await records.get(tx, WEBHOOKS, uuid) for uuid in (ONE, TWO)}
+    assert {uuid: row and row["former_secret"] for uuid, row in found.items()} == {
+        ONE: None, TWO: "whsec_old",
+    }  # fmt: skip
+
+
+async def test_the_next_due_time_is_that_of_a_delay_or_a_hold(stored: Database) -> None:
+    async with stored.writing() as tx:
+        assert await webhooks.next_due(tx, last=9, now="1") == ""
+        await webhooks.take(tx, ONE, holder="a", now="1", until="4")
+        assert await webhooks.next_due(tx, last=9, now="1") == "4"
+        changed = replace(await position(tx, ONE), next_at="7")
+        await webhooks.save(tx, changed, holder="a", until="4")
+        assert await webhooks.next_due(tx, last=9, now="1") == "7"
+        # Nothing to send, or its time has come: it does not wait.
+        assert await webhooks.next_due(tx, last=5, now="1") == ""
+        assert await webhooks.next_due(tx, last=9, now="7") == ""
+
+
+async def test_positions_of_several(stored: Database) -> None:
+    async with stored.reading() as tx:
+        found = await webhooks.among(tx, [TWO, THREE, "zzzzz-hk4wb-none"])
+        assert {one.webhook_uuid for one in found} == {TWO, THREE}
+        assert await webhooks.among(tx, []) == []

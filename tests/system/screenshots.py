@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -118,12 +119,31 @@ asyncio.run(main())
     return uuid
 
 
-def _keep(cluster: Cluster) -> tuple[str, str, str]:
-    """The uuids of a collection of data, its project and the user."""
+def _keep(cluster: Cluster) -> tuple[str, str, str, str]:
+    """The uuids of a collection of data, its project, the user, and a webhook with a dead
+    letter.
+    """
     project = json.loads(cluster.lading("project", "create", "--json", "Phage lambda").stdout)
     put = ["put", "--json", "--project", project["uuid"], "--name", "reads", str(phage.HERE)]
     collection = json.loads(cluster.lading(*put).stdout)["uuid"]
-    return collection, project["uuid"], project["owner_uuid"]
+    return collection, project["uuid"], project["owner_uuid"], _receive(cluster)
+
+
+def _receive(cluster: Cluster) -> str:
+    """The uuid of a webhook whose receiver is refused, beside one for Slack."""
+    slack = ("https://hooks.slack.com/services/T0/B0/key", "--format", "slack", "--state", "Final")
+    cluster.lading("webhook", "create", *slack)
+    options = ("--json", "--name", "ci", "--on", "lading.group.create")
+    made = cluster.lading("webhook", "create", "http://127.0.0.1:9/lading", *options)
+    uuid = str(json.loads(made.stdout)["uuid"])
+    cluster.lading("project", "create", "Sequencing")
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = json.loads(cluster.lading("webhook", "deliveries", uuid, "--json").stdout)
+        if found["dead"]:
+            break
+        time.sleep(1)
+    return uuid
 
 
 def _draw(cluster: Cluster, folder: Path, uuids: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,14 +79,21 @@ class Servers:
 
 @pytest.fixture
 async def servers(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[Servers]:
-    directory = DataDirectory(tmp_path)
+    async with two_servers(tmp_path, postgres) as made:
+        yield made
+
+
+@asynccontextmanager
+async def two_servers(root: Path, postgres: PostgresServer, **more: JSON) -> AsyncIterator[Servers]:
+    """Two servers on a directory and a fresh database; `more` are keys of their configuration."""
+    directory = DataDirectory(root)
     directory.prepare()
     secrets = directory.secrets(entropy=os.urandom(400))
     ensure_certificate(
         directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
     )
-    settings = {"PostgreSQL": {"Connection": dict(await postgres.fresh())}}
-    (tmp_path / "config.yml").write_text(yaml.safe_dump(settings))
+    settings = {"PostgreSQL": {"Connection": dict(await postgres.fresh())}, **more}
+    (root / "config.yml").write_text(yaml.safe_dump(settings))
     made = Servers(directory, secrets)
     await asyncio.gather(made.start(0), made.start(1))
     async with made.stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -14,12 +15,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from lading.api.webhooks.worker import WebhookWorker
+from lading.client.api import ApiClient
+from lading.concurrency import cancel_all
+from lading.core.webhooks.schedule import RetryRules
+from lading.store.database import Database
+from lading.testing.world import world
+from tests.api.webhooks.fake_sender import FakeSender, hook, project
+from tests.postgres import PostgresServer
 from tests.system.cluster import Cluster, running_cluster
+from tests.system.test_servers import two_servers
 
 pytestmark = pytest.mark.system
 SETTINGS = (
@@ -28,12 +39,17 @@ SETTINGS = (
 
 
 class Receiver:
-    """Notes deliveries with a good signature, and answers `status`."""
+    """Notes deliveries with a good signature, and answers `status`, while it is `open`. `secrets`
+    are those of each path.
+    """
 
     def __init__(self) -> None:
         self.status = 204
-        self.secret = ""
+        self.secrets: dict[str, str] = {}
+        self.open = threading.Event()
+        self.open.set()
         self.got: list[tuple[str, dict[str, Any]]] = []
+        self.sent: list[tuple[str, str]] = []
         it = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,10 +57,12 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 stamp = self.headers["webhook-timestamp"]
                 signed = b"%b.%b.%b" % (self.headers["webhook-id"].encode(), stamp.encode(), body)
-                key = base64.b64decode(it.secret.removeprefix("whsec_"))
+                key = base64.b64decode(it.secrets[self.path].removeprefix("whsec_"))
                 digest = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
-                assert self.headers["webhook-signature"] == f"v1,{digest}"
+                assert f"v1,{digest}" in self.headers["webhook-signature"].split()
                 it.got.append((self.headers["webhook-id"], json.loads(body)))
+                it.sent.append((self.path, self.headers["webhook-id"]))
+                it.open.wait(60)
                 self.send_response(it.status)
                 self.end_headers()
 
@@ -53,6 +71,10 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
 
     @property
     def names(self) -> list[str]:
@@ -84,9 +106,8 @@ def created(cluster: Cluster, url: str, *options: str) -> dict[str, Any]:
 
 def test_events_survive_restarts_of_server_and_receiver(tmp_path: Path) -> None:
     with receiving() as it, running_cluster(tmp_path / "data", SETTINGS) as cluster:
-        url = f"http://127.0.0.1:{it.server.server_port}/"
-        made = created(cluster, url, "--on", "lading.group.create", "--name", "ci")
-        it.secret = made["secret"]
+        made = created(cluster, f"{it.url}/", "--on", "lading.group.create", "--name", "ci")
+        it.secrets["/"] = made["secret"]
         assert "answered 204" in cluster.lading("webhook", "test", "ci").stderr
         it.got.clear()
         cluster.lading("project", "create", "one")
@@ -107,8 +128,115 @@ def test_events_survive_restarts_of_server_and_receiver(tmp_path: Path) -> None:
         # The same event has the same id each time.
         ids = [uuid for uuid, one in it.got if "two" in json.dumps(one)]
         assert len(set(ids)) == 1
+        rotated = json.loads(cluster.lading("webhook", "rotate", "ci", "--json").stdout)
+        # The receiver has the former secret still, and then the new one.
+        for secret in (it.secrets["/"], rotated["secret"]):
+            it.secrets["/"] = secret
+            cluster.lading("webhook", "test", "ci")
         shown = json.loads(cluster.lading("webhook", "deliveries", "ci", "--json").stdout)
         assert (shown["delivered"], shown["failures"], shown["dead"]) == (3, 0, [])
+
+
+TWO_SERVERS: dict[str, Any] = {
+    "Webhooks": {"AllowedNetworks": ["127.0.0.0/8"], "Timeout": "2s"},
+    "Mail": {"Timeout": "2s"},
+}
+
+
+async def made_by(client: ApiClient, it: Receiver, path: str) -> str:
+    """The uuid of a webhook for new projects that a receiver gets at a path."""
+    attributes = {"url": it.url + path, "event_types": ["lading.group.create"], "name": path}
+    made = await client.create("webhooks", attributes)
+    it.secrets[path] = made["secret"]
+    return str(made["uuid"])
+
+
+async def add_projects(client: ApiClient, *names: str) -> None:
+    for name in names:
+        await client.create("groups", {"name": name, "group_class": "project"})
+
+
+async def until(is_there: Callable[[], object], what: str, seconds: float = 60) -> None:
+    await asyncio.to_thread(wait_for, is_there, what, seconds)
+
+
+async def test_two_servers_deliver_each_event_once(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with receiving() as it:
+        async with two_servers(tmp_path, postgres, **TWO_SERVERS) as servers:
+            clients = [await servers.client(number) for number in (0, 1)]
+            for number in range(6):
+                await made_by(clients[number % 2], it, f"/{number}")
+            names = [f"p{number}" for number in range(30)]
+            await asyncio.gather(
+                *(add_projects(one, *names[at::2]) for at, one in enumerate(clients))
+            )
+            await until(lambda: len(set(it.sent)) == 6 * 30, "all deliveries")
+            # Time for a second delivery of any of them.
+            await asyncio.sleep(3)
+            assert len(it.sent) == len(set(it.sent)) == 6 * 30
+            # Each webhook gets them in the order of the log.
+            orders = [[uuid for at, uuid in it.sent if at == path] for path in it.secrets]
+            assert all(one == orders[0] for one in orders)
+
+
+async def test_a_server_takes_over_from_one_that_was_killed(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with receiving() as it:
+        # Longer than a server takes to start.
+        settings = TWO_SERVERS | {"Webhooks": {**TWO_SERVERS["Webhooks"], "Timeout": "15s"}}
+        async with two_servers(tmp_path, postgres, **settings) as servers:
+            servers.processes[1].terminate()
+            await servers.processes[1].wait()
+            first = await servers.client(0)
+            await made_by(first, it, "/")
+            it.open.clear()
+            await add_projects(first, "a", "b")
+            await until(lambda: it.names == ["a"], "the first attempt")
+            await servers.start(1)
+            servers.processes[0].kill()
+            await servers.processes[0].wait()
+            it.open.set()
+            # No event and no call tells it: the time of the hold ends.
+            await until(lambda: it.names[-1] == "b", "the other server", 120)
+            assert it.names == ["a", "a", "b"]
+            assert len(set(it.sent)) == 2
+
+
+async def test_an_idle_server_reads_nothing_for_webhooks(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        await hook(it)
+        database = CountingDatabase(it.database)
+        services = replace(it.app.services, database=cast(Database, database))
+        sender = FakeSender()
+        worker = WebhookWorker(
+            services, sender, rules=RetryRules(), most=4, timeout=15, chance=lambda: 0.0
+        )
+        running = asyncio.create_task(worker.run())
+        await project(it, "a")
+        await sender.arrivals.get()
+        # The look that follows the end of the delivery.
+        await asyncio.sleep(1)
+        database.used = 0
+        await asyncio.sleep(5)
+        assert database.used == 0
+        await project(it, "b")
+        async with asyncio.timeout(0.5):
+            await sender.arrivals.get()
+        await cancel_all(running)
+
+
+class CountingDatabase:
+    """A database that counts its transactions."""
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.used = database, 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.used += name in ("reading", "writing")
+        return getattr(self.database, name)
 
 
 class MailHandler(socketserver.StreamRequestHandler):

@@ -99,11 +99,20 @@ async def evil_site(here: PageSite) -> EvilSite:
     await world.ok("POST", "links", {"link_class": "permission", "name": "can_read",
                                      "head_uuid": project["uuid"],
                                      "tail_uuid": await _jane_like(here)})  # fmt: skip
+    hook = await world.ok("POST", "webhooks", {"name": EVIL, "url": "https://a.example/%3Cb%3E"})
     parameters = {"path": name, "file": "stderr.txt", "c": container, "with": again["uuid"],
                   "from": request["uuid"], "said": "x"}  # fmt: skip
     return EvilSite(
         me=me["uuid"],
-        uuids=[request["uuid"], again["uuid"], data, project["uuid"], container, trashed["uuid"]],
+        uuids=[
+            request["uuid"],
+            again["uuid"],
+            data,
+            project["uuid"],
+            container,
+            trashed["uuid"],
+            hook["uuid"],
+        ],
         query=urlencode(parameters),
     )
 

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -26,6 +25,7 @@ from lading.api.machine_board import MachineBoard
 from lading.api.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses
 from lading.api.webhooks.receivers import WebhookSender
+from lading.concurrency import wait_at_most
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
@@ -94,19 +94,13 @@ class Wakeups:
 
     async def until_moment(self, seconds: float) -> None:
         """Wait for `wake`, for at most `seconds`."""
-        await _wait(self._moment, seconds)
+        await wait_at_most(self._moment, seconds)
+        self._moment.clear()
 
     async def until_sought(self, seconds: float) -> None:
         """Wait for `seek`, for at most `seconds`."""
-        await _wait(self._sought, seconds)
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    # A time-out is a result here: the caller looks again in any case.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    event.clear()
+        await wait_at_most(self._sought, seconds)
+        self._sought.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

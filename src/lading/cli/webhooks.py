@@ -7,29 +7,18 @@ from typing import Any, Final
 import click
 
 from lading.cli import display
+from lading.cli.options import DURATION
 from lading.cli.references import find_project
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.core.records.service_records import KEEP_FORMER
+from lading.core.webhooks import descriptions
 from lading.core.webhooks.schedule import Outcome
 from lading.core.webhooks.subscription import WebhookFormat
 
 _WEBHOOKS: Final = "webhooks"
-_SHOWN: Final = (
-    "uuid",
-    "name",
-    "url",
-    "format",
-    "event_types",
-    "states",
-    "owner_uuid",
-    "project_uuid",
-    "subscriber_uuid",
-    "state",
-    "paused_reason",
-    "created_at",
-)
 
 
 @click.group()
@@ -124,7 +113,14 @@ def list_webhooks(as_json: bool) -> None:
         display.emit_json([_picked(one) for one in found])
         return
     rows = (
-        (one["uuid"], one["name"] or "", one["state"], one["format"], _chosen(one), one["url"])
+        (
+            one["uuid"],
+            one["name"] or "",
+            one["state"],
+            one["format"],
+            descriptions.events_text(one),
+            one["url"],
+        )
         for one in found
     )
     display.table(("UUID", "NAME", "STATE", "FORMAT", "ON", "URL"), rows, optional=("FORMAT",))
@@ -145,11 +141,12 @@ def show(which: str, as_json: bool) -> None:
             ("name", found["name"] or ""),
             ("url", found["url"]),
             ("format", found["format"]),
-            ("on", _chosen(found)),
+            ("on", descriptions.events_text(found)),
             ("owner", found["owner_uuid"]),
             ("in", found["project_uuid"] or ""),
             ("state", found["state"]),
             ("reason", found["paused_reason"] or ""),
+            ("former secret", _valid_until(found)),
             ("made", found["created_at"]),
         )
     )
@@ -164,9 +161,9 @@ def test(which: str, as_json: bool) -> None:
     if as_json:
         display.emit_json(answer)
     elif answer["outcome"] == Outcome.DELIVERED:
-        display.note(f"delivered, answered {answer['status']}" if answer["status"] else "delivered")
+        display.note(descriptions.test_text(answer))
     if answer["outcome"] != Outcome.DELIVERED:
-        raise Invalid(f"the test was not delivered: {answer['fault']}")
+        raise Invalid(descriptions.test_text(answer))
 
 
 @webhook.command()
@@ -187,6 +184,31 @@ def resume(which: str, skip: bool, as_json: bool) -> None:
     """Send to WEBHOOK again, from the event where it was paused."""
     found = _act(which, "resume", body={"skip": True} if skip else None)
     _tell(found, f"{found['uuid']} is active", as_json=as_json)
+
+
+@webhook.command()
+@click.argument("which", metavar="WEBHOOK")
+@click.option(
+    "--keep",
+    type=DURATION,
+    default=KEEP_FORMER,
+    show_default="1d",
+    help="Time for which the former secret is valid too; 0 ends it at once.",
+)
+@display.json_option
+def rotate(which: str, keep: int, as_json: bool) -> None:
+    """Make a new secret for WEBHOOK, and print it.
+
+    It cannot be shown again. Until the end of the time, deliveries are signed with both secrets, so
+    that a receiver with either takes them.
+    """
+    found = _act(which, "rotate", body={"keep": keep})
+    if as_json:
+        display.emit_json({**_picked(found), "secret": found["secret"]})
+        return
+    click.echo(found["secret"])
+    if found["former_secret_until"]:
+        display.note(f"the former secret is {_valid_until(found)}")
 
 
 @webhook.command()
@@ -214,19 +236,7 @@ def deliveries(which: str, as_json: bool) -> None:
     if as_json:
         display.emit_json(found)
         return
-    display.fields(
-        (
-            ("state", found["state"]),
-            ("reason", found["paused_reason"] or ""),
-            ("delivered", str(found["delivered"])),
-            ("last", found["delivered_at"] or ""),
-            ("behind", f"{max(0, found['last_log_id'] - found['log_id'])} log rows"),
-            ("failures", f"{found['failures']} in a row" if found["failures"] else ""),
-            ("since", found["failing_since"] or ""),
-            ("next try", found["next_at"] or ""),
-            ("fault", found["fault"]),
-        )
-    )
+    display.fields(descriptions.delivery_facts(found))
     if found["dead"]:
         click.echo()
         rows = (
@@ -234,7 +244,7 @@ def deliveries(which: str, as_json: bool) -> None:
                 str(one["log_id"]),
                 one["event_type"],
                 one["failed_at"][:19] + "Z",
-                "waits" if one["is_queued"] else one["fault"],
+                descriptions.letter_text(one),
             )
             for one in found["dead"]
         )
@@ -251,7 +261,7 @@ def redeliver(which: str, letters: tuple[int, ...], as_json: bool) -> None:
     if as_json:
         display.emit_json(answer)
     else:
-        display.note(f"{answer['queued']} are sent again")
+        display.note(descriptions.queued_text(answer["queued"]))
 
 
 def _act(which: str, name: str, *, body: Any = None, method: str = "POST") -> Record:
@@ -276,7 +286,7 @@ def _tell(record: Record, text: str, *, as_json: bool) -> None:
 
 
 async def _all(session: CliSession) -> list[Record]:
-    pages = session.api.pages(_WEBHOOKS, select=_SHOWN)
+    pages = session.api.pages(_WEBHOOKS, select=descriptions.SHOWN)
     return [one async for page in pages for one in page]
 
 
@@ -292,10 +302,10 @@ async def _find(session: CliSession, which: str) -> Record:
     return found[0]
 
 
-def _chosen(record: Record) -> str:
-    states = f" to {' or '.join(record['states'])}" if record["states"] else ""
-    return f"{' '.join(record['event_types'])}{states}"
+def _valid_until(record: Record) -> str:
+    until = record["former_secret_until"]
+    return f"valid until {until[:19]}Z" if until else ""
 
 
 def _picked(record: Record) -> dict[str, Any]:
-    return {name: record.get(name) for name in _SHOWN}
+    return {name: record.get(name) for name in descriptions.SHOWN}

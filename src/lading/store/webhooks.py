@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from lading.core.webhooks.schedule import DeliveryProgress
 from lading.store.database import Row, Transaction
@@ -36,6 +36,10 @@ _COLUMNS: Final = (
 )
 _QUEUED: Final = (
     "(SELECT min(q.log_id) FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid"
+    " AND q.is_queued = 1)"
+)
+_HAS_QUEUED: Final = (
+    "EXISTS (SELECT 1 FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid"
     " AND q.is_queued = 1)"
 )
 # Values of one statement.
@@ -91,14 +95,34 @@ async def find(tx: Transaction, uuid: str) -> WebhookPosition | None:
     return _position(rows[0]) if rows else None
 
 
+async def among(tx: Transaction, uuids: Sequence[str]) -> list[WebhookPosition]:
+    """The positions of webhooks, as far as they have one."""
+    found: list[WebhookPosition] = []
+    for part, marks in _parts(uuids):
+        rows = await tx.fetch(
+            f"SELECT {_COLUMNS}, {_QUEUED} FROM webhook_positions p"
+            f" WHERE p.webhook_uuid IN ({marks})",
+            part,
+        )
+        found += [_position(one) for one in rows]
+    return found
+
+
 async def forget(tx: Transaction, uuid: str) -> None:
     """Delete the position and the dead letters of a webhook."""
     for table in ("webhook_positions", "webhook_letters"):
         await tx.execute(f"DELETE FROM {table} WHERE webhook_uuid = ?", (uuid,))
 
 
-async def sweep(tx: Transaction) -> int:
-    """Delete positions and dead letters of webhooks that were deleted; the number of positions."""
+async def sweep(tx: Transaction, *, now: str) -> int:
+    """Delete positions and dead letters of webhooks that were deleted, and former secrets that are
+    valid no more; the number of positions.
+    """
+    await tx.execute(
+        "UPDATE webhooks SET former_secret = NULL, former_secret_until = NULL"
+        " WHERE former_secret_until <= ?",
+        (now,),
+    )
     gone = "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.uuid = webhook_uuid)"
     await tx.execute(f"DELETE FROM webhook_letters WHERE {gone}")
     return await tx.execute(f"DELETE FROM webhook_positions WHERE {gone}")
@@ -111,12 +135,25 @@ async def due(tx: Transaction, *, last: int, now: str, most: int) -> list[Webhoo
     rows = await tx.fetch(
         f"SELECT {_COLUMNS}, {_QUEUED} FROM webhook_positions p"
         " JOIN webhooks w ON w.uuid = p.webhook_uuid WHERE w.state = 'Active'"
-        " AND p.next_at <= ? AND p.held_until <= ? AND (p.position < ? OR EXISTS (SELECT 1"
-        " FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid AND q.is_queued = 1))"
+        f" AND p.next_at <= ? AND p.held_until <= ? AND (p.position < ? OR {_HAS_QUEUED})"
         " ORDER BY p.next_at, p.position LIMIT ?",
         (now, now, last, most),
     )
     return [_position(one) for one in rows]
+
+
+async def next_due(tx: Transaction, *, last: int, now: str) -> str:
+    """The time at which the next webhook becomes due that waits after a failure, or that another
+    server holds; "" for none.
+    """
+    later = "CASE WHEN p.next_at > p.held_until THEN p.next_at ELSE p.held_until END"
+    rows = await tx.fetch(
+        f"SELECT min({later}) FROM webhook_positions p"
+        " JOIN webhooks w ON w.uuid = p.webhook_uuid WHERE w.state = 'Active'"
+        f" AND {later} > ? AND (p.position < ? OR {_HAS_QUEUED})",
+        (now, last),
+    )
+    return str(rows[0][0] or "")
 
 
 async def counts(tx: Transaction) -> dict[str, int]:
@@ -134,9 +171,7 @@ async def pass_over(
     tx: Transaction, uuids: Sequence[str], *, position: int, to: int, now: str
 ) -> None:
     """Move webhooks at a position that nobody holds to a later one: nothing there is for them."""
-    for start_at in range(0, len(uuids), _TOGETHER):
-        part = uuids[start_at : start_at + _TOGETHER]
-        marks = ", ".join("?" for _ in part)
+    for part, marks in _parts(uuids):
         await tx.execute(
             "UPDATE webhook_positions SET position = ? WHERE position = ? AND held_until <= ?"
             f" AND webhook_uuid IN ({marks})",
@@ -236,9 +271,7 @@ async def queue_letters(tx: Transaction, uuid: str, log_ids: Sequence[int] | Non
             "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0",
             (uuid,),
         )
-    for start_at in range(0, len(log_ids or ()), _TOGETHER):
-        part = (log_ids or ())[start_at : start_at + _TOGETHER]
-        marks = ", ".join("?" for _ in part)
+    for part, marks in _parts(log_ids or ()):
         changed += await tx.execute(
             "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0"
             f" AND log_id IN ({marks})",
@@ -249,6 +282,16 @@ async def queue_letters(tx: Transaction, uuid: str, log_ids: Sequence[int] | Non
             "UPDATE webhook_positions SET next_at = '' WHERE webhook_uuid = ?", (uuid,)
         )
     return changed
+
+
+_Value = TypeVar("_Value", str, int)
+
+
+def _parts(values: Sequence[_Value]) -> Iterator[tuple[Sequence[_Value], str]]:
+    """Values for one statement each, with their placeholders."""
+    for at in range(0, len(values), _TOGETHER):
+        part = values[at : at + _TOGETHER]
+        yield part, ", ".join("?" for _ in part)
 
 
 def _position(row: Row) -> WebhookPosition:

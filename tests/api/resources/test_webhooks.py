@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lading.core.records.schema import JSON, Record
+from lading.core.records.service_records import WEBHOOKS
+from lading.store import records
 from lading.testing.world import WITH_API, World
 from tests.api.webhooks.fake_sender import hook, project
 
@@ -47,7 +51,7 @@ async def test_managers_see_those_of_a_project_and_readers_do_not(it: World) -> 
         assert (await it.ok("GET", "webhooks", token=token))["items"] == []
         for method, end in (("GET", ""), ("GET", "/deliveries"), ("PUT", ""), ("DELETE", ""),
                             ("POST", "/test"), ("POST", "/pause"), ("POST", "/resume"),
-                            ("POST", "/redeliver")):  # fmt: skip
+                            ("POST", "/redeliver"), ("POST", "/rotate")):  # fmt: skip
             assert (await it.request(method, path + end, {}, token=token)).status == 404
         refused = await it.request(
             "POST", "webhooks", {"url": "https://b.example/", "owner_uuid": place}, token=token
@@ -128,3 +132,51 @@ async def test_redeliver_takes_numbers(it: World) -> None:
     assert await it.ok("POST", path, {"log_ids": [1, 2]}) == {"queued": 0}
     await it.ok("POST", path.replace("redeliver", "pause"))
     assert "resume it first" in (await it.request("POST", path)).error
+
+
+async def test_a_new_secret_leaves_the_former_one_valid_for_a_while(it: World) -> None:
+    made = await hook(it)
+    path = f"webhooks/{made['uuid']}"
+    new = await it.ok("POST", f"{path}/rotate", {"keep": 3600})
+    assert new["secret"].startswith("whsec_")
+    assert new["secret"] != made["secret"]
+    shown = await it.ok("GET", path)
+    assert shown["former_secret_until"] == new["former_secret_until"] > it.app.services.now()
+    async with it.database.reading() as tx:
+        stored = await records.get(tx, WEBHOOKS, made["uuid"])
+        rows = await tx.fetch("SELECT properties FROM logs WHERE object_uuid = ?", (made["uuid"],))
+    assert stored is not None
+    assert (stored["secret"], stored["former_secret"]) == (new["secret"], made["secret"])
+    # Neither is in an answer, but the new one in this one, nor in a log row.
+    assert made["secret"] not in str(new)
+    assert not any(one in str((shown, rows)) for one in (made["secret"], new["secret"]))
+    last = await it.ok("POST", f"{path}/rotate", {"keep": 0})
+    assert last["former_secret_until"] is None
+
+
+@pytest.mark.parametrize("keep", [-1, "x", 2592001, True])
+async def test_a_former_secret_is_kept_for_a_bounded_time(it: World, keep: JSON) -> None:
+    made = await hook(it)
+    reply = await it.request("POST", f"webhooks/{made['uuid']}/rotate", {"keep": keep})
+    assert reply.status == 422
+
+
+async def test_what_has_no_secret_gets_no_new_one(it: World) -> None:
+    made = await it.ok("POST", "webhooks", {"url": "mailto:a@example.org", "format": "email"})
+    reply = await it.request("POST", f"webhooks/{made['uuid']}/rotate")
+    assert (reply.status, "not signed" in reply.error) == (422, True)
+
+
+async def test_the_progress_of_several(it: World) -> None:
+    ada = await it.user("ada")
+    own, other = await hook(it, token=ada), await hook(it)
+    asked = {"uuids": [own["uuid"], other["uuid"], "x"]}
+    path = "webhooks/progress"
+    found = await it.ok("GET", path, params={"uuids": json.dumps(asked["uuids"])}, token=ada)
+    [item] = found["items"]
+    assert (item["uuid"], item["failures"], item["dead_count"]) == (own["uuid"], 0, 0)
+    both = await it.ok("GET", path, params={"uuids": json.dumps(asked["uuids"])})
+    assert len(both["items"]) == 2
+    for bad in ('"x"', None):
+        reply = await it.request("GET", path, params={"uuids": bad} if bad else {})
+        assert reply.status == 422

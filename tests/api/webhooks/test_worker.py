@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from lading.api.webhooks.worker import WebhookWorker
+from lading.concurrency import cancel_all
 from lading.core.records.schema import Record
 from lading.core.webhooks.schedule import Answer, RetryRules
 from lading.testing.world import World
@@ -284,3 +287,59 @@ async def test_a_fault_in_a_look_does_not_end_the_server(it: World) -> None:
     assert not running.done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def running(worker: WebhookWorker) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(10):
+            yield
+    finally:
+        await cancel_all(task)
+
+
+async def test_events_wake_the_worker(it: World) -> None:
+    made = await hook(it)
+    sender = FakeSender()
+    async with running(worker_of(it, sender)):
+        for name in ("a", "b"):
+            # Far sooner than it would look by itself.
+            await project(it, name)
+            await sender.arrivals.get()
+        assert sender.subjects() == ["a", "b"]
+        await it.ok("POST", f"webhooks/{made['uuid']}/pause")
+        await project(it, "c")
+        await it.ok("POST", f"webhooks/{made['uuid']}/resume")
+        await sender.arrivals.get()
+    assert sender.subjects()[2:] == ["c"]
+
+
+async def test_dead_letters_that_are_sent_again_wake_the_worker(it: World) -> None:
+    made = await hook(it)
+    await project(it, "a")
+    sender = FakeSender(lambda *_: WRONG)
+    await pump(it, worker := worker_of(it, sender), after=60)
+    assert len((await standing(it, made))["dead"]) == 1
+    async with running(worker):
+        while not sender.arrivals.empty():
+            sender.arrivals.get_nowait()
+        await it.ok("POST", f"webhooks/{made['uuid']}/redeliver")
+        await sender.arrivals.get()
+
+
+async def test_a_failed_event_is_sent_again_when_its_delay_ends(it: World) -> None:
+    await hook(it)
+    answers = [DOWN]
+    sender = FakeSender(lambda *_: answers.pop() if answers else GOOD)
+    rules = RetryRules(first_delay=0.05)
+    worker = WebhookWorker(
+        it.app.services, sender, rules=rules, most=4, timeout=15, chance=lambda: 0.0
+    )
+    async with running(worker):
+        await project(it, "a")
+        await sender.arrivals.get()
+        # Nothing else wakes it: no event follows.
+        it.clock.advance(0.05)
+        await sender.arrivals.get()
+    assert sender.subjects() == ["a", "a"]

@@ -175,6 +175,14 @@ def tell(tx: Transaction, services: ApiServices, row: Record) -> None:
         tx.after_commit(lambda: services.bus.publish(event))
 
 
+def wake(tx: Transaction, services: ApiServices) -> None:
+    """Wake the watchers of the buses of all processes once the transaction is committed."""
+    if services.database.shared:
+        tx.announce()
+    else:
+        tx.after_commit(services.bus.wake)
+
+
 def is_event(row: Record) -> bool:
     """Whether a log row has an event: each row about a record has, unless the record is a token."""
     return row["object_uuid"] is not None and row["object_uuid"][6:11] != TOKENS.infix
@@ -242,6 +250,8 @@ class Relay:
         async with aclosing(self._services.database.announcements()) as announcements:
             async for _ in announcements:
                 await self._insist()
+                # Some announcements have no row: dead letters that are sent again.
+                self._services.bus.wake()
 
     async def _insist(self) -> None:
         while True:

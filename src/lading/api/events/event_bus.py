@@ -7,7 +7,7 @@ its client lists the records again, as after any broken connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -61,6 +61,7 @@ class EventBus:
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
+        self._watchers: list[Callable[[], None]] = []
         self.token_changes = 0
         """Number of changes and deletions of tokens here; listeners do not get those events."""
 
@@ -74,6 +75,12 @@ class EventBus:
         """Put an event into the queue of each listener."""
         for listener in self.listeners:
             listener.put(event)
+        self.wake()
+
+    def wake(self) -> None:
+        """Call the watchers: something was stored that they may have to act on."""
+        for told in self._watchers:
+            told()
 
     @property
     def listening(self) -> int:
@@ -84,6 +91,15 @@ class EventBus:
     def queues(self) -> list[int]:
         """Number of events in the queue of each listener."""
         return sorted(one.waiting for one in self.listeners)
+
+    @contextmanager
+    def watch(self, told: Callable[[], None]) -> Iterator[None]:
+        """Call `told` after each event and each `wake` while the context lasts."""
+        self._watchers.append(told)
+        try:
+            yield
+        finally:
+            self._watchers.remove(told)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:

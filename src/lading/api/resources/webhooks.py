@@ -12,20 +12,22 @@ import dataclasses
 from typing import Final
 
 from lading.api import authorization
-from lading.api.events.audit import latest
+from lading.api.events.audit import latest, wake
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
 from lading.api.webhooks import worker
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.core.ids import is_group, is_user
+from lading.core.quantities import later
 from lading.core.records import access
 from lading.core.records.attributes import MAX_INTEGER
 from lading.core.records.cloud_events import cloud_event
+from lading.core.records.expressions import Among, Column, Query
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import Level
 from lading.core.records.record_types import USERS
-from lading.core.records.schema import JSON, Record
-from lading.core.records.service_records import WEBHOOKS
+from lading.core.records.schema import JSON, Record, Type
+from lading.core.records.service_records import KEEP_FORMER, WEBHOOKS
 from lading.core.webhooks import signature
 from lading.core.webhooks.messages import TEST_EVENT
 from lading.core.webhooks.subscription import (
@@ -36,10 +38,15 @@ from lading.core.webhooks.subscription import (
 )
 from lading.store import permission_queries, records, webhooks
 from lading.store.database import Transaction
+from lading.store.webhooks import WebhookPosition
 
 # Dead letters of one answer, and of one call.
 _MOST_LETTERS: Final = 1000
 _MOST_REASON: Final = 1000
+# Webhooks whose progress one call asks for.
+_MOST_LISTED: Final = 1000
+# Seconds for which a former secret may be valid: 30 days.
+_LONGEST_KEPT: Final = 30 * 86400
 
 
 async def list_webhooks(call: ApiCall) -> ApiResponse:
@@ -151,6 +158,27 @@ async def resume_webhook(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=show(WEBHOOKS, new))
 
 
+async def rotate_secret(call: ApiCall) -> ApiResponse:
+    """Make a new secret; the record with it. The former secret is valid too for `keep` seconds."""
+    _check_token(call)
+    services, keep = call.services, call.params.get("keep", KEEP_FORMER)
+    if not isinstance(keep, int) or isinstance(keep, bool) or not 0 <= keep <= _LONGEST_KEPT:
+        raise Invalid(f"keep: must be a number of seconds from 0 to {_LONGEST_KEPT}")
+    async with services.database.writing() as tx:
+        old = await _find(tx, call)
+        if old["format"] == WebhookFormat.EMAIL:
+            raise Invalid(f"{call.uuid}: e-mail is not signed, so it has no secret")
+        changes: Record = {
+            "secret": signature.make_secret(services.entropy(signature.KEY_BYTES)),
+            "former_secret": old["secret"] if keep else None,
+            "former_secret_until": later(services.now(), keep) if keep else None,
+        }
+        new = await generic.apply(
+            tx, services, WEBHOOKS, old, changes, user_uuid=call.caller.user_uuid
+        )
+    return ApiResponse(body={**show(WEBHOOKS, new), "secret": new["secret"]})
+
+
 async def get_deliveries(call: ApiCall) -> ApiResponse:
     """Position of a webhook in the log, and its first 1,000 dead letters."""
     last = await latest(call.services)
@@ -160,22 +188,47 @@ async def get_deliveries(call: ApiCall) -> ApiResponse:
         dead = await webhooks.letters(tx, found["uuid"], most=_MOST_LETTERS)
     if position is None:
         raise Unavailable(f"{call.uuid}: it has no position yet; resume it")
-    return ApiResponse(
-        body={
-            "state": found["state"],
-            "paused_reason": found["paused_reason"],
-            "log_id": position.position,
-            "last_log_id": last,
-            "delivered": position.delivered,
-            "delivered_at": position.delivered_at or None,
-            "attempts": position.progress.attempts,
-            "failures": position.progress.failures,
-            "failing_since": position.progress.failing_since or None,
-            "next_at": position.next_at or None,
-            "fault": position.fault,
-            "dead": [dataclasses.asdict(one) for one in dead],
-        }
-    )
+    body = _progress(found, position, last)
+    return ApiResponse(body={**body, "dead": [dataclasses.asdict(one) for one in dead]})
+
+
+async def list_progress(call: ApiCall) -> ApiResponse:
+    """Positions of those of the given webhooks that the caller can read: {"items": [...]}, each as
+    `get_deliveries` has it, with the number of its dead letters in their place.
+    """
+    uuids = call.params.get("uuids")
+    if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
+        raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of webhooks")
+    wanted = Among(Column("uuid", Type.STRING), tuple(map(str, uuids)))
+    where = (*generic.readable(call, WEBHOOKS), wanted)
+    services, last = call.services, await latest(call.services)
+    async with services.database.reading() as tx:
+        query = Query(where=where, select=("uuid", "state", "paused_reason"), limit=_MOST_LISTED)
+        found = await records.search(tx, services.database.dialect, WEBHOOKS, query)
+        positions = await webhooks.among(tx, [str(one["uuid"]) for one in found])
+    known = {one.webhook_uuid: one for one in positions}
+    rows = ((one, known[one["uuid"]]) for one in found if one["uuid"] in known)
+    items: list[Record] = [
+        {"uuid": one["uuid"], **_progress(one, at, last), "dead_count": at.progress.dead}
+        for one, at in rows
+    ]
+    return ApiResponse(body={"items": items})
+
+
+def _progress(webhook: Record, position: WebhookPosition, last: int) -> Record:
+    return {
+        "state": webhook["state"],
+        "paused_reason": webhook["paused_reason"],
+        "log_id": position.position,
+        "last_log_id": last,
+        "delivered": position.delivered,
+        "delivered_at": position.delivered_at or None,
+        "attempts": position.progress.attempts,
+        "failures": position.progress.failures,
+        "failing_since": position.progress.failing_since or None,
+        "next_at": position.next_at or None,
+        "fault": position.fault,
+    }
 
 
 async def redeliver(call: ApiCall) -> ApiResponse:
@@ -186,6 +239,7 @@ async def redeliver(call: ApiCall) -> ApiResponse:
         if found["state"] != WebhookState.ACTIVE:
             raise Invalid(f"{call.uuid}: it is paused; resume it first")
         queued = await webhooks.queue_letters(tx, found["uuid"], numbers)
+        wake(tx, call.services)
     return ApiResponse(body={"queued": queued})
 
 
@@ -258,6 +312,8 @@ HANDLERS: Final = {
     "webhooks.test": test_webhook,
     "webhooks.pause": pause_webhook,
     "webhooks.resume": resume_webhook,
+    "webhooks.rotate": rotate_secret,
+    "webhooks.progress": list_progress,
     "webhooks.deliveries": get_deliveries,
     "webhooks.redeliver": redeliver,
 }

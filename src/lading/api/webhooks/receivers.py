@@ -16,12 +16,13 @@ from typing import Final, Protocol
 
 from lading.api.webhooks.mail import Mailer
 from lading.core.errors import Forbidden, Invalid, LadingError
+from lading.core.quantities import format_time
 from lading.core.records.schema import Record
 from lading.core.tes.locations import Location, LocationScheme, host_header
 from lading.core.tes.transfers import retry_after
 from lading.core.webhooks.messages import body_of, mail_of
 from lading.core.webhooks.schedule import Answer, Outcome, outcome_of
-from lading.core.webhooks.signature import sign
+from lading.core.webhooks.signature import sign, valid_secrets
 from lading.core.webhooks.subscription import WebhookFormat, mail_address, web_address
 from lading.net.http_connections import HttpConnections
 from lading.net.outside_way import OutsideNetwork, OutsideWay
@@ -37,7 +38,7 @@ class WebhookSender(Protocol):
 
     async def send(self, webhook: Record, event: Record) -> Answer:
         """The end of the attempt; a fault of the receiver is no error. `webhook` is the stored
-        record, with its secret; `event` a CloudEvent.
+        record, with its secrets; `event` a CloudEvent.
         """
 
 
@@ -72,6 +73,7 @@ class OutsideSender:
                 return await self._mailer.send(address, subject, text, event_id=str(event["id"]))
             location = web_address(webhook["url"])
             body, kind = body_of(format, event)
+            now = self._clock()
             headers = {
                 "user-agent": "lading",
                 "content-type": kind,
@@ -79,9 +81,9 @@ class OutsideSender:
                 "accept-encoding": "identity",
                 "connection": "close",
                 **sign(
-                    str(webhook["secret"]),
+                    valid_secrets(webhook, now=format_time(now)),
                     message_id=str(event["id"]),
-                    timestamp=int(self._clock().timestamp()),
+                    timestamp=int(now.timestamp()),
                     body=body,
                 ),
             }

@@ -12,7 +12,6 @@ of the webhook can read its record at that moment. Source: docs/spec/webhooks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import time
@@ -21,16 +20,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from lading.api.events.audit import is_event, latest, listened, make_event
+from lading.api.events.audit import is_event, latest, listened, make_event, wake
 from lading.api.events.event_bus import LogEvent
 from lading.api.events.event_reader import EventReader
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.webhooks.receivers import WebhookSender
-from lading.concurrency import cancel_all
+from lading.concurrency import cancel_all, wait_at_most
 from lading.core.errors import LadingError
 from lading.core.ids import is_user
-from lading.core.quantities import later
+from lading.core.quantities import later, parse_time
 from lading.core.records.access import Principal
 from lading.core.records.cloud_events import cloud_event, event_name
 from lading.core.records.expressions import Column, Compare, Query, SortKey
@@ -54,13 +53,16 @@ from lading.store.webhooks import DeadLetter, WebhookPosition
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.webhooks")
-# Seconds between two looks for events, and the share of the time that looks take at most.
-_INTERVAL: Final = 1.0
+# Seconds after which a server looks for events that it was not told of, and share of the time that
+# looks take at most.
+_LONGEST_WAIT: Final = 60.0
 _SHARE: Final = 0.05
+# Seconds before another look after a fault of the database.
+_FAULT_PAUSE: Final = 1.0
 # Seconds for which a webhook sends before others have its place.
 _TURN: Final = 20.0
 # Seconds for which a webhook is held, beside the longest delivery; it is renewed after each.
-_HELD: Final = 60.0
+_HELD: Final = 30.0
 # Rows of the log that are read at a time, and webhooks that are looked at.
 _PAGE: Final = 100
 _MOST_DUE: Final = 1000
@@ -104,31 +106,54 @@ class WebhookWorker:
         self._holder = ""
         self._active: dict[str, tuple[WaitingWebhook, asyncio.Task[None]]] = {}
         self._is_crowded = False
+        # Events, ends of deliveries and faults; more to send at once, which waits for no pause.
         self._woken = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._is_faulty = False
+        self._until_next = 0.0
 
     async def run(self) -> None:
-        """Send until cancelled; return at once where no events are sent."""
+        """Send until cancelled; return at once where no events are sent.
+
+        A look follows each event of the database, the time at which a webhook becomes due, and
+        `_LONGEST_WAIT` seconds without either: a server whose database is idle reads nothing.
+        """
         if self._most <= 0:
             return
         swept = -_SWEEP
         try:
-            while True:
-                began = time.monotonic()
-                try:
-                    await self.look()
-                    if began - swept >= _SWEEP:
-                        swept = began
-                        await self._sweep()
-                except LadingError as error:
-                    event(_logger, "looking for events failed", error=error.message)
-                except Exception:  # the boundary of a look: a fault in it must not end the server
-                    _logger.exception("looking for events failed")
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(_INTERVAL, (time.monotonic() - began) / _SHARE)):
-                        await self._woken.wait()
-                self._woken.clear()
+            with self._services.bus.watch(self._woken.set):
+                while True:
+                    began = time.monotonic()
+                    self._woken.clear()
+                    self._hurried.clear()
+                    try:
+                        await self.look()
+                        if began - swept >= _SWEEP:
+                            swept = began
+                            await self._sweep()
+                    except LadingError as error:
+                        self._is_faulty = True
+                        event(_logger, "looking for events failed", error=error.message)
+                    except Exception:  # the boundary of a look: it must not end the server
+                        self._is_faulty = True
+                        _logger.exception("looking for events failed")
+                    await self._rest(time.monotonic() - began)
         finally:
             await cancel_all(*(task for _, task in self._active.values()))
+
+    async def _rest(self, took: float) -> None:
+        """Wait for the next look after one that took so many seconds."""
+        await wait_at_most(self._hurried, took / _SHARE)
+        await wait_at_most(self._woken, self._until_next)
+        if self._is_faulty:
+            self._is_faulty = False
+            await asyncio.sleep(_FAULT_PAUSE)
+
+    def _hurry(self) -> None:
+        """Look again without a pause: there is more to send."""
+        self._hurried.set()
+        self._woken.set()
 
     async def look(self) -> None:
         """Begin the deliveries that are due."""
@@ -148,19 +173,25 @@ class WebhookWorker:
 
     def _forget(self, uuid: str, _: asyncio.Task[None]) -> None:
         self._active.pop(uuid, None)
+        # After a failure the webhook is due at a time of its own.
+        self._woken.set()
 
     async def _sweep(self) -> None:
         async with self._services.database.writing() as tx:
-            await webhooks.sweep(tx)
+            await webhooks.sweep(tx, now=self._services.now())
 
     async def _waiting(self) -> list[WaitingWebhook]:
         """The webhooks that have something to send. Others are moved on in the log: most events
         are for few webhooks, and the rows are read once for all that are at one place.
         """
         services = self._services
-        last = await latest(services)
+        last, now = await latest(services), services.now()
+        self._until_next = _LONGEST_WAIT
         async with services.database.reading() as tx:
-            due = await webhooks.due(tx, last=last, now=services.now(), most=_MOST_DUE)
+            due = await webhooks.due(tx, last=last, now=now, most=_MOST_DUE)
+            if next_at := await webhooks.next_due(tx, last=last, now=now):
+                left = (parse_time(next_at) - parse_time(now)).total_seconds()
+                self._until_next = min(left, _LONGEST_WAIT)
             uuids = [one.webhook_uuid for one in due]
             rows = await records.among(tx, WEBHOOKS, "uuid", uuids) if uuids else []
         known = {str(one["uuid"]): one for one in rows}
@@ -194,7 +225,7 @@ class WebhookWorker:
                 now = self._services.now()
                 await webhooks.pass_over(tx, passed, position=position, to=end, now=now)
             if end - position >= _PAGE:
-                self._woken.set()
+                self._hurry()
         return wanted
 
     async def _read(self, position: int) -> tuple[list[LogEvent], int]:
@@ -217,20 +248,25 @@ class WebhookWorker:
                 until = later(now, self._held)
                 if not await webhooks.take(tx, uuid, holder=self._holder, now=now, until=until):
                     return
+            goes_on = True
             try:
                 ends = time.monotonic() + _TURN
-                goes_on = True
                 while goes_on and time.monotonic() < ends:
                     goes_on = await self._send_next(uuid)
             finally:
                 async with database.writing() as tx:
                     await webhooks.release(tx, uuid, holder=self._holder)
+                    if goes_on:
+                        # This server ends, or others wait: another one goes on.
+                        wake(tx, self._services)
             if goes_on or self._is_crowded:
                 # Not after a fault, which would come again at once.
-                self._woken.set()
+                self._hurry()
         except LadingError as error:
+            self._is_faulty = True
             event(_logger, "sending events failed", webhook=uuid, error=error.message)
         except Exception:  # the boundary of a webhook: a fault in it must not end the others
+            self._is_faulty = True
             _logger.exception("sending events failed webhook=%s", uuid)
 
     async def _send_next(self, uuid: str) -> bool:

@@ -139,6 +139,9 @@ CREDENTIALS: Final = RecordType(
     unique=(("owner_uuid", "name"),),
 )
 
+KEEP_FORMER: Final = 86400
+"""Seconds for which the former secret of a webhook is valid, if the call names no other time."""
+
 WEBHOOKS: Final = RecordType(
     plural="webhooks",
     singular="webhook",
@@ -170,7 +173,15 @@ WEBHOOKS: Final = RecordType(
         ),
         Field(
             name="secret", hidden=True, sealed=True,
-            doc="Key of its signatures; only in the answer to create.",
+            doc="Key of its signatures; only in the answers to create and rotate.",
+        ),
+        Field(
+            name="former_secret", hidden=True, sealed=True,
+            doc="Key of its signatures before the last rotation.",
+        ),
+        moment(
+            "former_secret_until", "Deliveries are signed with the former secret too until then.",
+            readonly=True,
         ),
     ),
     actions=(
@@ -190,6 +201,24 @@ WEBHOOKS: Final = RecordType(
                     doc="Leave out the events since it was paused.",
                 ),
                 *WRITE[:1],
+            ),
+        ),
+        RecordAction(
+            name="rotate", method="POST", scope=Scope.MEMBER, path="rotate",
+            doc="Make a new secret, which the answer has; the former one is valid for a while.",
+            parameters=(
+                Parameter(
+                    name="keep", type=Type.INTEGER, default=KEEP_FORMER,
+                    doc="Seconds for which the former secret is valid too.",
+                ),
+                *WRITE[:1],
+            ),
+        ),
+        RecordAction(
+            name="progress", method="GET", scope=Scope.COLLECTION, path="progress", answer="object",
+            doc="Positions of several webhooks in the log, with their last faults.",
+            parameters=(
+                Parameter(name="uuids", type=Type.ARRAY, doc="The webhooks; 1,000 at most."),
             ),
         ),
         member(

@@ -1,11 +1,12 @@
-"""Pages of what the site has for all requests: images and machines, tokens, users and health."""
+"""Pages of what the site has for all requests: images and machines, tokens, webhooks, users and
+health."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.site import admin, images, machines, tokens
+from lading.web.site import admin, images, machines, tokens, webhooks
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/images", images.show),
@@ -15,6 +16,15 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", tokens.PLACE, tokens.show),
     route("POST", tokens.PLACE, tokens.create),
     route("POST", "/ui/tokens/{uuid}/revoke", tokens.revoke),
+    route("GET", webhooks.PLACE, webhooks.show),
+    route("POST", webhooks.PLACE, webhooks.create),
+    route("GET", "/ui/webhooks/{uuid}", webhooks.show_one),
+    route("POST", "/ui/webhooks/{uuid}/test", webhooks.test),
+    route("POST", "/ui/webhooks/{uuid}/pause", webhooks.pause),
+    route("POST", "/ui/webhooks/{uuid}/resume", webhooks.resume),
+    route("POST", "/ui/webhooks/{uuid}/rotate", webhooks.rotate),
+    route("POST", "/ui/webhooks/{uuid}/redeliver", webhooks.redeliver),
+    route("POST", "/ui/webhooks/{uuid}/delete", webhooks.delete),
     route("GET", admin.PLACE, admin.show),
     route("GET", admin.USERS, admin.list_users),
     route("POST", admin.USERS, admin.create_user),

@@ -1,0 +1,78 @@
+"""Words about webhooks that the command line and the page show alike.
+
+A record of a webhook, and the answers of its actions `deliveries` and `test`, are those of the API
+(docs/spec/webhooks).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from lading.core.records.schema import Record
+from lading.core.webhooks.schedule import Outcome
+
+SHOWN: Final = (
+    "uuid",
+    "name",
+    "url",
+    "format",
+    "event_types",
+    "states",
+    "owner_uuid",
+    "project_uuid",
+    "subscriber_uuid",
+    "state",
+    "paused_reason",
+    "former_secret_until",
+    "created_at",
+)
+"""Attributes of a webhook that people see."""
+
+
+def events_text(webhook: Record) -> str:
+    """The events that a webhook gets."""
+    states = f" to {' or '.join(webhook['states'])}" if webhook["states"] else ""
+    return f"{' '.join(webhook['event_types'])}{states}"
+
+
+def receiver_text(url: str) -> str:
+    """The address of a receiver without its path and query, which may be secrets."""
+    if url.startswith("mailto:"):
+        return url
+    parts = urlsplit(url)
+    has_more = parts.path.strip("/") or parts.query
+    return f"{parts.scheme}://{parts.netloc}/{'…' if has_more else ''}"
+
+
+def delivery_facts(found: Record) -> list[tuple[str, str]]:
+    """Names and values of the position of a webhook; a value is "" where there is none."""
+    return [
+        ("state", found["state"]),
+        ("reason", found["paused_reason"] or ""),
+        ("delivered", str(found["delivered"])),
+        ("last", found["delivered_at"] or ""),
+        ("behind", f"{max(0, found['last_log_id'] - found['log_id'])} log rows"),
+        ("failures", f"{found['failures']} in a row" if found["failures"] else ""),
+        ("attempts", f"{found['attempts']} of the next event" if found["attempts"] else ""),
+        ("since", found["failing_since"] or ""),
+        ("next try", found["next_at"] or ""),
+        ("fault", found["fault"]),
+    ]
+
+
+def letter_text(letter: Record) -> str:
+    """The fault of a dead letter, or that it waits to be sent again."""
+    return "waits" if letter["is_queued"] else str(letter["fault"])
+
+
+def queued_text(number: int) -> str:
+    """Number of dead letters that were queued."""
+    return f"{number} dead letter{' is' if number == 1 else 's are'} sent again"
+
+
+def test_text(answer: Record) -> str:
+    """The end of a test."""
+    if answer["outcome"] != Outcome.DELIVERED:
+        return f"the test was not delivered: {answer['fault']}"
+    return f"delivered, answered {answer['status']}" if answer["status"] else "delivered"

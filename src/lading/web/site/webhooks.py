@@ -1,0 +1,262 @@
+"""Webhooks: those of the reader and of projects that the reader manages, with their deliveries and
+dead letters; a form makes one, and shows its secret once.
+
+Words and actions are those of `lading webhook` (`core.webhooks.descriptions`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.core.records.service_records import KEEP_FORMER
+from lading.core.webhooks import descriptions
+from lading.core.webhooks.schedule import Outcome
+from lading.core.webhooks.subscription import WebhookFormat, WebhookState
+from lading.web.keyset import key_of, page_after
+from lading.web.visit import Visit
+
+PLACE: Final = "/ui/webhooks"
+_KIND: Final = "webhooks"
+_PAGE: Final = 50
+_MINE: Final = "mine"
+# Choices of the form that rotates a secret, in seconds.
+KEPT: Final = {0: "not at all", 3600: "1 h", KEEP_FORMER: "1 d", 7 * 86400: "7 d"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRow:
+    """A webhook as the list shows it; `progress` is None where it has no position yet."""
+
+    webhook: Record
+    receiver: str
+    events: str
+    owner: str
+    progress: Record | None
+
+
+async def show(visit: Visit) -> Response:
+    """The webhooks that the reader sees; `owner` is the uuid of a user or a project, or `mine`."""
+    return await _list(visit)
+
+
+async def create(visit: Visit) -> Response:
+    """Make a webhook and show its secret: this page alone has it."""
+    owner = visit.field("for").strip()
+    url = visit.field("url").strip()
+    form = visit.field("format")
+    attributes: Record = {
+        "url": url,
+        "name": visit.field("name").strip() or None,
+        "format": "email" if url.startswith("mailto:") else form or "cloudevents",
+        "states": _words(visit.field("states")),
+        "project_uuid": await _project(visit, visit.field("in")) or None,
+    }
+    if types := _words(visit.field("types")):
+        attributes["event_types"] = types
+    if owner:
+        attributes["owner_uuid"] = await _project(visit, owner)
+    made = await visit.api.create(_KIND, attributes)
+    if made["format"] == WebhookFormat.EMAIL:
+        return visit.redirect(f"{PLACE}/{made['uuid']}")
+    visit.tells_secret = True
+    return await _page(visit, made["uuid"], secret=made["secret"])
+
+
+async def show_one(visit: Visit) -> Response:
+    """One webhook."""
+    return await _page(visit, _uuid(visit))
+
+
+async def test(visit: Visit) -> Response:
+    """Send a test event now, and show how that ended."""
+    answer = await _act(visit, "test")
+    return await _page(visit, _uuid(visit), tested=answer)
+
+
+async def pause(visit: Visit) -> Response:
+    """Send nothing any more."""
+    reason = visit.field("reason").strip()
+    await _act(visit, "pause", {"reason": reason} if reason else None)
+    return _back(visit)
+
+
+async def resume(visit: Visit) -> Response:
+    """Send again, from the event where it was paused, or with `skip` from now on."""
+    await _act(visit, "resume", {"skip": True} if visit.field("skip") else None)
+    return _back(visit)
+
+
+async def rotate(visit: Visit) -> Response:
+    """Make a new secret and show it: this page alone has it."""
+    keep = visit.field("keep")
+    if keep not in map(str, KEPT):
+        raise Invalid(f"keep: choose one of {', '.join(KEPT.values())}")
+    changed = await _act(visit, "rotate", {"keep": int(keep)})
+    visit.tells_secret = True
+    return await _page(visit, _uuid(visit), secret=changed["secret"])
+
+
+async def redeliver(visit: Visit) -> Response:
+    """Send dead letters again: those that are chosen, or all."""
+    chosen = visit.form.get("letter") or []
+    if not visit.field("all") and not chosen:
+        raise Invalid("letter: choose dead letters")
+    if not all(one.isascii() and one.isdigit() and len(one) < 19 for one in chosen):
+        raise Invalid("letter: must be the number of an event")
+    body = None if visit.field("all") else {"log_ids": [int(one) for one in chosen]}
+    answer = await _act(visit, "redeliver", body)
+    return visit.redirect(f"{PLACE}/{_uuid(visit)}?{urlencode({'queued': answer['queued']})}")
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete a webhook with its dead letters. It asks first."""
+    uuid = _uuid(visit)
+    if visit.field("sure") != "yes":
+        webhook = await visit.api.get(_KIND, uuid)
+        return visit.page("webhook_delete.html", webhook=webhook, title=_title(webhook))
+    await visit.api.delete(_KIND, uuid)
+    return visit.redirect(PLACE)
+
+
+async def _list(visit: Visit) -> Response:
+    owner = visit.query("owner")
+    me = visit.session.user_uuid if visit.session else ""
+    wanted = me if owner == _MINE else owner
+    if wanted and not is_uuid(wanted, Infix.USER) and not is_uuid(wanted, Infix.GROUP):
+        raise NotFound("There is no such user or project")
+    found = await page_after(
+        visit.api,
+        _KIND,
+        filters=[["owner_uuid", "=", wanted]] if wanted else [],
+        select=descriptions.SHOWN,
+        after=visit.query("after"),
+        most=_PAGE + 1,
+    )
+    rows = found[:_PAGE]
+    names = await _names(visit, [*(one["owner_uuid"] for one in rows), wanted])
+    progress = await _progress(visit, [one["uuid"] for one in rows])
+    more = {"owner": owner, "after": key_of(rows[-1])} if len(found) > _PAGE else {}
+    return visit.page(
+        "webhooks.html",
+        rows=[
+            WebhookRow(
+                webhook=one,
+                receiver=descriptions.receiver_text(one["url"]),
+                events=descriptions.events_text(one),
+                owner="" if one["owner_uuid"] == me else names.get(one["owner_uuid"], ""),
+                progress=progress.get(one["uuid"]),
+            )
+            for one in rows
+        ],
+        owner=owner,
+        project=wanted if is_uuid(wanted, Infix.GROUP) else "",
+        names=names,
+        older=f"{PLACE}?{urlencode(more)}" if more else "",
+        formats=[str(one) for one in WebhookFormat if one is not WebhookFormat.EMAIL],
+    )
+
+
+async def _page(
+    visit: Visit, uuid: str, *, secret: str = "", tested: Record | None = None
+) -> Response:
+    webhook = await visit.api.get(_KIND, uuid, select=descriptions.SHOWN)
+    found: Any = await visit.api.action(_KIND, uuid, "deliveries", method="GET")
+    queued = visit.query("queued")[:9]
+    places = [webhook["owner_uuid"], webhook["project_uuid"] or "", webhook["subscriber_uuid"]]
+    return visit.page(
+        "webhook.html",
+        webhook=webhook,
+        title=_title(webhook),
+        progress=found,
+        events=descriptions.events_text(webhook),
+        names=await _names(visit, places),
+        is_paused=webhook["state"] == WebhookState.PAUSED,
+        facts=[(name, value) for name, value in descriptions.delivery_facts(found) if value],
+        dead=[(one, descriptions.letter_text(one)) for one in found["dead"]],
+        queued=descriptions.queued_text(int(queued)) if queued.isdecimal() else "",
+        secret=secret,
+        tested=descriptions.test_text(tested) if tested else "",
+        is_good=tested is not None and tested["outcome"] == Outcome.DELIVERED,
+        kept=KEPT,
+        usual=KEEP_FORMER,
+    )
+
+
+async def _act(visit: Visit, name: str, body: Any = None) -> Record:
+    # Not repeated: a test that was answered late would be sent twice.
+    answer: Any = await visit.api.action(_KIND, _uuid(visit), name, body=body, repeat=False)
+    found: Record = answer
+    return found
+
+
+async def _progress(visit: Visit, uuids: list[str]) -> dict[str, Record]:
+    if not uuids:
+        return {}
+    found: Any = await visit.api.request("GET", f"{_KIND}/progress", params={"uuids": uuids})
+    return {one["uuid"]: one for one in found["items"]}
+
+
+async def _names(visit: Visit, uuids: list[str]) -> dict[str, str]:
+    """Names of users and projects, as far as the reader may see them."""
+    names: dict[str, str] = {}
+    for kind, infix, field in (
+        ("users", Infix.USER, "username"),
+        ("groups", Infix.GROUP, "name"),
+    ):
+        wanted = sorted({one for one in uuids if is_uuid(one, infix)})
+        if wanted:
+            found = await visit.api.list(
+                kind,
+                filters=[["uuid", "in", wanted]],
+                select=("uuid", field),
+                limit=len(wanted),
+            )
+            names |= {one["uuid"]: one[field] or one["uuid"] for one in found}
+    return names
+
+
+async def _project(visit: Visit, given: str) -> str:
+    """The uuid of a project that was named by its name or its uuid; "" for nothing. Raises
+    NotFound, Invalid when several have the name.
+    """
+    given = given.strip()
+    if not given or is_uuid(given, Infix.GROUP):
+        return given
+    found = await visit.api.list(
+        "groups",
+        filters=[["name", "=", given], ["group_class", "=", "project"]],
+        select=("uuid",),
+        limit=2,
+    )
+    if not found:
+        raise NotFound(f"{given[:80]}: there is no such project that you can see")
+    if len(found) > 1:
+        raise Invalid(f"{given[:80]}: several projects are called so; give the uuid")
+    return str(found[0]["uuid"])
+
+
+def _words(text: str) -> list[str]:
+    return [one for one in re.split(r"[\s,]+", text) if one]
+
+
+def _title(webhook: Record) -> str:
+    return str(webhook["name"] or descriptions.receiver_text(webhook["url"]))
+
+
+def _uuid(visit: Visit) -> str:
+    uuid = visit.parts["uuid"]
+    if not is_uuid(uuid, Infix.WEBHOOK):
+        raise NotFound("There is no such webhook")
+    return uuid
+
+
+def _back(visit: Visit) -> Response:
+    return visit.redirect(f"{PLACE}/{_uuid(visit)}")
