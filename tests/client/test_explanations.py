@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lading.client import explanations
 
 _ANSWER: dict[str, Any] = {
@@ -70,6 +72,25 @@ def test_differences_are_whole() -> None:
 def test_without_a_nearest() -> None:
     assert explanations.nearest_text({}) == ""
     assert list(explanations.difference_rows({})) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "ours", "theirs", "shown"),
+    [
+        ("usage.memory", 12582912.0, 1073741824, ("12.0 MiB", "1.0 GiB")),
+        ("usage.cpu", 1.25, 90.0, ("1.2 s", "2 min")),
+        ("runtime_constraints.ram", 1 << 30, None, ("1.0 GiB", "-")),
+        ("cost", 0.00012345, 2, ("0.0001", "2.0000")),
+        ("priority", 1, 500, ("1", "500")),
+        # One byte more.
+        ("runtime_constraints.ram", 1 << 30, (1 << 30) + 1, ("1073741824", "1073741825")),
+    ],
+)
+def test_amounts_are_shown_in_words(
+    field: str, ours: float, theirs: float | None, shown: tuple[str, str]
+) -> None:
+    near = {"differences": [{"field": field, "request": ours, "container": theirs}]}
+    assert list(explanations.difference_rows({"nearest": near})) == [(field, *shown)]
     assert explanations.further_text({"near": [{}]}) == ""
 
 

@@ -8,10 +8,11 @@ unchanged; absent parts are left out (`core.containers.reuse` makes them).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from lading.core.quantities import duration, size
 from lading.core.resources import format_bytes
 
 Explanation = Mapping[str, Any]
@@ -122,7 +123,11 @@ def difference_rows(resolution: Explanation) -> Iterator[Row]:
     """Field, value of the request and value of the nearest container, of each difference."""
     near = resolution.get("nearest") or {}
     for one in near.get("differences") or ():
-        yield _text(one["field"]), _value(one.get("request")), _value(one.get("container"))
+        name, values = _text(one["field"]), (one.get("request"), one.get("container"))
+        shown = [_quantity(name, value) for value in values]
+        # Amounts that differ by less than the words tell are shown exactly.
+        ours, theirs = shown if shown[0] != shown[1] else [_value(value) for value in values]
+        yield name, ours, theirs
 
 
 def further_text(resolution: Explanation) -> str:
@@ -171,6 +176,22 @@ def learned_text(resolution: Explanation) -> str:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
+
+
+_SIZES: Final = frozenset({"memory", "ram", "keep_cache_ram", "keep_cache_disk", "capacity"})
+_DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
+
+
+def _quantity(name: str, value: object) -> str:
+    """The value of a field: bytes and seconds in the words that other lists have."""
+    last = name.rpartition(".")[2]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        return _value(value)
+    if last in _SIZES:
+        return size(value)
+    if last in _DURATIONS:
+        return duration(value)
+    return f"{value:.4f}" if last == "cost" else _value(value)
 
 
 def _value(value: object) -> str:
