@@ -6,8 +6,8 @@ A record of a webhook, and the answers of its actions `deliveries` and `test`, a
 
 from __future__ import annotations
 
+import re
 from typing import Final
-from urllib.parse import urlsplit
 
 from lading.core.records.schema import Record
 from lading.core.webhooks.schedule import Outcome
@@ -40,9 +40,9 @@ def receiver_text(url: str) -> str:
     """The address of a receiver without its path and query, which may be secrets."""
     if url.startswith("mailto:"):
         return url
-    parts = urlsplit(url)
-    has_more = parts.path.strip("/") or parts.query
-    return f"{parts.scheme}://{parts.netloc}/{'…' if has_more else ''}"
+    scheme, _, rest = url.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{host}/{'…' if rest.removeprefix(host).strip('/') else ''}"
 
 
 def delivery_facts(found: Record) -> list[tuple[str, str]]:
