@@ -91,3 +91,14 @@ def test_a_server_that_does_not_run_is_told_with_a_remedy(monkeypatch: pytest.Mo
     done = CliRunner().invoke(cli, ["request", "list"])
     assert done.exit_code == 1
     assert "Connection refused; no server runs there: start it with 'lading up'" in done.stderr
+
+
+def test_another_server_that_does_not_run_is_not_mistaken_for_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ARVADOS_API_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("ARVADOS_API_TOKEN", "v2/a/b")
+    done = CliRunner().invoke(cli, ["image", "pull", "--plain-http", "127.0.0.2:1/tools:1"])
+    assert done.exit_code == 1
+    assert "http://127.0.0.2:1: cannot be reached: Connection refused" in done.stderr
+    assert "lading up" not in done.stderr

@@ -18,6 +18,8 @@ TIMED_OUT: Final = 124
 """As timeout(1) of GNU coreutils."""
 INTERRUPTED: Final = 130
 """As shells report an end by SIGINT: 128 + 2."""
+UNREAD: Final = 141
+"""As shells report an end by SIGPIPE, 128 + 13: the reader of the output left before its end."""
 _OWN: Final = "lading.exit_code"
 _JSON: Final = "lading.json"
 

@@ -20,7 +20,12 @@ _STREAMS = (0, 1, 2)
 
 def is_hangup(error: BaseException, streams: Sequence[int] = _STREAMS) -> bool:
     """Whether all that failed are calls to a terminal of ours that has been closed."""
-    return _is_input_output(error) and any(map(_is_closed, streams))
+    return _consists_of(error, errno.EIO) and any(map(_is_closed, streams))
+
+
+def is_broken_pipe(error: BaseException) -> bool:
+    """Whether all that failed is output to pipes whose readers have ended."""
+    return _consists_of(error, errno.EPIPE)
 
 
 def silence() -> None:
@@ -47,10 +52,10 @@ def unread() -> Generator[None]:
         silence()
 
 
-def _is_input_output(error: BaseException) -> bool:
+def _consists_of(error: BaseException, number: int) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_input_output, error.exceptions))
-    return isinstance(error, OSError) and error.errno == errno.EIO
+        return all(_consists_of(one, number) for one in error.exceptions)
+    return isinstance(error, OSError) and error.errno == number
 
 
 def _is_closed(number: int) -> bool:

@@ -1,9 +1,9 @@
 """The `lading` command: finds the sub-command, imports only its module, and shows errors.
 
-`lading --help` imports only click, so that it responds at once; the table below names the module of
-each sub-command. An error is one line on standard error, with `--json` of JSON. Exit codes: 2 for
-wrong usage, 130 after Ctrl-C, 1 for all other errors; of commands that run something its exit code,
-and 125 for errors (`exit_codes`).
+`lading --help` imports only click, so that it responds at once; the table below names the module
+of each sub-command. An error is one line on standard error, with `--json` of JSON. Exit codes: 2
+for wrong usage, 130 after Ctrl-C, 141 where nobody reads the output any more, 1 for all other
+errors; of commands that run something its exit code, and 125 for errors (`exit_codes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import importlib
 import json
 import keyword
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -146,6 +147,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),
     },
 }
+# They handle signals themselves.
+_SERVICES = ("up", "dispatch", "hpc", "mount", "cloud", "kubernetes")
 _EPILOG = (
     "Commands find their server in ARVADOS_API_HOST and ARVADOS_API_TOKEN, "
     "or else use the one of this machine."
@@ -200,16 +203,28 @@ class LazyGroup(click.Group):
         """Run the sub-command; an error leaves the process with its exit code."""
         # Behind -- they are those of the user's command.
         words = ctx.args[: ctx.args.index("--")] if "--" in ctx.args else ctx.args
-        try:
-            return super().invoke(ctx)
-        except (click.ClickException, LadingError, BaseExceptionGroup) as error:
-            is_usage = isinstance(error, click.UsageError)
-            _leave(
-                error,
-                exit_codes.own_code(ctx, 0),
-                # Wrong usage may have ended the command line before its options were read.
-                as_json=exit_codes.is_json(ctx) or (is_usage and "--json" in words),
-            )
+        with _ending_unread():
+            try:
+                return super().invoke(ctx)
+            except (click.ClickException, LadingError, BaseExceptionGroup) as error:
+                is_usage = isinstance(error, click.UsageError)
+                _leave(
+                    error,
+                    exit_codes.own_code(ctx, 0),
+                    # Wrong usage may have ended the command line before its options were read.
+                    as_json=exit_codes.is_json(ctx) or (is_usage and "--json" in words),
+                )
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the command line; options like `--help` print here."""
+        with _ending_unread():
+            return super().make_context(info_name, args, parent, **extra)
 
     def format_commands(
         self,
@@ -244,22 +259,28 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             _leave(error)
         except click.Abort:
-            # click raises Abort after Ctrl-C; it turns a closed pipe of our output into exit code
-            # 1.
+            # click raises Abort after Ctrl-C.
             fail("interrupted", exit_codes.INTERRUPTED)
-        except (OSError, BaseExceptionGroup) as error:
-            _leave_terminal(error)
         sys.exit(result if isinstance(result, int) else 0)
 
 
-def _leave_terminal(error: BaseException) -> NoReturn:
-    """Exit with 1, as after a closed pipe, if the terminal was closed; else raise the error."""
-    from lading.cli import hangup
+@contextmanager
+def _ending_unread() -> Generator[None]:
+    """Where nobody reads the output any more, exit: with 141 after a broken pipe, with 1 if the
+    terminal was closed.
+    """
+    try:
+        yield
+    except (OSError, BaseExceptionGroup) as error:
+        from lading.cli import hangup, interruption
 
-    if not hangup.is_hangup(error):
-        raise error
-    hangup.silence()
-    sys.exit(1)
+        # A terminal is closed by a signal too, whose end of the command fails to write to it.
+        interruption.raise_received(error)
+        is_unread = hangup.is_broken_pipe(error)
+        if not (is_unread or hangup.is_hangup(error)):
+            raise
+        hangup.silence()
+        sys.exit(exit_codes.UNREAD if is_unread else 1)
 
 
 def fail(message: str, code: int, *, as_json: bool = False, status: int | None = None) -> NoReturn:
@@ -314,6 +335,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> LadingError:
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Run containers as records: equal work is done once, and every result can be explained."""
+    if ctx.invoked_subcommand not in _SERVICES and not ctx.resilient_parsing:
+        from lading.cli import interruption
+
+        ctx.with_resource(interruption.raising())
     # `obj` is set by tests; completion must not connect.
     if ctx.obj is None and not ctx.resilient_parsing:
         from lading.cli.session import connect
@@ -326,5 +351,10 @@ def main() -> NoReturn:
     # A command keeps most of its objects until its end: with the usual thresholds the search for
     # garbage took a third of the time of large commands.
     gc.set_threshold(20_000, 20, 20)
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as left:
+        from lading.cli import interruption
+
+        interruption.leave(left)
     raise AssertionError("the command line always leaves the process")

@@ -24,7 +24,9 @@ _EXIT = (
     ("124", "Time limit of the command, or of `lading wait --timeout`."),
     ("125", "Refusal or failure of a command that runs something: run, map, wait, hpc run."),
     ("126, 127", "The command of a request cannot be run, or is not in the image."),
+    ("129, 143", "The terminal was closed; SIGTERM."),
     ("130", "Ctrl-C."),
+    ("141", "Nobody reads the output any more, as below `| head -1`."),
     ("others", "Exit code of the command of a request."),
 )
 _ENVIRONMENT = (

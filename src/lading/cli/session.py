@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from lading.cli import display
+from lading.cli.interruption import run_in_loop
 from lading.core.errors import Unavailable
 
 # The clients are imported when a session is opened: help and completion need none.
@@ -52,7 +53,9 @@ async def connect() -> AsyncGenerator[CliSession]:
         try:
             yield session
         except Unavailable as error:
-            if not isinstance(error.__cause__, ConnectionRefusedError):
+            # A command may speak with others too, as with a registry of images.
+            is_ours = server.address in error.message
+            if not (is_ours and isinstance(error.__cause__, ConnectionRefusedError)):
                 raise
             remedy = "start it with 'lading up', or correct ARVADOS_API_HOST"
             raise Unavailable(f"{error.message}; no server runs there: {remedy}") from error
@@ -96,8 +99,6 @@ def _tell(session: CliSession, place: str) -> None:
 
 def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:
     """The result of `action`, run with a session of the current command's connection."""
-    import asyncio
-
     # Set by `main.cli`, or by a test.
     opened = cast(Connect, click.get_current_context().obj)
 
@@ -105,4 +106,4 @@ def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:
         async with opened() as session:
             return await action(session)
 
-    return asyncio.run(run())
+    return run_in_loop(run())

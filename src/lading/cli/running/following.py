@@ -356,8 +356,17 @@ class Follower:
 
     async def follow(self) -> RequestOutcome:
         """Show the log until the request is final; return its outcome. Raises the errors of the
-        API.
+        API, and BrokenPipeError when nobody reads the output any more: the request goes on.
         """
+        try:
+            return await self._follow()
+        except BrokenPipeError:
+            if self._request["state"] != "Final":
+                uuid = self._request["uuid"]
+                self._watcher.say(f"nobody reads the output any more; {uuid} goes on")
+            raise
+
+    async def _follow(self) -> RequestOutcome:
         # A request that has ended already is shown without listening for changes.
         await self._look()
         await self._show()

@@ -304,7 +304,7 @@ async def _await_all(
     """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended. The
     outcomes, and whether there was a Ctrl-C.
     """
-    from lading.cli.running.interruption import interruptible
+    from lading.cli.interruption import interruptible
 
     cancelling: list[asyncio.Task[object]] = []
 

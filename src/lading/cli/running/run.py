@@ -19,6 +19,7 @@ import click
 
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
+from lading.cli.hangup import unread
 from lading.cli.options import (
     ASSIGNMENT,
     DURATION,
@@ -262,7 +263,8 @@ def run(
     standard output, and the output of the command goes to standard error.
 
     The exit code is that of the command: 127 if it is not in the image, 126 if it cannot be run,
-    124 after --max-run-time, 125 if Lading refused or failed, 130 after Ctrl-C.
+    124 after --max-run-time, 125 if Lading refused or failed, 130 after Ctrl-C,
+    141 where nobody reads the output any more.
     """
     if options["pull"] and not options["image"]:
         raise click.UsageError("--pull: say which --image.")
@@ -368,8 +370,8 @@ async def follow_to_end(
     `further`: receivers of other files of the log, by name.
     """
     # Imported here: `lading run --help` and completion need none.
+    from lading.cli.interruption import interruptible
     from lading.cli.running.following import Follower, Watcher
-    from lading.cli.running.interruption import interruptible
 
     request = await submit(session, spec, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
@@ -395,7 +397,9 @@ async def follow_to_end(
         place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
         display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
     if as_json:
-        display.emit_json(summary(outcome, code))
+        # The work has ended: its exit code is told, read or not.
+        with unread():
+            display.emit_json(summary(outcome, code))
     return code
 
 
