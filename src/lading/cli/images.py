@@ -205,6 +205,7 @@ def runner(version: str, as_json: bool) -> None:
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.environment import cache_directory
         from lading.client.images.runner import BuildHost, build_runner, image_name, make_run
+        from lading.client.images.steps import run_steps
 
         def tell(text: str) -> None:
             if not as_json:
@@ -212,13 +213,14 @@ def runner(version: str, as_json: bool) -> None:
 
         host = BuildHost(environ=os.environ, architecture=_architecture())
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-            normal = await asyncio.to_thread(
-                lambda: build_runner(
+            normal = await run_steps(
+                lambda steps: build_runner(
                     Path(folder),
                     version=version,
                     cache=cache_directory(os.environ),
                     host=host,
-                    run=make_run(tell),
+                    run=make_run(tell, steps),
+                    steps=steps,
                 )
             )
             return await _register(session, normal, (image_name(version),), is_quiet=as_json)
@@ -249,15 +251,20 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> Non
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.images.from_host import this_host
         from lading.client.images.hpc import build_hpc
+        from lading.client.images.steps import run_steps
         from lading.hpc.package import write_package
 
         daemon = io.BytesIO()
         write_package(daemon)
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             host = this_host(os.environ)
-            normal = await asyncio.to_thread(
-                lambda: build_hpc(programs, Path(folder), host=host, daemon=daemon.getvalue())
-            )
+            with display.steps("Making the image", is_quiet=as_json) as report:
+                normal = await run_steps(
+                    lambda steps: build_hpc(
+                        programs, Path(folder), host=host, daemon=daemon.getvalue(), steps=steps
+                    ),
+                    report,
+                )
             return await _register(session, normal, name or ("hpc:latest",), is_quiet=as_json)
 
     done, notes = with_session(action)
@@ -311,11 +318,13 @@ async def _add(
     from lading.client.images.from_host import this_host
     from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
-    if from_host:
-        host = await asyncio.to_thread(this_host, os.environ)
-        normal = await normalise_programs(source, folder, host=host)
-    else:
-        normal = await normalise(source[0], folder, socket=docker_socket(os.environ))
+    with display.steps("Making the image", is_quiet=is_quiet) as report:
+        if from_host:
+            host = await asyncio.to_thread(this_host, os.environ)
+            normal = await normalise_programs(source, folder, host=host, report=report)
+        else:
+            socket = docker_socket(os.environ)
+            normal = await normalise(source[0], folder, socket=socket, report=report)
     return await _register(session, normal, names or normal.names, is_quiet=is_quiet)
 
 
@@ -343,7 +352,8 @@ async def _pull(
         config = await registry.config(found)
         fetched = await registry.fetch(found, layer_cache, progress=report)
     with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-        normal = await assemble(found, config, layer_cache, Path(folder))
+        with display.steps("Making the image", is_quiet=is_quiet) as tell:
+            normal = await assemble(found, config, layer_cache, Path(folder), report=tell)
         done, _ = await _register(session, normal, names, is_quiet=is_quiet)
     await asyncio.to_thread(layer_cache.tidy)
     return done, found, fetched

@@ -15,6 +15,7 @@ import pytest
 from lading.client.images.archive import ImageParts
 from lading.client.images.from_host import SourceHost, from_host, goarch, script_programs, this_host
 from lading.client.images.host_files import Linkage
+from lading.client.images.steps import ImageSteps
 from lading.core.errors import Invalid
 from tests.client.images.test_elf import _elf
 
@@ -259,7 +260,9 @@ def test_modules_of_an_environment_come_compiled(host: SourceHost, tmp_path: Pat
         (venv / path).chmod(0o755)
     (venv / "bin/python").symlink_to("../../../usr/bin/plain")
 
-    def compiler(interpreter: Path, files: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
+    def compiler(
+        interpreter: Path, files: Sequence[str], folder: Path, _steps: ImageSteps
+    ) -> list[tuple[str, Path]]:
         assert interpreter == venv / "bin/python"
         folder.mkdir(parents=True)
         (folder / "tool.pyc").write_text("compiled")

@@ -59,6 +59,36 @@ def test_an_interpreters_own_packages_when_they_are_seen(root: Path, path: str) 
     assert "python/lib/python3.11/test/test_os.py" not in _files(selection)
 
 
+@pytest.mark.parametrize(
+    ("with_pip", "requires", "has_pip"),
+    [
+        (False, "pip-tools", False),
+        (False, "pip (>=19.1) ; extra == 'testing'", False),
+        (True, "", True),
+        (False, "pip >= 20", True),
+    ],
+)
+@pytest.mark.parametrize("path", ["/opt/venv/bin/python", "/opt/python/bin/python3.11"])
+def test_pip_comes_where_something_needs_it(
+    root: Path, path: str, with_pip: bool, requires: str, has_pip: bool
+) -> None:
+    packages = root / path.removeprefix("/").partition("/bin/")[0] / "lib/python3.11/site-packages"
+    for name in ("pip/main.py", "pip-23.2.dist-info/METADATA", "tool-1.dist-info/METADATA"):
+        (packages / name).parent.mkdir(exist_ok=True)
+        (packages / name).write_text(f"Name: x\nRequires-Dist: {requires}\n")
+    (packages / "pip-23.2.dist-info/METADATA").write_text("Name: pip\n")
+    (packages / "pipes.py").write_text("")
+    selection = Selection(root)
+    add_environment(
+        selection, path, "/opt/python/bin/python3.11", is_packaged=False, with_pip=with_pip
+    )
+    found = {one for one in _files(selection) if "/site-packages/pip" in one}
+    assert {one.rpartition("/site-packages/")[2] for one in found} == {
+        "pipes.py",
+        *(("pip/main.py", "pip-23.2.dist-info/METADATA") if has_pip else ()),
+    }
+
+
 def test_a_library_that_a_package_brings_is_left_to_it(root: Path) -> None:
     selection = Selection(root)
     trees = add_environment(

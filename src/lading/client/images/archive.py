@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import posixpath
 import resource
@@ -42,6 +43,7 @@ from typing import IO, Protocol, cast
 
 import msgspec
 
+from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Full, Invalid, Malformed
 
 # Bytes read at a time.
@@ -140,7 +142,7 @@ def make_config(
     )
 
 
-def write_archive(parts: ImageParts, target: Path) -> NormalImage:
+def write_archive(parts: ImageParts, target: Path, *, steps: ImageSteps = UNWATCHED) -> NormalImage:
     """Write the normal form of `parts` to the file `target`.
 
     Raises Malformed when the configuration is not JSON or lists other layers than those given.
@@ -157,17 +159,18 @@ def write_archive(parts: ImageParts, target: Path) -> NormalImage:
     manifest = msgspec.json.encode(
         [{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}]
     )
-    cuts = []
+    # An image may list a layer more than once; the archive contains it once.
+    layers, cuts = dict(zip(names, parts.layers, strict=True)), []
     # GNU format: no extended headers for times or owners, and sizes above 8 GiB are possible.
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         _add(tar, "manifest.json", io.BytesIO(manifest), len(manifest))
         _add(tar, f"{identity}.json", io.BytesIO(parts.config), len(parts.config))
-        # An image may list a layer more than once; the archive contains it once.
-        for name, layer in dict(zip(names, parts.layers, strict=True)).items():
+        for number, (name, layer) in enumerate(layers.items()):
+            steps.at("writing layer", number, len(layers))
             with layer.path.open("rb") as file:
                 file.seek(layer.offset)
                 start = tar.offset
-                _add(tar, name, file, layer.size)
+                _add(tar, name, steps.reading(file), layer.size)
             if layer.size >= _OWN_BLOCKS:
                 cuts += [start, tar.offset]
     return NormalImage(
@@ -244,7 +247,9 @@ class _HashingFile:
         return self._file.write(data)
 
 
-def write_layer(entries: Iterable[LayerEntry], target: Path) -> Layer:
+def write_layer(
+    entries: Iterable[LayerEntry], target: Path, *, steps: ImageSteps = UNWATCHED
+) -> Layer:
     """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot
     be read.
     """
@@ -255,14 +260,21 @@ def write_layer(entries: Iterable[LayerEntry], target: Path) -> Layer:
         with tarfile.open(
             fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT
         ) as tar:
-            for entry in sorted(entries, key=lambda one: one.path):
-                _write(tar, entry, seen)
+            ordered = sorted(entries, key=lambda one: one.path)
+            for number, entry in enumerate(ordered):
+                steps.at("writing file", number, len(ordered))
+                _write(tar, entry, seen, steps)
     return Layer(
         path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}"
     )
 
 
-def _write(tar: tarfile.TarFile, entry: LayerEntry, seen: dict[tuple[int, int], str]) -> None:
+def _write(
+    tar: tarfile.TarFile,
+    entry: LayerEntry,
+    seen: dict[tuple[int, int], str],
+    steps: ImageSteps,
+) -> None:
     name = entry.path.lstrip("/")
     member = tarfile.TarInfo(name)
     member.type = _KINDS[stat.S_IFMT(entry.mode)]
@@ -287,7 +299,7 @@ def _write(tar: tarfile.TarFile, entry: LayerEntry, seen: dict[tuple[int, int], 
                 return
             seen[key] = name
             member.size = status.st_size
-            tar.addfile(member, file)
+            tar.addfile(member, cast(io.BufferedReader, steps.reading(file)))
     except OSError as error:
         raise Invalid(
             f"{entry.source}: cannot be put into the image: {error.strerror or error}"
@@ -329,14 +341,15 @@ class Members(Protocol):
 class TarMembers:
     """The files of an uncompressed tar. Raises Malformed for other files."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, *, steps: ImageSteps = UNWATCHED) -> None:
         self.source = source
         self._path = path
         try:
             with tarfile.open(path, "r:") as tar:
-                self._members = {
-                    posixpath.normpath(member.name).lstrip("/"): member for member in tar
-                }
+                self._members: dict[str, tarfile.TarInfo] = {}
+                for member in tar:
+                    steps.check()
+                    self._members[posixpath.normpath(member.name).lstrip("/")] = member
         except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
             raise Malformed(f"{source}: neither an image nor a tar archive: {error}") from error
 
@@ -395,7 +408,12 @@ def read_document(members: Members, name: str, *, limit: int = _MAX_DOCUMENT) ->
 
 
 def read_layers(
-    members: Members, names: Iterable[str], diff_ids: list[str], folder: Path
+    members: Members,
+    names: Iterable[str],
+    diff_ids: list[str],
+    folder: Path,
+    *,
+    steps: ImageSteps = UNWATCHED,
 ) -> tuple[Layer, ...]:
     """The layers with these names, uncompressed below `folder` if needed, each verified against its
     diff id.
@@ -410,10 +428,11 @@ def read_layers(
         )
     layers = []
     for number, (name, diff_id) in enumerate(zip(listed, diff_ids, strict=True), 1):
+        steps.at("reading layer", number - 1, len(listed))
         found = members.find(name)
         if found is None:
             raise Malformed(f"{members.source}: damaged image: layer {name} is missing")
-        layer = plain_layer(found, folder / f"layer-{number}.tar", members.source)
+        layer = plain_layer(found, folder / f"layer-{number}.tar", members.source, steps=steps)
         if layer.diff_id != diff_id:
             raise Malformed(
                 f"{members.source}: damaged image: layer {number} is {layer.diff_id}, not {diff_id}"
@@ -422,16 +441,18 @@ def read_layers(
     return tuple(layers)
 
 
-def plain_layer(found: Slice, target: Path, source: str) -> Layer:
+def plain_layer(found: Slice, target: Path, source: str, *, steps: ImageSteps = UNWATCHED) -> Layer:
     """The layer at `found`, uncompressed into the file `target` if it is compressed."""
-    found = uncompressed(found, target, source)
+    found = uncompressed(found, target, source, steps=steps)
     with found.path.open("rb") as file:
         file.seek(found.offset)
-        diff_id = sha256_of(file, found.size)
+        diff_id = sha256_of(steps.reading(file), found.size)
     return Layer(path=found.path, offset=found.offset, size=found.size, diff_id=diff_id)
 
 
-def uncompressed(found: Slice, target: Path, source: str) -> Slice:
+def uncompressed(
+    found: Slice, target: Path, source: str, *, steps: ImageSteps = UNWATCHED
+) -> Slice:
     """`found` itself, or the file `target` with its uncompressed content. Raises Malformed,
     Invalid.
     """
@@ -442,11 +463,13 @@ def uncompressed(found: Slice, target: Path, source: str) -> Slice:
         if program is None:
             return found
         file.seek(found.offset)
-        _uncompress(program, file, found.size, target, source)
+        _uncompress(program, steps.reading(file), found.size, target, source, steps)
     return Slice(target, 0, target.stat().st_size)
 
 
-def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: str) -> None:
+def _uncompress(
+    program: str, file: IO[bytes], size: int, target: Path, source: str, steps: ImageSteps
+) -> None:
     # In a separate process, because it runs in parallel, and zstd is in no supported version of
     # Python.
     try:
@@ -466,7 +489,11 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
         ) from None
     assert process.stdin is not None
     # BrokenPipeError: the program ended early; its exit code is checked below.
-    with suppress(BrokenPipeError), process.stdin as pipe:
+    with (
+        steps.ending(process, limit=math.inf),
+        suppress(BrokenPipeError),
+        process.stdin as pipe,
+    ):
         while size > 0 and (data := file.read(min(_CHUNK, size))):
             pipe.write(data)
             size -= len(data)

@@ -17,10 +17,11 @@ Documentation and files that only root may read are left out. Owners are root, t
 same programs on the same machine give the same image.
 
 A virtual environment brings its packages and the standard library of its interpreter, without the
-interpreter's own site-packages (unless the environment includes them) and without the library's
-tests. Modules in an image are compiled once, here: files that a container compiles are not kept, so
-that each container would compile them again. The compiled files do not depend on times and are made
-without hash randomisation: the same modules give the same bytes.
+interpreter's own site-packages (unless the environment includes them), without the library's tests,
+and without pip, which installs nothing in a container, unless a program is called pip or another
+package requires it. Modules in an image are compiled once, here: files that a container compiles
+are not kept, so that each container would compile them again. The compiled files do not depend on
+times and are made without hash randomisation: the same modules give the same bytes.
 """
 
 from __future__ import annotations
@@ -30,18 +31,22 @@ import platform
 import posixpath
 import re
 import shlex
+import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from lading.client.images import host_files
 from lading.client.images.archive import PATH, ImageParts, LayerEntry, make_config, write_layer
 from lading.client.images.host_files import DebianPackages, Selection, closure
-from lading.core.errors import Invalid
+from lading.client.images.steps import UNWATCHED, ImageSteps
+from lading.core.errors import Invalid, Unavailable
 
 # Documentation, translations, headers and service files of packages; no program reads them in a
 # container.
@@ -87,18 +92,30 @@ _GOARCH = {
 _BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
 # Loaders that run at a time.
 _WORKERS = 4
-Compiler = Callable[[Path, Sequence[str], Path], Iterable[tuple[str, Path]]]
+Compiler = Callable[[Path, Sequence[str], Path, ImageSteps], Iterable[tuple[str, Path]]]
 # A Python interpreter of the machine: `python`, `python3`, `python3.11`.
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 # The directory of the standard library below `lib`.
 _LIBRARY = re.compile(r"python3\.\d+")
 # Parts of the standard library that programs do not import: tests, IDLE, demos, build files.
-_TESTS = r"/(test|idlelib|turtledemo|lib2to3/tests|ensurepip|config-[^/]*)(/|$)"
+_TESTS = (
+    r"/(test|idlelib|turtledemo|ensurepip|config-[^/]*"
+    r"|(ctypes|distutils|lib2to3|sqlite3|tkinter|unittest)/tests?)(/|$)"
+)
+# pip below a library, and its requirement in the metadata of a package.
+_PIP = r".*/site-packages/pip(-[^/]*\.dist-info)?(/|$)"
+_REQUIRES_PIP = re.compile(
+    # Not a requirement of an extra.
+    r"^Requires-Dist:\s*pip(?![\w.-])(?!.*\bextra\b)",
+    re.MULTILINE | re.IGNORECASE,
+)
 # The key in `pyvenv.cfg` of a virtual environment that also uses packages of the machine.
 _SYSTEM_SITE = re.compile(
     r"^include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE
 )
-# Seconds for compiling one environment; after that TimeoutExpired is raised.
+# Modules that one process compiles: some 2 s of work.
+_BATCH = 200
+# Seconds for these; after that Unavailable is raised.
 _TIMEOUT = 300.0
 
 
@@ -152,6 +169,7 @@ def from_host(
     host: SourceHost,
     without: re.Pattern[str] | None = None,
     packages: Sequence[str] = (),
+    steps: ImageSteps = UNWATCHED,
 ) -> ImageParts:
     """The parts of an image that contains `programs`; the layer is written below `folder`.
 
@@ -163,9 +181,10 @@ def from_host(
         raise Invalid(
             "--from-host: no program is named; write for example --from-host sh awk sort gzip"
         )
-    gathering = _Gathering(host, without)
+    gathering = _Gathering(host, without, steps)
     wanted = {host.path(name) for name in programs}
     # Sorted: the order of additions must not depend on the order of the arguments.
+    gathering.expect(wanted)
     for name in sorted({*wanted, *_basics(host)}):
         gathering.program(name)
         gathering.offer(name)
@@ -174,7 +193,7 @@ def from_host(
     gathering.furnish()
     gathering.link()
     gathering.compile(folder / "compiled")
-    layer = write_layer(gathering.selection.entries(), folder / "layer.tar")
+    layer = write_layer(gathering.selection.entries(), folder / "layer.tar", steps=steps)
     environment = [f"PATH={PATH}"]
     if gathering.directories:
         environment.append(f"LD_LIBRARY_PATH={':'.join(sorted(gathering.directories))}")
@@ -188,8 +207,11 @@ def from_host(
 
 
 class _Gathering:
-    def __init__(self, host: SourceHost, without: re.Pattern[str] | None) -> None:
-        self.selection = Selection(host.root, without=without)
+    def __init__(
+        self, host: SourceHost, without: re.Pattern[str] | None, steps: ImageSteps
+    ) -> None:
+        self.selection = Selection(host.root, without=without, check=steps.check)
+        self._steps = steps
         self._without = without
         self.notes: list[str] = []
         self.directories: set[str] = set()
@@ -199,6 +221,11 @@ class _Gathering:
         self._named: set[str] = set()
         self._loaders: list[str] = []
         self._pythons: dict[str, list[str]] = {}
+        self._has_pip = False
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Take note of the programs that will be named, before the first one."""
+        self._has_pip = any(posixpath.basename(one).startswith("pip") for one in names)
 
     def program(self, name: str, *, whole: bool = True) -> None:
         """Add one program with its needs, except for libraries; a `whole` interpreter comes with
@@ -208,6 +235,7 @@ class _Gathering:
         if path in self._done:
             return
         self._done.add(path)
+        self._steps.at(f"collecting files of {posixpath.basename(path)}")
         real = self.selection.add(path)
         if real is None:
             raise Invalid(f"{path}: its symbolic links lead nowhere")
@@ -220,7 +248,7 @@ class _Gathering:
         if is_python(path) and self._packages.owner(path) is None:
             is_packaged = self._packages.owner(real) is not None
             self._pythons[path] = add_environment(
-                self.selection, path, real, is_packaged=is_packaged
+                self.selection, path, real, is_packaged=is_packaged, with_pip=self._has_pip
             )
 
     def package(self, name: str) -> None:
@@ -279,8 +307,10 @@ class _Gathering:
             linkages = pool.map(
                 lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs
             )
-            for (path, _), linkage in zip(jobs, linkages, strict=True):
-                self._take(path, linkage)
+            with _dropping_the_rest(pool):
+                for number, ((path, _), linkage) in enumerate(zip(jobs, linkages, strict=True)):
+                    self._steps.at("looking for libraries of file", number, len(jobs))
+                    self._take(path, linkage)
 
     def compile(self, folder: Path) -> None:
         """Add the compiled modules of all Python environments."""
@@ -294,7 +324,7 @@ class _Gathering:
             if self._host.compiler is None or not files:
                 continue
             modules = self._host.compiler(
-                self.selection.host(interpreter), files, folder / str(number)
+                self.selection.host(interpreter), files, folder / str(number), self._steps
             )
             for path, compiled in modules:
                 self.selection.put(
@@ -447,7 +477,9 @@ def is_python(path: str) -> bool:
     return _NAME.fullmatch(posixpath.basename(path)) is not None
 
 
-def add_environment(selection: Selection, path: str, real: str, *, is_packaged: bool) -> list[str]:
+def add_environment(
+    selection: Selection, path: str, real: str, *, is_packaged: bool, with_pip: bool = False
+) -> list[str]:
     """Select the parts of the interpreter `path` that no package brings; return the directories of
     its modules.
 
@@ -460,51 +492,86 @@ def add_environment(selection: Selection, path: str, real: str, *, is_packaged: 
     if configuration.exists():
         shares = _SYSTEM_SITE.search(configuration.read_text(errors="replace")) is not None
         selection.add(f"{prefix}/pyvenv.cfg")
-        selection.add_tree(f"{prefix}/lib")
+        own_packages = f"{prefix}/lib"
+        pip = "" if with_pip or _requires_pip(selection.host(own_packages)) else _PIP
+        selection.add_tree(own_packages, without=re.compile(pip) if pip else None)
         trees.append(f"{prefix}/lib")
     home = posixpath.dirname(posixpath.dirname(real))
     for library in _libraries(selection, home):
         trees.append(library)
         if not is_packaged:
-            own = "" if shares else r"|/site-packages(/|$)"
-            selection.add_tree(library, without=re.compile(re.escape(library) + f"({_TESTS}{own})"))
+            if not shares:
+                left_out = rf"{_TESTS}|/site-packages(/|$)"
+            elif with_pip or _requires_pip(selection.host(posixpath.dirname(library))):
+                left_out = _TESTS
+            else:
+                left_out = f"{_TESTS}|{_PIP}"
+            selection.add_tree(library, without=re.compile(f"{re.escape(library)}({left_out})"))
     return trees
 
 
+def _requires_pip(library: Path) -> bool:
+    """Whether a package below `lib` of an environment says that it requires pip."""
+    listed = library.glob("python3.*/site-packages/*.dist-info/METADATA")
+    return any(_REQUIRES_PIP.search(one.read_text(errors="replace")) for one in listed)
+
+
 def compile_modules(
-    interpreter: Path, files: Sequence[str], folder: Path
+    interpreter: Path, files: Sequence[str], folder: Path, steps: ImageSteps = UNWATCHED
 ) -> Iterator[tuple[str, Path]]:
     """Compile the modules `files` of this machine below the directory `folder`.
 
     Yields the path in the image, beside the module, and the compiled file. A module in another
     version's syntax is left out.
     """
-    # unchecked-hash: the compiled file depends on the content of the module, not on its time, and
-    # is used without a check (PEP 552).
-    options = (
-        "-X",
-        f"pycache_prefix={folder}",
-        "-m",
-        "compileall",
-        "-q",
-        "--invalidation-mode",
-        "unchecked-hash",
-    )
-    subprocess.run(
-        [str(interpreter), *options, "-i", "-"],
-        input="".join(f"{file}\n" for file in files),
-        # Sets of constants are written in the order of their hashes.
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=_TIMEOUT,
-        # compileall fails for modules in another version's syntax; the others are compiled.
-        check=False,
-    )
+    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        done = pool.map(lambda batch: _compile(interpreter, batch, folder, steps), batches)
+        with _dropping_the_rest(pool):
+            for number, _ in enumerate(done):
+                steps.at("compiling module", number * _BATCH, len(files))
     for compiled in sorted(folder.rglob("*.pyc")):
         beside = "/" / compiled.parent.relative_to(folder) / "__pycache__" / compiled.name
         yield str(beside), compiled
+
+
+def _compile(interpreter: Path, files: Sequence[str], folder: Path, steps: ImageSteps) -> None:
+    # unchecked-hash: the compiled file depends on the content of the module, not on its time, and
+    # is used without a check (PEP 552).
+    command = [
+        str(interpreter),
+        *("-X", f"pycache_prefix={folder}", "-m", "compileall", "-q"),
+        *("--invalidation-mode", "unchecked-hash", "-i", "-"),
+    ]
+    with TemporaryFile("w+") as listed:
+        listed.writelines(f"{file}\n" for file in files)
+        listed.seek(0)
+        process = subprocess.Popen(
+            command,
+            stdin=listed,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Sets of constants are written in the order of their hashes.
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        )
+        with steps.ending(process, limit=_TIMEOUT):
+            # compileall fails for modules in another version's syntax; the others are compiled.
+            code = process.wait()
+    if code == -signal.SIGTERM:
+        raise Unavailable(
+            f"{interpreter}: takes over {_TIMEOUT:.0f} s to compile {len(files)} modules, from "
+            f"{files[0]}; try again when this machine has less to do"
+        )
+
+
+@contextmanager
+def _dropping_the_rest(pool: ThreadPoolExecutor) -> Generator[None]:
+    """Where the work inside fails or ends early, work of the pool that has not begun is dropped."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
 
 
 def _libraries(selection: Selection, home: str) -> list[str]:

@@ -289,11 +289,18 @@ _ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 class Selection:
     """A growing set of layer entries below `root`. Paths that match `without` are left out of whole
-    trees.
+    trees. `check` is called for each path; its errors end the work.
     """
 
-    def __init__(self, root: Path, *, without: re.Pattern[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        without: re.Pattern[str] | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.root = root
+        self._check = check
         self._without = without
         self._entries: dict[str, LayerEntry] = {}
         self._folders: dict[str, str | None] = {"/": "/"}
@@ -312,6 +319,7 @@ class Selection:
 
     def add(self, path: str) -> str | None:
         """Select a path; return it without links, or None if there is nothing to select."""
+        self._check()
         for _ in range(_MAX_LINKS):
             folder = self._folder(posixpath.dirname(path))
             if folder is None:

@@ -22,6 +22,7 @@ from lading.client.images.archive import (
     write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host
+from lading.client.images.steps import UNWATCHED, ImageSteps
 
 INIT = "/usr/local/sbin/hpcaas-init"
 DAEMON = "/usr/local/sbin/hpcaas-daemon"
@@ -82,14 +83,19 @@ _PASSWD = (
 
 
 def build_hpc(
-    programs: Sequence[str], folder: Path, *, host: SourceHost, daemon: bytes
+    programs: Sequence[str],
+    folder: Path,
+    *,
+    host: SourceHost,
+    daemon: bytes,
+    steps: ImageSteps = UNWATCHED,
 ) -> NormalImage:
     """The image with further `programs`, in the normal form below `folder`. Raises Invalid for a
     missing program.
 
     `daemon`: the daemon as one file.
     """
-    base = from_host([*PROGRAMS, *programs], folder, host=host, packages=PLUGINS)
+    base = from_host([*PROGRAMS, *programs], folder, host=host, packages=PLUGINS, steps=steps)
     cluster = write_layer(_entries(daemon), folder / "cluster.tar")
     layers = (*base.layers, cluster)
     config = make_config(
@@ -100,7 +106,9 @@ def build_hpc(
         command=[INIT],
     )
     return write_archive(
-        ImageParts(config=config, layers=layers, notes=base.notes), folder / "image.tar"
+        ImageParts(config=config, layers=layers, notes=base.notes),
+        folder / "image.tar",
+        steps=steps,
     )
 
 

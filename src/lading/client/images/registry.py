@@ -37,6 +37,7 @@ from lading.client.images.registry_access import (
     parse_challenge,
     read_token,
 )
+from lading.client.images.steps import ImageSteps, Report, run_steps
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport, StreamedResponse, Transport
 from lading.core.errors import (
@@ -500,16 +501,26 @@ def parse_platform(text: str) -> Platform:
 
 
 async def assemble(
-    image: RemoteImage, config: bytes, layer_cache: LayerCache, folder: Path
+    image: RemoteImage,
+    config: bytes,
+    layer_cache: LayerCache,
+    folder: Path,
+    *,
+    report: Report | None = None,
 ) -> NormalImage:
     """The image in the normal form below `folder`, from cached layers. Raises Malformed, Full."""
-    return await asyncio.to_thread(_assemble, image, config, layer_cache, folder)
+    return await run_steps(
+        lambda steps: _assemble(image, config, layer_cache, folder, steps), report
+    )
 
 
 def _assemble(
-    image: RemoteImage, config: bytes, layer_cache: LayerCache, folder: Path
+    image: RemoteImage, config: bytes, layer_cache: LayerCache, folder: Path, steps: ImageSteps
 ) -> NormalImage:
     members = DirectoryMembers(layer_cache.directory, image.reference.name)
     names = [layer_cache.member(layer.digest) for layer in image.layers]
-    layers = read_layers(members, names, read_config(config).rootfs.diff_ids, folder)
-    return write_archive(ImageParts(config=config, layers=layers), folder / "image.tar")
+    diff_ids = read_config(config).rootfs.diff_ids
+    layers = read_layers(members, names, diff_ids, folder, steps=steps)
+    return write_archive(
+        ImageParts(config=config, layers=layers), folder / "image.tar", steps=steps
+    )

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from lading.client.images.archive import (
     plain_layer,
     write_archive,
 )
+from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Invalid, Unavailable
 
 DEFAULT_VERSION: Final = "3.2.1"
@@ -109,7 +109,13 @@ def image_name(version: str) -> str:
 
 
 def build_runner(
-    folder: Path, *, version: str, cache: Path, host: BuildHost, run: RunCommand
+    folder: Path,
+    *,
+    version: str,
+    cache: Path,
+    host: BuildHost,
+    run: RunCommand,
+    steps: ImageSteps = UNWATCHED,
 ) -> NormalImage:
     """The image of this version, built below the empty directory `folder` unless it is cached.
 
@@ -144,7 +150,7 @@ def build_runner(
     if claim is not None:
         with claim:
             root = _make_root(folder, wanted, script, sources, host, run)
-            _keep(_as_image(root, folder, version, host.architecture), claim)
+            _keep(_as_image(root, folder, version, host.architecture, steps), claim)
             images.evict()
             _forget_environments(cache)
     images.touch(key)
@@ -262,10 +268,11 @@ def _pip_settings(host: BuildHost, run: RunCommand) -> dict[str, str]:
     }
 
 
-def _as_image(root: Path, folder: Path, version: str, architecture: str) -> NormalImage:
-    layer = plain_layer(
-        Slice(root, 0, root.stat().st_size), folder / "layer.tar", "the root of the runner"
-    )
+def _as_image(
+    root: Path, folder: Path, version: str, architecture: str, steps: ImageSteps
+) -> NormalImage:
+    whole = Slice(root, 0, root.stat().st_size)
+    layer = plain_layer(whole, folder / "layer.tar", "the root of the runner", steps=steps)
     config = make_config(
         [layer],
         architecture=architecture,
@@ -273,7 +280,8 @@ def _as_image(root: Path, folder: Path, version: str, architecture: str) -> Norm
         environment=_ENVIRONMENT,
         command=("/bin/bash",),
     )
-    return write_archive(ImageParts(config=config, layers=(layer,)), folder / _ARCHIVE)
+    parts = ImageParts(config=config, layers=(layer,))
+    return write_archive(parts, folder / _ARCHIVE, steps=steps)
 
 
 def _images(cache: Path, version: str) -> DiskCache:
@@ -305,17 +313,24 @@ def _forget_environments(cache: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def make_run(tell: Callable[[str], None]) -> RunCommand:
-    """A function that runs programs and calls `tell` with their progress messages."""
+def make_run(tell: Callable[[str], None], steps: ImageSteps = UNWATCHED) -> RunCommand:
+    """A function that runs programs, calls `tell` with their progress messages, and ends them when
+    the work has to end.
+    """
 
     def run(command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
-        return run_program(command, given=given, environ=environ, tell=tell)
+        return run_program(command, given=given, environ=environ, tell=tell, steps=steps)
 
     return run
 
 
 def run_program(
-    command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]
+    command: Sequence[str],
+    *,
+    given: str,
+    environ: Mapping[str, str],
+    tell: Callable[[str], None],
+    steps: ImageSteps = UNWATCHED,
 ) -> str:
     """Implements `RunCommand`: passes lines of standard error that begin with "I: " to `tell`. The
     program is terminated together with this process.
@@ -335,19 +350,12 @@ def run_program(
             text=True,
         ) as process:
             assert process.stderr is not None
-            timer = threading.Timer(_TIMEOUT, process.kill)
-            timer.start()
-            try:
+            with steps.ending(process, limit=_TIMEOUT):
                 for line in process.stderr:
                     last.append(line.strip())
                     if line.startswith("I: ") and not _DETAILS.match(line):
                         tell(line.removeprefix("I: ").strip())
                 code = process.wait()
-            except BaseException:
-                process.terminate()
-                raise
-            finally:
-                timer.cancel()
         if code != 0:
             raise Unavailable(
                 f"{command[0]} failed, so the image was not made: {_words(last, code)}; try again"

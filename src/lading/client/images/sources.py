@@ -42,6 +42,7 @@ from lading.client.images.archive import (
     write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host, goarch
+from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
 from lading.core.errors import Invalid, Malformed, NotFound
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")
@@ -61,7 +62,9 @@ def docker_socket(environ: Mapping[str, str]) -> Path:
     return Path(host.removeprefix("unix://")) if host.startswith("unix://") else DOCKER_SOCKET
 
 
-async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) -> NormalImage:
+async def normalise(
+    source: str, folder: Path, *, socket: Path = DOCKER_SOCKET, report: Report | None = None
+) -> NormalImage:
     """The image that `source` names, written in the normal form below the empty directory `folder`.
 
     Raises NotFound when nothing has this name, Malformed when it is damaged, Invalid when it cannot
@@ -69,53 +72,64 @@ async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) 
     """
     path = Path(source)
     if await asyncio.to_thread(path.exists):
-        return await asyncio.to_thread(_from_path, path, folder)
+        return await _from_path(path, folder, report)
     saved = await save_from_docker(source, folder / "saved.tar", socket=socket)
-    return await asyncio.to_thread(_from_path, saved, folder)
+    return await _from_path(saved, folder, report)
 
 
 async def normalise_programs(
-    programs: Sequence[str], folder: Path, *, host: SourceHost
+    programs: Sequence[str], folder: Path, *, host: SourceHost, report: Report | None = None
 ) -> NormalImage:
     """The image of these programs of `host`, written in the normal form below `folder`. Raises
     Invalid.
     """
-    return await asyncio.to_thread(
-        lambda: write_archive(from_host(programs, folder, host=host), folder / "image.tar")
-    )
+
+    def work(steps: ImageSteps) -> NormalImage:
+        parts = from_host(programs, folder, host=host, steps=steps)
+        return write_archive(parts, folder / "image.tar", steps=steps)
+
+    return await run_steps(work, report)
 
 
-def _from_path(path: Path, folder: Path) -> NormalImage:
-    return write_archive(
-        read(path, folder, architecture=goarch(platform.machine())), folder / "image.tar"
-    )
+async def _from_path(path: Path, folder: Path, report: Report | None) -> NormalImage:
+    architecture = goarch(platform.machine())
+
+    def work(steps: ImageSteps) -> NormalImage:
+        parts = read(path, folder, architecture=architecture, steps=steps)
+        return write_archive(parts, folder / "image.tar", steps=steps)
+
+    return await run_steps(work, report)
 
 
-def read(path: Path, folder: Path, *, architecture: str) -> ImageParts:
+def read(
+    path: Path, folder: Path, *, architecture: str, steps: ImageSteps = UNWATCHED
+) -> ImageParts:
     """The parts of the image at `path`; uncompressed files are written below `folder`."""
     source = str(path)
     if path.is_dir():
         inside = DirectoryMembers(path, source)
         if inside.find("manifest.json"):
-            return read_saved(inside, folder)
+            return read_saved(inside, folder, steps=steps)
         if inside.find("index.json"):
-            return read_oci(inside, folder, architecture=architecture)
+            return read_oci(inside, folder, architecture=architecture, steps=steps)
         if not is_rootfs(inside.tops()):
             raise Invalid(
                 f"{source}: neither an image nor a root file system: it holds no bin, usr or etc"
             )
-        return read_rootfs_directory(path, folder, architecture=architecture)
-    plain = uncompressed(Slice(path, 0, path.stat().st_size), folder / "plain.tar", source).path
-    members = TarMembers(plain, source)
+        return read_rootfs_directory(path, folder, architecture=architecture, steps=steps)
+    steps.at("reading the archive")
+    whole = Slice(path, 0, path.stat().st_size)
+    plain = uncompressed(whole, folder / "plain.tar", source, steps=steps).path
+    members = TarMembers(plain, source, steps=steps)
     if members.find("manifest.json"):
-        return read_saved(members, folder)
+        return read_saved(members, folder, steps=steps)
     if members.find("index.json"):
-        return read_oci(members, folder, architecture=architecture)
+        return read_oci(members, folder, architecture=architecture, steps=steps)
     if not is_rootfs(members.tops()):
         raise Invalid(
             f"{source}: neither an image nor a root file system: it holds no bin, usr or etc"
         )
-    return read_rootfs_tar(plain, folder, architecture=architecture, source=source)
+    return read_rootfs_tar(plain, folder, architecture=architecture, source=source, steps=steps)
 
 
 async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOCKET) -> Path:
@@ -157,32 +171,44 @@ def is_rootfs(tops: set[str]) -> bool:
     return not _TOPS.isdisjoint(tops)
 
 
-def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str) -> ImageParts:
+def read_rootfs_tar(
+    path: Path,
+    folder: Path,
+    *,
+    architecture: str,
+    source: str,
+    steps: ImageSteps = UNWATCHED,
+) -> ImageParts:
     """The parts of an image whose only layer is the (uncompressed) tar `path`."""
-    layer = plain_layer(Slice(path, 0, path.stat().st_size), folder / "layer.tar", source)
+    layer = plain_layer(
+        Slice(path, 0, path.stat().st_size), folder / "layer.tar", source, steps=steps
+    )
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image add {Path(source).name}"
     )
     return ImageParts(config=config, layers=(layer,))
 
 
-def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> ImageParts:
+def read_rootfs_directory(
+    path: Path, folder: Path, *, architecture: str, steps: ImageSteps = UNWATCHED
+) -> ImageParts:
     """The parts of an image whose only layer is the directory `path`. Raises Invalid for an
     unreadable file.
     """
-    layer = write_layer(_entries(path), folder / "layer.tar")
+    layer = write_layer(_entries(path, steps), folder / "layer.tar", steps=steps)
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image add {path.resolve().name}"
     )
     return ImageParts(config=config, layers=(layer,))
 
 
-def _entries(root: Path) -> Iterator[LayerEntry]:
+def _entries(root: Path, steps: ImageSteps) -> Iterator[LayerEntry]:
     # Without it, os.walk leaves out unreadable directories.
     def refuse(error: OSError) -> None:
         raise Invalid(f"{error.filename}: cannot be put into the image: {error.strerror}")
 
     for folder, names, files in os.walk(root, onerror=refuse):
+        steps.at("listing the directory")
         for name in (*names, *files):
             path = Path(folder, name)
             status = path.lstat()
@@ -222,7 +248,7 @@ class Index(msgspec.Struct, frozen=True, rename="camel"):
     layers: list[Descriptor] = []
 
 
-def read_saved(members: Members, folder: Path) -> ImageParts:
+def read_saved(members: Members, folder: Path, *, steps: ImageSteps = UNWATCHED) -> ImageParts:
     """The parts of the image in a docker-save archive.
 
     Raises Malformed when it is damaged, Invalid when it contains several images.
@@ -239,11 +265,14 @@ def read_saved(members: Members, folder: Path) -> ImageParts:
             f"{members.source}: holds {len(images)} images ({', '.join(names)}); save one at a time"
         )
     config = read_document(members, images[0].config)
-    layers = read_layers(members, images[0].layers, read_config(config).rootfs.diff_ids, folder)
+    diff_ids = read_config(config).rootfs.diff_ids
+    layers = read_layers(members, images[0].layers, diff_ids, folder, steps=steps)
     return ImageParts(config=config, layers=layers, names=tuple(images[0].repo_tags or ()))
 
 
-def read_oci(members: Members, folder: Path, *, architecture: str) -> ImageParts:
+def read_oci(
+    members: Members, folder: Path, *, architecture: str, steps: ImageSteps = UNWATCHED
+) -> ImageParts:
     """The parts of the image for `architecture` in an OCI layout.
 
     Raises Malformed when it is damaged, Invalid when it contains none or several for this
@@ -268,7 +297,7 @@ def read_oci(members: Members, folder: Path, *, architecture: str) -> ImageParts
             f"{members.source}: is for {described.architecture}, this machine is {architecture}"
         )
     blobs = [_blob(members, layer.digest) for layer in manifest.layers]
-    layers = read_layers(members, blobs, described.rootfs.diff_ids, folder)
+    layers = read_layers(members, blobs, described.rootfs.diff_ids, folder, steps=steps)
     return ImageParts(config=config, layers=layers, names=(name,) if name else ())
 
 
