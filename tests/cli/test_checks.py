@@ -106,6 +106,16 @@ def test_either_engine_is_enough(machine: CheckedMachine) -> None:
     assert can_run(examine(replace(machine, docker_answers=lambda path: False)))
 
 
+def test_root_of_an_unprivileged_container(machine: CheckedMachine) -> None:
+    status = machine.root / "proc/self/status"
+    status.write_text("CapEff:\t00000000a80425fb\n")
+    check = _find(machine, "namespaces")
+    assert check.verdict is CheckResult.MISSING
+    assert "--privileged" in check.mend
+    status.write_text("CapEff:\t000001ffffffffff\n")
+    assert _find(machine, "namespaces").verdict is CheckResult.OK
+
+
 @pytest.mark.parametrize(
     ("path", "name", "mend"),
     [

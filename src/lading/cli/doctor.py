@@ -137,7 +137,16 @@ def _overlay(machine: CheckedMachine) -> Check:
 
 def _namespaces(machine: CheckedMachine) -> Check:
     kinds = ("mnt", "pid", "ipc", "uts", "net")
+    from lading.supervisor.engines.choice import is_confined
+
     lacking = [kind for kind in kinds if not os.path.lexists(machine.root / "proc/self/ns" / kind)]
+    if not lacking and machine.user == 0 and is_confined(machine.read("/proc/self/status")):
+        return Check(
+            name="namespaces",
+            verdict=CheckResult.MISSING,
+            found="root of this container may not make them (no CAP_SYS_ADMIN)",
+            mend="start this container with --privileged, or with the socket of a Docker",
+        )
     if not lacking:
         return Check(name="namespaces", verdict=CheckResult.OK, found=", ".join(kinds))
     found = f"the kernel lacks {', '.join(lacking)}"

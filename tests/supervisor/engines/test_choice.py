@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines.choice import EngineSearch, answers
+from lading.supervisor.engines.choice import EngineSearch, answers, is_confined
 
 
 def search(
@@ -18,6 +18,7 @@ def search(
     sockets: Collection[str] = (),
     environ: Mapping[str, str] | None = None,
     has_systemd: bool = True,
+    is_confined: bool = False,
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -27,6 +28,7 @@ def search(
         which=lambda name: f"/bin/{name}" if name in programs else None,
         answers=lambda path: path in sockets,
         has_systemd=lambda: has_systemd,
+        is_confined=lambda: is_confined,
     )
 
 
@@ -37,6 +39,12 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
     ("made", "shown", "path"),
     [
         (search(user=0, programs={"crun"}, sockets={"/d.sock"}), "native", ""),
+        (search(user=0, programs={"crun"}, is_confined=True), "none", ""),
+        (
+            search(user=0, programs={"crun"}, is_confined=True, sockets={"/p.sock"}),
+            "podman",
+            "/p.sock",
+        ),
         (search(user=0, sockets={"/d.sock"}), "docker", "/d.sock"),
         (search(programs={"crun"}, sockets={"/d.sock", _PODMAN}), "docker", "/d.sock"),
         (search(sockets={_DOCKER, _PODMAN}), "docker rootless", _DOCKER),
@@ -69,8 +77,27 @@ def test_a_configured_engine_is_not_looked_for() -> None:
     ("made", "mend"),
     [
         (search(user=0), "apt install crun"),
-        (search(programs={"podman"}), "systemctl --user enable --now podman.socket"),
-        (search(programs={"podman"}, has_systemd=False), "podman system service --time=0 &"),
+        (
+            search(user=0, programs={"crun"}, is_confined=True),
+            "this container may not make namespaces: start it with --privileged, "
+            "or with a Docker of the machine at /d.sock",
+        ),
+        (
+            search(programs={"podman", "newuidmap"}),
+            "systemctl --user enable --now podman.socket",
+        ),
+        (
+            search(programs={"podman", "newuidmap"}, has_systemd=False),
+            "podman system service --time=0 &",
+        ),
+        (
+            search(programs={"podman"}),
+            "sudo apt install uidmap; systemctl --user enable --now podman.socket",
+        ),
+        (
+            search(programs={"newuidmap"}, has_systemd=False),
+            "sudo apt install podman; podman system service --time=0 &",
+        ),
         (
             search(),
             "sudo apt install podman uidmap; systemctl --user enable --now podman.socket",
@@ -88,3 +115,16 @@ def test_a_socket_answers_or_not(tmp_path: Path) -> None:
         listener.bind(str(path))
         listener.listen()
         assert answers(str(path))
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        ("Name:\tx\nCapEff:\t000001ffffffffff\nCapBnd:\t0\n", False),
+        # Of root in a container of Docker.
+        ("CapPrm:\t000001ffffffffff\nCapEff:\t00000000a80425fb\n", True),
+        ("", False),
+    ],
+)
+def test_the_right_to_make_namespaces(status: str, answer: bool) -> None:
+    assert is_confined(status) is answer

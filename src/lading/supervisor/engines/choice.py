@@ -1,5 +1,6 @@
 """The engine of this machine: native for root with crun, else a Docker or podman that answers.
 
+Root of an unprivileged container has no right to make namespaces, so native is not chosen there.
 Without root the services of the user are found by themselves: rootless Docker, and rootless podman
 (`$XDG_RUNTIME_DIR`). Where there is none, the command that brings one is named.
 """
@@ -7,6 +8,7 @@ Without root the services of the user are found by themselves: rootless Docker, 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable, Mapping
@@ -17,6 +19,8 @@ from lading.supervisor.engines import AUTOMATIC, NATIVE
 
 # Seconds for a connection to a socket of this machine: a service answers at once or not at all.
 _ANSWER_TIME = 1.0
+# CAP_SYS_ADMIN (capabilities(7)): the right to make namespaces and to mount.
+_SYS_ADMIN = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +50,13 @@ class EngineSearch:
     which: Callable[[str], str | None] = shutil.which
     answers: Callable[[str], bool] = lambda path: answers(path)
     has_systemd: Callable[[], bool] = lambda: Path("/run/systemd/system").is_dir()
+    is_confined: Callable[[], bool] = lambda: is_confined(Path("/proc/self/status").read_text())
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
         if configured != AUTOMATIC:
             return EngineChoice(name=configured)
-        if self.user == 0 and self.which("crun"):
+        if self.user == 0 and self.which("crun") and not self.is_confined():
             return EngineChoice(name=NATIVE)
         for name, path, is_rootless in self._services():
             if self.answers(path):
@@ -74,6 +79,11 @@ class EngineSearch:
         return found
 
     def _mend(self) -> str:
+        if self.user == 0 and self.is_confined():
+            return (
+                "this container may not make namespaces: start it with --privileged, "
+                f"or with a Docker of the machine at {self.docker_socket}"
+            )
         if self.user == 0:
             return "apt install crun"
         start = (
@@ -81,7 +91,16 @@ class EngineSearch:
             if self.has_systemd()
             else "podman system service --time=0 &"
         )
-        return start if self.which("podman") else f"sudo apt install podman uidmap; {start}"
+        # newuidmap gives podman of a user its range of user ids; some packages of podman lack it.
+        needed = {"podman": "podman", "newuidmap": "uidmap"}
+        lacking = [package for program, package in needed.items() if not self.which(program)]
+        return f"sudo apt install {' '.join(lacking)}; {start}" if lacking else start
+
+
+def is_confined(status: str) -> bool:
+    """Whether a process, by its /proc/PID/status, has no right to make namespaces."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return found is not None and not int(found[1], 16) & _SYS_ADMIN
 
 
 def answers(path: str) -> bool:
