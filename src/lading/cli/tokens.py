@@ -172,7 +172,11 @@ def _show_secret(made: Record, *, as_json: bool) -> None:
 @click.option("--expired", is_flag=True, help="List expired tokens, too.")
 @display.json_option
 def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) -> None:
-    """List tokens, without their secrets, the ones used last at the end."""
+    """List tokens, without their secrets, the ones used last at the end.
+
+    The server stores the times of use once a minute: a token that was just made or used may seem
+    unused for that long.
+    """
     if who and everybody:
         raise click.UsageError("--everybody has no --for")
 
