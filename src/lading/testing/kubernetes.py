@@ -95,7 +95,7 @@ class FakeCluster:
         self.pods: dict[str, Thing] = {}
         self.secrets: dict[str, Thing] = {}
         self.calls: list[tuple[str, str]] = []
-        """Verbs and resources of all requests."""
+        """(verb, resource) of each request, in order."""
         self.tokens: list[str] = []
         self.faults: list[AssertionError] = []
         self.ran: dict[str, int] = {}
@@ -265,7 +265,7 @@ class FakeCluster:
     def _review(self, given: Thing) -> Response:
         """Whether the caller has a right; everyone may ask."""
         if self.down:
-            raise Unavailable("the fake API server cannot be reached")
+            raise Unavailable("the fake API server does not answer")
         asked = given["spec"]["resourceAttributes"]
         is_allowed = (asked["verb"], asked["resource"]) in self.rights
         return self._answer({**given, "status": {"allowed": is_allowed}})
@@ -436,7 +436,7 @@ class FakeCluster:
 
     def _be_unreachable(self, timeout: float) -> None:
         if self.down or self._chance(self.malice.away):
-            raise Unavailable(f"the fake API server cannot be reached within {timeout:g} s")
+            raise Unavailable(f"the fake API server does not answer within {timeout:g} s")
 
     async def _later(self, kind: str, given: Thing) -> None:
         await self._take_time()

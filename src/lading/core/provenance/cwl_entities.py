@@ -143,8 +143,8 @@ def _named(text: str) -> QualifiedName:
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
-    """Canonical text of a file or a directory: its name, its content, and the files that belong to
-    it.
+    """Text that is equal for equal files or directories of CWL: JSON of class, name, checksum or
+    location, and the same of secondary files and of the listing.
     """
     parts = [*(value.get("secondaryFiles") or ()), *(value.get("listing") or ())]
     content = value.get("checksum") or value.get("location") or ""

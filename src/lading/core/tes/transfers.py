@@ -201,8 +201,9 @@ def object_key(url: str, validator: str, *, place: str = "") -> str:
 
 
 def facts_of(headers: Mapping[str, str], *, is_bucket: bool = False) -> ObjectFacts:
-    """Facts in the headers of an answer; the names of headers are in lower case. The size is that
-    of the whole object, also in the answer to a range. `is_bucket`: the server speaks S3.
+    """Read size, validator and checksums of an object from the headers of a response, whose names
+    are in lower case. The size is that of the whole object, also in the response to a request for
+    a range. `is_bucket`: the server speaks S3.
     """
     etag = headers.get("etag", "").strip()
     # Weak tags (RFC 9110, 8.8.1) stand for contents that are alike, not equal.

@@ -112,7 +112,7 @@ class PodTable:
         return container not in self._pods and not any(self._strays_of(container))
 
     def processes(self) -> Mapping[str, SupervisorProcess]:
-        """The processes of the view, by container."""
+        """The supervisor process of each container in this table, by the uuid of the container."""
         return {uuid: one.process for uuid, one in self._pods.items()}
 
     @property
@@ -178,8 +178,8 @@ class PodTable:
             self._pods[state.container] = self._step(known, state, now=now)
 
     def absent(self, name: str, uid: str) -> None:
-        """Learn that a look by name that began later does not show this Pod. `uid` "": a start of
-        unknown outcome.
+        """Note that the API server has no Pod of this name, by a request that was sent after the
+        Pod was last seen. `uid` is that of the Pod, "" for a start of unknown outcome.
         """
         self._strays.pop(uid, None)
         for uuid, one in self._pods.items():

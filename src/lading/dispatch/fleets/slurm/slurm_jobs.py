@@ -125,7 +125,7 @@ class SlurmJobs:
         return self._jobs.get(uuid)
 
     def processes(self) -> dict[str, SupervisorProcess]:
-        """The processes of the view, by container."""
+        """The supervisor process of each container in this table, by the uuid of the container."""
         return {uuid: job.process for uuid, job in self._jobs.items()}
 
     def count(self, phase: JobPhase) -> int:
