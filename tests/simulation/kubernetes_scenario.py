@@ -30,16 +30,11 @@ from lading.testing.kubernetes import NAMESPACE, FakeCluster
 from tests.kubernetes_clusters import KIND, MEAN, pod_settings
 from tests.simulation.cloud_invariants import Referee
 from tests.simulation.cloud_scenario import SELDOM, faulty
+from tests.simulation.supervisors import cancel, supervise
 
-STEPS = ("Running", "log", "output", "Complete")
-"""What a supervisor writes to its record; it may crash before each of them."""
 EMPTY = 3600.0
 """Seconds after the end of the last container within which nothing may be left in the cluster."""
-_CRASH, _CANCEL = 0.15, 0.03
-
-
-class Crashed(LadingError):
-    """The supervisor crashed."""
+_CANCEL = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +75,7 @@ class ClusterDrama:
 
     async def supervise(self, uuid: str, token: str) -> None:
         """What a supervisor does."""
-        crash = self.random.choice(STEPS) if self.random.random() < _CRASH else ""
-        runs = False
-        try:
-            for step in STEPS:
-                if step == crash:
-                    raise Crashed
-                match step:
-                    case "Running":
-                        self.server.run(uuid, token)
-                        self.ran[uuid], runs = self.ran.get(uuid, 0) + 1, True
-                    case "Complete":
-                        runs = False
-                        self.server.finish(uuid, token)
-                    case _:
-                        self.server.save(uuid, token, **{step: "some"})
-                if step != "Complete":
-                    await asyncio.sleep(self.random.uniform(0.1, 30.0))
-        except (LadingError, asyncio.CancelledError):
-            self._lose(uuid)
-            raise
-        finally:
-            if runs:
-                self.server.abandon(uuid)
+        await supervise(self.server, self.random, uuid, token, ran=self.ran, lose=self._lose)
 
     async def play(self) -> Outcome:
         """Until all is over. Raises AssertionError."""
@@ -140,10 +113,7 @@ class ClusterDrama:
     def _cancel(self, uuid: str) -> None:
         """As the API does when nobody wants a container any more."""
         self.excused.add(uuid)
-        if self.server.state(uuid) is ContainerState.QUEUED:
-            self.server.set_state(uuid, ContainerState.CANCELLED)
-        elif self.server.state(uuid) in (ContainerState.LOCKED, ContainerState.RUNNING):
-            self.server.change_priority(uuid, 0)
+        cancel(self.server, uuid)
 
     async def _harm(self) -> None:
         """Pods are taken away, or seem so; kubelets pause; the API server forgets events."""

@@ -35,19 +35,17 @@ from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
 from lading.dispatch.run import run
-from lading.testing.cloud import Crashed
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.simulated_loop import play
 from tests.simulation.cloud_invariants import Referee
 from tests.simulation.cloud_scenario import SELDOM, faulty
 from tests.simulation.slurm_faults import Malady, Unreliable
 from tests.simulation.slurm_programs import FakeJob, FakeSlurm
+from tests.simulation.supervisors import Crashed, cancel, supervise
 
-STEPS = ("Running", "log", "output", "Complete")
-"""What a supervisor writes to its record; it may crash before each of them."""
 EMPTY = 600.0
 """Seconds after the end of the last container within which Slurm must have no job any more."""
-_CRASH, _CANCEL = 0.15, 0.03
+_CANCEL = 0.03
 _ILL = 60.0
 """Seconds for which a start may fail because some command has."""
 
@@ -120,33 +118,12 @@ class SlurmDrama:
 
     async def supervise(self, uuid: str, token: str) -> None:
         """What a supervisor does."""
-        crash = self.random.choice(STEPS) if self.random.random() < _CRASH else ""
-        runs = False
         try:
-            for step in STEPS:
-                if step == crash:
-                    raise Crashed
-                match step:
-                    case "Running":
-                        self.server.run(uuid, token)
-                        self.ran[uuid], runs = self.ran.get(uuid, 0) + 1, True
-                    case "Complete":
-                        runs = False
-                        self.server.finish(uuid, token)
-                    case _:
-                        self.server.save(uuid, token, **{step: "some"})
-                if step != "Complete":
-                    await asyncio.sleep(self.random.uniform(0.1, 30.0))
+            await supervise(self.server, self.random, uuid, token, ran=self.ran, lose=self._lose)
         except AssertionError as fault:
             self._faults.append(fault)
         except Crashed:
-            self._lose(uuid)
-        except asyncio.CancelledError:
-            self._lose(uuid)
-            raise
-        finally:
-            if runs:
-                self.server.abandon(uuid)
+            pass
 
     async def play(self) -> Outcome:
         """Until all is over. Raises AssertionError."""
@@ -191,10 +168,7 @@ class SlurmDrama:
     def _cancel(self, uuid: str) -> None:
         """As the API does when nobody wants a container any more."""
         self.excused.add(uuid)
-        if self.server.state(uuid) is ContainerState.QUEUED:
-            self.server.set_state(uuid, ContainerState.CANCELLED)
-        elif self.server.state(uuid) in (ContainerState.LOCKED, ContainerState.RUNNING):
-            self.server.change_priority(uuid, 0)
+        cancel(self.server, uuid)
 
     async def _harm(self) -> None:
         """Nodes are lost, or seem so; the controller forgets."""

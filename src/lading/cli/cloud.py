@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import click
 
 from lading.cli import display
+from lading.cli.options import site_config_option
 from lading.core.errors import Invalid, LadingError, from_status
 
 if TYPE_CHECKING:
@@ -171,10 +172,7 @@ def cloud() -> None:
 
 
 @cloud.command()
-@click.option(
-    "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
-    help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",
-)  # fmt: skip
+@site_config_option
 @click.option(
     "--type",
     "types",

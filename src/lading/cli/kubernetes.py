@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
+from lading.cli.options import site_config_option
 
 if TYPE_CHECKING:
     from lading.dispatch.fleets.kubernetes.kubernetes_selftest import ClusterStep
@@ -24,10 +25,7 @@ def kubernetes() -> None:
 
 
 @kubernetes.command()
-@click.option(
-    "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
-    help="The configuration: config.yml of 'lading up', or that of 'lading dispatch'.",
-)  # fmt: skip
+@site_config_option
 @click.option(
     "--node",
     "kinds",

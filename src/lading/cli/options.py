@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -223,6 +224,13 @@ class PassingCommand(SectionedCommand):
         """As `click.Command`; wrong usage is a failure of its own too."""
         pass_on(ctx)
         return super().parse_args(ctx, args)
+
+
+site_config_option = click.option(
+    "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
+    help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",
+)  # fmt: skip
+"""The configuration that the test of a cloud or a cluster reads."""
 
 
 def option_of(section: str) -> Callable[..., Callable[[_Command], _Command]]:

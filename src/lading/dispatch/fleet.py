@@ -209,3 +209,24 @@ def plans_disk(name: str, config: Config) -> bool:
     share of disk.
     """
     return name != "local" or config.Local.Scratch > 0
+
+
+class TrialServer(Protocol):
+    """A server for the time of a self-test of a fleet, with a dispatcher that has one machine."""
+
+    @property
+    def url(self) -> str:
+        """The address for the machine."""
+
+    @property
+    def certificate(self) -> str:
+        """The certificate that the machine knows it by, PEM."""
+
+    async def run(self) -> str:
+        """Have a request run on the machine. Raises LadingError."""
+
+    async def shell(self) -> str:
+        """Open a shell session in its container. Raises LadingError."""
+
+    async def port(self) -> str:
+        """Fetch a page from a published port of its container. Raises LadingError."""

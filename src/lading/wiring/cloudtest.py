@@ -18,7 +18,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -287,7 +287,37 @@ async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[Runn
     assert machine.instance is not None
     assert machine.kind is not None
     address = choose_port(given.listen or f"{facing(machine.instance.address)}:0")
-    directory = DataDirectory(given.folder / f"server-{machine.key}")
+
+    def dispatching(directory: DataDirectory, secrets: Secrets) -> _Dispatching:
+        return _dispatching(given, machine, directory, secrets, address)
+
+    async with trial_server(
+        given.folder / f"server-{machine.key}",
+        address,
+        dispatching,
+        kind=machine.kind,
+        patience=given.settings.times.booting,
+    ) as running:
+        yield running
+
+
+_Dispatching = AbstractAsyncContextManager[asyncio.Task[None]]
+
+
+@asynccontextmanager
+async def trial_server(
+    folder: Path,
+    address: str,
+    dispatching: Callable[[DataDirectory, Secrets], _Dispatching],
+    *,
+    kind: InstanceType,
+    patience: float,
+) -> AsyncGenerator[RunningServer]:
+    """A server at `address` on a data directory made in `folder`, and the dispatcher that
+    `dispatching` runs, which has instances of one kind. `patience`: seconds for one to begin work.
+    Raises LadingError when one of them does not start.
+    """
+    directory = DataDirectory(folder)
     with private_files():
         directory.prepare()
         (directory.root / "config.yml").write_text(_CONFIG)
@@ -299,15 +329,15 @@ async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[Runn
             await server.start()
             async with (
                 HttpTransport(unix_socket=directory.socket) as transport,
-                _dispatching(given, machine, directory, secrets, address) as dispatcher,
+                dispatching(directory, secrets) as dispatcher,
             ):
                 running = RunningServer(
                     ApiClient(transport, secrets.admin_token, timeout=API_TIMEOUT),
                     directory,
                     dispatcher,
                     address=address,
-                    kind=machine.kind,
-                    patience=given.settings.times.booting,
+                    kind=kind,
+                    patience=patience,
                 )
                 try:
                     yield running

@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,14 +42,12 @@ from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings, read_
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
-from lading.wiring.cloudtest import RunningServer, end_once, facing
-from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
+from lading.wiring.cloudtest import RunningServer, end_once, facing, trial_server
+from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.dispatcher import holder_of, settings, template
-from lading.wiring.process import private_files
-from lading.wiring.up import choose_port, make_server
+from lading.wiring.up import choose_port
 
 # The server starts no dispatcher of its own: the test runs one in this process.
-_CONFIG = "Containers: {Dispatcher: none}\n"
 _CLUSTER = "zzzzz"
 ALL = "all"
 
@@ -185,36 +182,14 @@ async def _serving(inputs: _Inputs, kind: NodeKind) -> AsyncGenerator[RunningSer
     not start.
     """
     address = choose_port(inputs.listen)
-    directory = DataDirectory(inputs.folder / f"server-{kind.name}")
-    with private_files():
-        directory.prepare()
-        (directory.root / "config.yml").write_text(_CONFIG)
-        found = directory.secrets(entropy=os.urandom(400))
-        host = address.rpartition(":")[0].strip("[]")
-        ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
-        server = make_server(directory, 1, address, logs=directory.root / "log")
-        try:
-            await server.start()
-            async with (
-                HttpTransport(unix_socket=directory.socket) as transport,
-                _dispatching(inputs, kind, directory, found, address) as dispatcher,
-            ):
-                running = RunningServer(
-                    ApiClient(transport, found.admin_token, timeout=API_TIMEOUT),
-                    directory,
-                    dispatcher,
-                    address=address,
-                    kind=InstanceType(
-                        name=kind.name, provider_type=kind.name, resources=kind.capacity
-                    ),
-                    patience=inputs.settings.patience.begin,
-                )
-                try:
-                    yield running
-                finally:
-                    await running.end()
-        finally:
-            await server.stop()
+    async with trial_server(
+        inputs.folder / f"server-{kind.name}",
+        address,
+        lambda directory, secrets: _dispatching(inputs, kind, directory, secrets, address),
+        kind=InstanceType(name=kind.name, provider_type=kind.name, resources=kind.capacity),
+        patience=inputs.settings.patience.begin,
+    ) as running:
+        yield running
 
 
 @asynccontextmanager

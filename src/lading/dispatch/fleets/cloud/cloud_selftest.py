@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import asyncssh
 import msgspec
@@ -26,6 +26,7 @@ from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleet import TrialServer
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     Instance,
@@ -89,27 +90,6 @@ class SelftestStep:
     type: str = ""
     instance: str = ""
     seconds: float = 0.0
-
-
-class TrialServer(Protocol):
-    """A server for the time of a trial, with a dispatcher that has one VM."""
-
-    @property
-    def url(self) -> str:
-        """The address for instances."""
-
-    @property
-    def certificate(self) -> str:
-        """The certificate that instances know it by, PEM."""
-
-    async def run(self) -> str:
-        """Have a request run on the VM. Raises LadingError."""
-
-    async def shell(self) -> str:
-        """Open a shell session in its container. Raises LadingError."""
-
-    async def port(self) -> str:
-        """Fetch a page from a published port of its container. Raises LadingError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ from lading.core.kubernetes.refusals import RIGHTS
 from lading.core.resources import GIB, MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.values import JsonObject
+from lading.dispatch.fleet import TrialServer
 from lading.dispatch.fleets.cloud import api_check, smoke_test
 from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi, NotAllowed
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings
@@ -89,28 +90,7 @@ class ClusterStep:
     seconds: float = 0.0
 
 
-class CheckServer(Protocol):
-    """A server for the time of a test, with a dispatcher that has one kind of node."""
-
-    @property
-    def url(self) -> str:
-        """The address for Pods."""
-
-    @property
-    def certificate(self) -> str:
-        """The certificate that Pods know it by, PEM."""
-
-    async def run(self) -> str:
-        """Have a request run in the cluster. Raises LadingError."""
-
-    async def shell(self) -> str:
-        """Open a shell session in its container. Raises LadingError."""
-
-    async def port(self) -> str:
-        """Fetch a page from a published port of its container. Raises LadingError."""
-
-
-OpenServer = Callable[[NodeKind], AbstractAsyncContextManager[CheckServer]]
+OpenServer = Callable[[NodeKind], AbstractAsyncContextManager[TrialServer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +170,7 @@ class ClusterTest:
 
     async def _try(self, kind: NodeKind) -> None:
         async with AsyncExitStack() as stack:
-            server: CheckServer | None = None
+            server: TrialServer | None = None
             if self._means.server is not None:
                 opening = self._means.server(kind)
                 server = await self._attempt(
@@ -201,7 +181,7 @@ class ClusterTest:
             if await self._check(kind, server) and server is not None:
                 await self._use(server)
 
-    async def _check(self, kind: NodeKind, server: CheckServer | None) -> bool:
+    async def _check(self, kind: NodeKind, server: TrialServer | None) -> bool:
         """The steps of a check Pod; whether all have succeeded."""
         attempt = attempt_of(self._means.token())
         made = await self._attempt("pod", self._run_pod(kind, server, attempt), _where)
@@ -217,7 +197,7 @@ class ClusterTest:
         return all(passed) and removed is not None
 
     async def _run_pod(
-        self, kind: NodeKind, server: CheckServer | None, attempt: str
+        self, kind: NodeKind, server: TrialServer | None, attempt: str
     ) -> tuple[JsonObject, PodState]:
         """Run a check Pod to its end. Raises LadingError."""
         uuid = self._means.uuid
@@ -244,7 +224,7 @@ class ClusterTest:
             made, state = found, self._read(found)
         return made, state
 
-    def _manifest(self, kind: NodeKind, server: CheckServer | None, attempt: str) -> JsonObject:
+    def _manifest(self, kind: NodeKind, server: TrialServer | None, attempt: str) -> JsonObject:
         container = TrackedContainer(uuid=self._means.uuid, need=_NEED)
         pod: Any = pod_manifest.make_pod(self._pods, kind, container, attempt=attempt)
         first = self._pods.command[0]
@@ -262,7 +242,7 @@ class ClusterTest:
             raise Unavailable("the API server shows another Pod than the one that was made")
         return state
 
-    async def _use(self, server: CheckServer) -> None:
+    async def _use(self, server: TrialServer) -> None:
         if await self._attempt("request", server.run()) is None:
             return
         await self._attempt("shell", server.shell())
