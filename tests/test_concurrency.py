@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.concurrency import StopEvent, WorkCancelled, drain, together, unless
+from lading.concurrency import StopEvent, WorkCancelled, drain, together, unless, wait_at_most
 
 
 async def test_all_of_it_is_done() -> None:
@@ -168,3 +168,12 @@ async def test_an_error_of_the_work_is_raised() -> None:
 
     with pytest.raises(ValueError):
         await unless(StopEvent(), work())
+
+
+async def test_a_wait_ends_with_its_event_or_its_time() -> None:
+    event = asyncio.Event()
+    await wait_at_most(event, 0.01)
+    asyncio.get_running_loop().call_later(0.01, event.set)
+    async with asyncio.timeout(10):
+        await wait_at_most(event, 60.0)
+        await wait_at_most(event, 60.0)

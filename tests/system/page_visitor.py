@@ -21,6 +21,12 @@ from tests.system.cluster import Cluster, running_cluster
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build/axe/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# Pixels of the narrowest phone on which no table scrolls sideways. Samples and files are as wide as
+# what they show.
+_PHONE = 360
+_WIDE_TABLES = """[...document.querySelectorAll('.scroll:not(.usage):not(.preview)')]
+    .filter(one => one.querySelector('table') && one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.getAttribute('aria-label'))"""
 PATIENCE = 60_000
 """Milliseconds for which a browser waits for what a test expects."""
 
@@ -96,6 +102,9 @@ class Visitor:
         size = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         wide, room = self.page.evaluate(size)
         assert wide <= room, "the page scrolls sideways"
+        if room >= _PHONE:
+            scrolled = self.page.evaluate(_WIDE_TABLES)
+            assert scrolled == [], f"tables that scroll sideways on {self.page.url}: {scrolled}"
 
     def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

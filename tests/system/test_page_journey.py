@@ -136,7 +136,9 @@ def test_every_page_of_the_table(
     found = json.loads(cluster.lading("ls", "--json").stdout)
     collection = next(one["uuid"] for one in found if one["name"] == f"data {look}")
     project = json.loads(cluster.lading("project", "create", "--json", f"p {look}").stdout)
-    uuids = (done, running, collection, project["uuid"], project["owner_uuid"])
+    hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
+    webhook = json.loads(hook)["uuid"]
+    uuids = (done, running, collection, project["uuid"], project["owner_uuid"], webhook)
     try:
         for visitor in look_at(cluster, chromium, look):
             seen = list(views(visitor.page, visitor.origin, uuids, path="a.txt"))

@@ -37,7 +37,9 @@ def test_every_page_can_be_read(cluster: Cluster, reader: Visitor, tmp_path: Pat
     listed = json.loads(cluster.lading("ls", "--json").stdout)
     collection = next(one["uuid"] for one in listed if one["name"] == "data")
     project = json.loads(cluster.lading("project", "create", "--json", "p").stdout)
-    uuids = (request, collection, project["uuid"], project["owner_uuid"])
+    hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
+    webhook = json.loads(hook)["uuid"]
+    uuids = (request, collection, project["uuid"], project["owner_uuid"], webhook)
     seen = list(views(reader.page, reader.origin, uuids, path="a.txt"))
     assert len(seen) > 15
     for one in seen:

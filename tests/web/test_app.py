@@ -34,6 +34,13 @@ async def test_an_unknown_address_is_a_page(browser: Browser) -> None:
     answer = await browser.get("/ui/none")
     assert answer.status == 404
     assert b"There is no page at this address" in answer.body
+
+
+async def test_a_record_that_is_not_there_is_told_in_plain_words(browser: Browser) -> None:
+    for path, kind in (("requests/zzzzz-xvhdp", "request"), ("projects/zzzzz-j7d0g", "project")):
+        uuid = f"{path.rpartition('/')[2]}-{'9' * 15}"
+        words = await browser.words(f"/ui/{path}-{'9' * 15}")
+        assert f"There is no {kind} {uuid}, or you may not see it." in words
     assert (await browser.post("/ui/now")).status == 405
 
 

@@ -40,6 +40,22 @@ async def find_party(api: ApiClient, who: str, cluster: str) -> str:
     return str(found[0]["uuid"])
 
 
+async def find_project(api: ApiClient, text: str) -> str:
+    """The uuid of the project with this name; a uuid, and "", stay as they are. Raises NotFound,
+    Invalid when several have the name.
+    """
+    text = text.strip()
+    if not text or is_uuid(text):
+        return text
+    filters = [["name", "=", text], ["group_class", "=", "project"]]
+    found = await api.list("groups", filters=filters, select=["uuid"], limit=2)
+    if not found:
+        raise NotFound(f"{text[:80]}: there is no such project that you can see")
+    if len(found) > 1:
+        raise Invalid(f"{text[:80]}: several projects are called so; give the uuid")
+    return str(found[0]["uuid"])
+
+
 async def links_of(api: ApiClient, uuid: str, party: str) -> list[Record]:
     """The permission links of a party to a record."""
     filters = [
@@ -91,7 +107,7 @@ async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:
     """The permission links of a record: `who`, `can`, `tail_uuid`, `uuid`."""
     filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
     links = await api.list("links", filters=filters, order=["created_at asc"], limit=1000)
-    names = await _names(api, sorted({link["tail_uuid"] for link in links}))
+    names = await names_of(api, sorted({link["tail_uuid"] for link in links}))
     return [
         {
             "who": names.get(link["tail_uuid"], ""),
@@ -103,13 +119,17 @@ async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:
     ]
 
 
-async def _names(api: ApiClient, uuids: list[str]) -> dict[str, str]:
+async def names_of(api: ApiClient, uuids: list[str]) -> dict[str, str]:
+    """Names of users and groups, as far as the caller can read them, by their uuids."""
     names: dict[str, str] = {}
-    for plural, field in (("users", "username"), ("groups", "name")):
-        found = await api.list(
-            plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=1000
-        )
-        names |= {one["uuid"]: one[field] or "" for one in found}
+    for plural, infix, field in (
+        ("users", Infix.USER, "username"),
+        ("groups", Infix.GROUP, "name"),
+    ):
+        if wanted := sorted({one for one in uuids if is_uuid(one, infix)}):
+            filters = [["uuid", "in", wanted]]
+            found = await api.list(plural, filters=filters, select=["uuid", field], limit=1000)
+            names |= {one["uuid"]: one[field] for one in found if one[field]}
     for uuid in uuids:
         if uuid == ids.all_users(uuid[:5]):
             names[uuid] = "everyone"

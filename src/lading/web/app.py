@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -48,6 +49,8 @@ _EVENTS: Final = "/ui/events"
 # The code of a websocket whose server has a fault (RFC 6455, section 7.4.1).
 _FAULT: Final = 1011
 _FAILED: Final = "This did not work"
+# The API's words for a record that is not there, with the name of its type and its uuid.
+_NO_RECORD: Final = re.compile(r"Path not found: no (\w+) '([^']*)'.*", re.DOTALL)
 _TITLES: Final = {
     400: "This request cannot be read",
     403: "This is not allowed",
@@ -222,9 +225,19 @@ def _refuse(visit: Visit, error: LadingError) -> Response:
     # Of a form not the address is wrong, but what was written.
     title = _FAILED if is_form and status == 404 else _TITLES.get(status, _FAILED)
     # A fragment takes the place of a part of a page, so it has no frame.
+    text = _plain(error.message) if status == 404 else error.message
     template = "fault.html" if visit.is_fragment else "error.html"
     back = browser_rules.own_place(visit.incoming.headers) if is_form else ""
-    return visit.page(template, status=status, title=title, text=error.message, back=back)
+    return visit.page(template, status=status, title=title, text=text, back=back)
+
+
+def _plain(text: str) -> str:
+    """A fault in the words of the page."""
+    found = _NO_RECORD.fullmatch(text)
+    if found is None:
+        return text
+    kind = found[1].replace("container_request", "request").replace("group", "project")
+    return f"There is no {kind.replace('_', ' ')} {found[2]}, or you may not see it."
 
 
 def _to_login(visit: Visit) -> Response:

@@ -32,3 +32,12 @@ async def test_a_listener_that_does_not_keep_up_is_lost() -> None:
         for number in range(QUEUE + 1):
             made.publish(event(number))
     assert listener.lost
+
+
+def test_watchers_are_told_of_events_and_of_a_wake_meanwhile() -> None:
+    made, told = EventBus(), list[str]()
+    with made.watch(lambda: told.append("one")), made.watch(lambda: told.append("other")):
+        made.publish(event(1))
+        made.wake()
+    made.wake()
+    assert told == ["one", "other"] * 2

@@ -56,3 +56,12 @@ def test_the_end_of_a_test_in_words() -> None:
     assert descriptions.test_text({**good, "status": 0}) == "delivered"
     bad = {"outcome": "failed", "status": 0, "fault": "no answer"}
     assert descriptions.test_text(bad) == "the test was not delivered: no answer"
+
+
+@pytest.mark.parametrize(
+    ("failures", "dead", "said"),
+    [(0, 0, ""), (1, 0, "1 failure in a row"), (2, 1, "2 failures in a row, 1 dead letter"),
+     (0, 3, "3 dead letters")],
+)  # fmt: skip
+def test_trouble_in_words(failures: int, dead: int, said: str) -> None:
+    assert descriptions.trouble_text({"failures": failures, "dead_count": dead}) == said

@@ -79,3 +79,19 @@ async def test_what_others_share_is_listed(here: PageSite, browser: Browser) -> 
     assert (await jane.post(f"/ui/projects/{outer}/projects", {"name": "x"})).status == 403
     assert "Home of jane" in await browser.words(f"/ui/projects/{user['uuid']}")
     assert (await browser.get("/ui/projects/none")).status == 404
+
+
+async def test_logs_of_containers_are_shown_on_demand(here: PageSite, browser: Browser) -> None:
+    project = await _project(here, "busy")
+    for kind in ("output", "log", "intermediate", ""):
+        properties = {"type": kind} if kind else {}
+        await here.world.collection(
+            {}, name=f"made as <{kind}>", owner_uuid=project, properties=properties
+        )
+    place = f"/ui/projects/{project}"
+    short, whole = await browser.words(place), await browser.words(f"{place}?logs=1")
+    for kind, is_in_both in (("output", True), ("log", False), ("intermediate", False), ("", True)):
+        assert (f"made as <{kind}>" in short, f"made as <{kind}>" in whole) == (is_in_both, True)
+    found = await browser.text(f"{place}?logs=1&kind=collections&q=made")
+    assert 'name="logs" value="1"' in found
+    assert f"{place}?kind=collections&amp;q=made" in found

@@ -176,3 +176,26 @@ async def test_attempts_are_drawn(here: PageSite, browser: Browser) -> None:
     here.world.clock.advance(5)
     await here.world.run(found["container_uuid"], exit_code=3)
     assert 'class="runs bad"' in await browser.text(path)
+
+
+async def test_owner_inputs_and_output_lead_to_their_pages(
+    here: PageSite, browser: Browser
+) -> None:
+    world = here.world
+    group = {"group_class": "project", "name": "thesis"}
+    project = (await world.ok("POST", "groups", group))["uuid"]
+    data = (await world.collection({"a": b"1"}))["portable_data_hash"]
+    first = await world.submit("true", "first")
+    mounts = {
+        "/in": {"kind": "collection", "portable_data_hash": data},
+        "/before": {"kind": "output", "container_request": first["uuid"], "path": "a"},
+        "/out": {"kind": "tmp", "capacity": 1 << 20},
+    }
+    path = await _page(here, "cat", owner_uuid=project, mounts=mounts)
+    text = await browser.text(path)
+    assert f'<a href="/ui/projects/{project}">thesis</a>' in text
+    assert f'<a href="/ui/collections/{data}">{data}</a>' in text
+    assert f'<a href="/ui/requests/{first["uuid"]}">{first["uuid"]}/a</a>' in text
+    await world.run(first["container_uuid"])
+    output = (await world.ok("GET", f"container_requests/{first['uuid']}"))["output_uuid"]
+    assert f'href="/ui/collections/{output}"' in await browser.text(f"/ui/requests/{first['uuid']}")

@@ -107,3 +107,15 @@ async def test_what_the_api_refuses_is_told(here: PageSite, browser: Browser) ->
     other = await here.world.submit("secret")
     assert (await jane.get(f"{PLACE}?from={other['uuid']}")).status == 404
     assert json.dumps(other["uuid"]) not in await jane.text(PLACE)
+
+
+async def test_a_project_is_named(here: PageSite, browser: Browser) -> None:
+    group = {"group_class": "project", "name": "thesis"}
+    project = (await here.world.ok("POST", "groups", group))["uuid"]
+    form = {"image": await here.world.ensure_image(), "command": "x", "vcpus": "1", "ram": "1 GiB"}
+    made = await browser.post(PLACE, {**form, "project": "thesis"})
+    uuid = made.headers["location"].partition("?")[0].rpartition("/")[2]
+    assert (await here.world.ok("GET", f"container_requests/{uuid}"))["owner_uuid"] == project
+    answer = await browser.post(PLACE, {**form, "project": "nowhere"})
+    assert answer.status == 422
+    assert "nowhere: there is no such project that you can see" in answer.body.decode()

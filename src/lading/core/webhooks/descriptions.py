@@ -47,18 +47,27 @@ def receiver_text(url: str) -> str:
 
 def delivery_facts(found: Record) -> list[tuple[str, str]]:
     """Names and values of the position of a webhook; a value is "" where there is none."""
+    behind = max(0, found["last_log_id"] - found["log_id"])
     return [
         ("state", found["state"]),
         ("reason", found["paused_reason"] or ""),
         ("delivered", str(found["delivered"])),
         ("last", found["delivered_at"] or ""),
-        ("behind", f"{max(0, found['last_log_id'] - found['log_id'])} log rows"),
+        ("behind", f"{behind} log row{'' if behind == 1 else 's'}"),
         ("failures", f"{found['failures']} in a row" if found["failures"] else ""),
         ("attempts", f"{found['attempts']} of the next event" if found["attempts"] else ""),
         ("since", found["failing_since"] or ""),
         ("next try", found["next_at"] or ""),
         ("fault", found["fault"]),
     ]
+
+
+def trouble_text(progress: Record) -> str:
+    """Failures in a row and dead letters of a webhook; "" without any."""
+    failures, dead = progress["failures"], progress["dead_count"]
+    said = [f"{failures} failure{'' if failures == 1 else 's'} in a row"] if failures else []
+    said += [f"{dead} dead letter{'' if dead == 1 else 's'}"] if dead else []
+    return ", ".join(said)
 
 
 def letter_text(letter: Record) -> str:

@@ -22,6 +22,8 @@ _FIELDS: Final = (
     "uuid", "name", "description", "owner_uuid", "group_class", "can_write", "can_manage",
     "frozen_by_uuid", "properties", "created_at",
 )  # fmt: skip
+# Each container leaves a log, and each workflow its steps' results: they would bury the rest.
+_NO_LOG: Final = ["properties.type", "not in", ["log", "intermediate"]]
 
 
 async def show_home(visit: Visit) -> Response:
@@ -30,18 +32,26 @@ async def show_home(visit: Visit) -> Response:
 
 
 async def show(visit: Visit) -> Response:
-    """A project or a user's home: a few of each kind, or a page of the one kind `kind`."""
+    """A project or a user's home: a few of each kind, or a page of the one kind `kind`; logs and
+    intermediate results of containers only with `logs`.
+    """
     uuid = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
     project = await _look_up(visit, uuid)
     place, name = entries.project_place(uuid), visit.query("q").strip()
     kind, filters = visit.query("kind"), [["owner_uuid", "=", uuid]]
-    most = _PAGE if kind else _FEW
+    most, logs = _PAGE if kind else _FEW, visit.query("logs")
     lists = []
     for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
         found = await entries.find(
-            visit, one, filters=filters, name=name, after=visit.query("after"), most=most
+            visit,
+            one,
+            filters=filters,
+            rare=[] if logs or one == PROJECTS else [_NO_LOG],
+            name=name,
+            after=visit.query("after"),
+            most=most,
         )
-        wanted = {"kind": one, "q": name}
+        wanted = {"kind": one, "q": name, "logs": logs}
         lists.append(
             {
                 "kind": one,
@@ -68,7 +78,9 @@ async def show(visit: Visit) -> Response:
         further=entries.address("/ui/requests", **far),
         kind=kind,
         wanted=name,
-        newest=entries.address(place, kind=kind, q=name) if visit.query("after") else "",
+        logs=logs,
+        other=entries.address(place, kind=kind, q=name, logs="" if logs else "1"),
+        newest=entries.address(place, kind=kind, q=name, logs=logs) if visit.query("after") else "",
     )
 
 

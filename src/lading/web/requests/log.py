@@ -17,6 +17,7 @@ from lading.client.request_states import shown_command
 from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import is_uuid
+from lading.core.quantities import duration, size
 from lading.web.requests import files
 from lading.web.requests.log_lines import (
     LogLine,
@@ -39,6 +40,8 @@ _DEFAULTS: Final = ("stdout.txt", "stderr.txt", "crunch-run.txt")
 _MOST_FILES: Final = 12
 """Files that are shown together."""
 _SUPERVISOR: Final = "crunch-run.txt"
+_AMOUNTS: Final = re.compile(r"\b(\d{1,18}(?:/\d{1,18})?) bytes\b", re.ASCII)
+_SECONDS: Final = re.compile(r"\b\d{1,12}\.\d{6}\b", re.ASCII)
 _USAGE: Final = re.compile(r"((?:Maximum|Total) .*)(?<! was 0 bytes)$")
 _LAST_WORDS: Final = 12
 """Lines of the standard error that the page of a failed request shows."""
@@ -149,13 +152,23 @@ async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:
 
 
 async def usage(visit: Visit, uuid: str, container: str) -> list[str]:
-    """Use of resources by the container, as its supervisor reported it; empty without its log."""
+    """Use of resources by the container, as its supervisor reported it, with bytes and seconds in
+    words; empty without its log.
+    """
     try:
         part = await LogFiles(visit, uuid, container).before(_SUPERVISOR, None)
     except LadingError:
         return []
     found = (_USAGE.search(line.text) for line in part.lines)
-    return [match[1] for match in found if match]
+    return [_in_words(match[1]) for match in found if match]
+
+
+def _in_words(line: str) -> str:
+    """A line such as `Maximum disk usage was 18%, 1024/4096 bytes`: `18%, 1.0 KiB of 4.0 KiB`."""
+    amounts = _AMOUNTS.sub(
+        lambda found: " of ".join(map(size, map(int, found[1].split("/")))), line
+    )
+    return _SECONDS.sub(lambda found: duration(float(found[0])), amounts)
 
 
 def containers_of(request: Record) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from lading.client import explanations
+from lading.client import explanations, sharing
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
@@ -23,7 +23,7 @@ from lading.client.request_states import (
 from lading.concurrency import together
 from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
-from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_time, size
 from lading.web.requests import files, log, rows
 from lading.web.requests.log_lines import LogLine
@@ -49,6 +49,9 @@ async def show(visit: Visit) -> Response:
         **results,
         last_words=await _last_words(visit, request, container),
         inputs=list(_inputs(request)),
+        owner=(await sharing.names_of(visit.api, [request["owner_uuid"]])).get(
+            request["owner_uuid"], request["owner_uuid"]
+        ),
         asked=list(_asked(request, container)),
         said=visit.query("said"),
     )
@@ -238,15 +241,21 @@ def _moments(request: Record, attempts: list[Record]) -> Iterator[tuple[str, str
             yield one["finished_at"], "ended", explanations.end_text(one)
 
 
-def _inputs(request: Record) -> Iterator[tuple[str, str, str]]:
-    """Target, kind and source of each mount."""
+def _inputs(request: Record) -> Iterator[tuple[str, str, str, str]]:
+    """Target, kind, source and page of the source, "" without one, of each mount."""
     for target, mount in sorted(request["mounts"].items()):
         where = next(
             (mount[name] for name in _SOURCES if mount.get(name)),
             "",
         )
         path = f"/{mount['path']}" if mount.get("path") else ""
-        yield target, str(mount.get("kind") or ""), f"{where}{path}"
+        yield target, str(mount.get("kind") or ""), f"{where}{path}", _place_of(str(where))
+
+
+def _place_of(source: str) -> str:
+    if is_pdh(source) or is_uuid(source, Infix.COLLECTION):
+        return f"/ui/collections/{source}"
+    return f"/ui/requests/{source}" if is_uuid(source, Infix.REQUEST) else ""
 
 
 _SOURCES: Final = ("portable_data_hash", "uuid", "container_request", "git_url", "device_type")

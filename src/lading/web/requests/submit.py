@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from lading.client import sharing
 from lading.client.api import Record
 from lading.client.images.links import list_images
 from lading.client.request_states import repeated
@@ -67,7 +68,14 @@ async def submit(visit: Visit) -> Response:
     if earlier:
         found = await visit.api.get("container_requests", _need_request(earlier))
         base = repeated(found, {})
-    body = _body(reading, base)
+    project = ""
+    try:
+        project = await sharing.find_project(visit.api, texts["project"])
+    except LadingError as error:
+        if error.status >= 500:
+            raise
+        reading.faults["project"] = error.message
+    body = _body(reading, base, project)
     if not reading.faults:
         try:
             made = await visit.api.create("container_requests", body)
@@ -108,8 +116,10 @@ def _need_request(uuid: str) -> str:
     return uuid
 
 
-def _body(reading: _Reading, base: Record) -> Record:
-    """The attributes of the request: those of `base`, changed as the form says."""
+def _body(reading: _Reading, base: Record, project: str) -> Record:
+    """The attributes of the request: those of `base`, changed as the form says; `project`: the uuid
+    of its owner, "" for that of `base`.
+    """
     output = base.get("output_path") or _OUTPUT
     kept = {
         target: mount
@@ -127,7 +137,7 @@ def _body(reading: _Reading, base: Record) -> Record:
     }
     if reading.texts["internet"] or constraints.get("internet"):
         constraints["internet"] = bool(reading.texts["internet"])
-    project = reading.texts["project"] or base.get("owner_uuid")
+    owner = project or base.get("owner_uuid")
     return {
         "cwd": output,
         "output_path": output,
@@ -141,7 +151,7 @@ def _body(reading: _Reading, base: Record) -> Record:
         "use_existing": bool(reading.texts["reuse"]),
         "priority": _PRIORITY,
         "state": "Committed",
-        **({"owner_uuid": project} if project else {}),
+        **({"owner_uuid": owner} if owner else {}),
     }
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from lading.client import sharing
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
@@ -41,6 +42,11 @@ class WebhookRow:
     owner: str
     progress: Record | None
 
+    @property
+    def trouble(self) -> str:
+        """Failures and dead letters."""
+        return descriptions.trouble_text(self.progress) if self.progress else ""
+
 
 async def show(visit: Visit) -> Response:
     """The webhooks that the reader sees; `owner` is the uuid of a user or a project, or `mine`."""
@@ -57,12 +63,12 @@ async def create(visit: Visit) -> Response:
         "name": visit.field("name").strip() or None,
         "format": "email" if url.startswith("mailto:") else form or "cloudevents",
         "states": _words(visit.field("states")),
-        "project_uuid": await _project(visit, visit.field("in")) or None,
+        "project_uuid": await sharing.find_project(visit.api, visit.field("in")) or None,
     }
     if types := _words(visit.field("types")):
         attributes["event_types"] = types
     if owner:
-        attributes["owner_uuid"] = await _project(visit, owner)
+        attributes["owner_uuid"] = await sharing.find_project(visit.api, owner)
     made = await visit.api.create(_KIND, attributes)
     if made["format"] == WebhookFormat.EMAIL:
         return visit.redirect(f"{PLACE}/{made['uuid']}")
@@ -141,7 +147,7 @@ async def _list(visit: Visit) -> Response:
         most=_PAGE + 1,
     )
     rows = found[:_PAGE]
-    names = await _names(visit, [*(one["owner_uuid"] for one in rows), wanted])
+    names = await sharing.names_of(visit.api, [*(one["owner_uuid"] for one in rows), wanted])
     progress = await _progress(visit, [one["uuid"] for one in rows])
     more = {"owner": owner, "after": key_of(rows[-1])} if len(found) > _PAGE else {}
     return visit.page(
@@ -177,7 +183,7 @@ async def _page(
         title=_title(webhook),
         progress=found,
         events=descriptions.events_text(webhook),
-        names=await _names(visit, places),
+        names=await sharing.names_of(visit.api, places),
         is_paused=webhook["state"] == WebhookState.PAUSED,
         facts=[(name, value) for name, value in descriptions.delivery_facts(found) if value],
         dead=[(one, descriptions.letter_text(one)) for one in found["dead"]],
@@ -202,45 +208,6 @@ async def _progress(visit: Visit, uuids: list[str]) -> dict[str, Record]:
         return {}
     found: Any = await visit.api.request("GET", f"{_KIND}/progress", params={"uuids": uuids})
     return {one["uuid"]: one for one in found["items"]}
-
-
-async def _names(visit: Visit, uuids: list[str]) -> dict[str, str]:
-    """Names of users and projects, as far as the reader may see them."""
-    names: dict[str, str] = {}
-    for kind, infix, field in (
-        ("users", Infix.USER, "username"),
-        ("groups", Infix.GROUP, "name"),
-    ):
-        wanted = sorted({one for one in uuids if is_uuid(one, infix)})
-        if wanted:
-            found = await visit.api.list(
-                kind,
-                filters=[["uuid", "in", wanted]],
-                select=("uuid", field),
-                limit=len(wanted),
-            )
-            names |= {one["uuid"]: one[field] or one["uuid"] for one in found}
-    return names
-
-
-async def _project(visit: Visit, given: str) -> str:
-    """The uuid of a project that was named by its name or its uuid; "" for nothing. Raises
-    NotFound, Invalid when several have the name.
-    """
-    given = given.strip()
-    if not given or is_uuid(given, Infix.GROUP):
-        return given
-    found = await visit.api.list(
-        "groups",
-        filters=[["name", "=", given], ["group_class", "=", "project"]],
-        select=("uuid",),
-        limit=2,
-    )
-    if not found:
-        raise NotFound(f"{given[:80]}: there is no such project that you can see")
-    if len(found) > 1:
-        raise Invalid(f"{given[:80]}: several projects are called so; give the uuid")
-    return str(found[0]["uuid"])
 
 
 def _words(text: str) -> list[str]:
