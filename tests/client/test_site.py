@@ -29,6 +29,8 @@ def test_a_run_gives_its_output(stage: Site, site: lading.Site, image: str, tmp_
         run.output["z"].read_bytes()
     assert repr(run) == "<run s succeeded>"
     assert run.uuid in run.to_html()
+    # Known at once, as it has ended.
+    assert site.request(run.uuid).state == "succeeded"
     assert site.request(run.uuid).result(30).output["y"].read_bytes() == b"2"
 
 

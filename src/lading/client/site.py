@@ -182,7 +182,11 @@ class Site:
         NotFound.
         """
         record = self.call(self.api.get("container_requests", uuid))
-        return Run(self, record["name"], record)
+        run = Run(self, record["name"], record)
+        if record["state"] == "Final":
+            # Its state is known then, without a wait by the program.
+            run.wait()
+        return run
 
     def put(self, path: str | Path) -> str:
         """Store a file or directory; its portable data hash."""

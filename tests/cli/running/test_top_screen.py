@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from lading.cli.running.queue_picture import EndedRequest, QueuePicture, RunningRequest
@@ -47,6 +48,15 @@ def shown(one: QueuePicture, *, width: int = 100, height: int = 40) -> list[str]
     out = io.StringIO()
     Console(file=out, width=width).print(screen(one, width=width, height=height))
     return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("width", "bar_size"), [(50, 0), (58, 0), (60, 6), (70, 16), (80, 20)])
+def test_on_a_narrow_screen_the_bar_is_shorter_and_nothing_else(width: int, bar_size: int) -> None:
+    lines = shown(picture(runs=[LATE]), width=width)
+    assert max(len(text) for text in lines) <= width
+    late = next(text for text in lines if "bbbbbbbbbbbbbbb  1:30  1:00" in text)
+    assert late.count("━") == bar_size
+    assert any("ccccccccccccccc  Complete  1:01  5 s" in text for text in lines)
 
 
 def test_a_screen_has_counts_runs_the_head_and_ends() -> None:

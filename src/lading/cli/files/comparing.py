@@ -191,7 +191,7 @@ def _emit(found: _Compared) -> None:
 @display.json_option
 def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) -> None:
     """Show the size of each SOURCE, the space of its blocks in the store, and the part of that
-    space that other data shares; without SOURCE, of all collections.
+    space that several SOURCEs use; without SOURCE, of all collections.
 
     A block is counted whole where any part of it is used: SOURCE may be a single file of it. A
     block that several share is counted once in all.
@@ -211,14 +211,16 @@ def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) ->
             {"sources": [_counted(name, one) for name, one in rows[: len(sources)]], "total": total}
         )
         return
+    # A single one shares nothing with others that were named.
+    has_shared = len(sources) > 1
     display.table(
-        ("FILES", "SIZE", "STORED", "SHARED", "SOURCE"),
+        ("FILES", "SIZE", "STORED", *(["SHARED"] if has_shared else []), "SOURCE"),
         (
             (
                 str(one.files),
                 display.size(one.logical),
                 display.size(one.stored),
-                display.size(one.shared),
+                *([display.size(one.shared)] if has_shared else []),
                 name,
             )
             for name, one in rows

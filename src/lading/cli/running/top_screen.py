@@ -13,7 +13,7 @@ from lading.cli import display
 from lading.cli.running.queue_picture import EndedRequest, QueuePicture, RunningRequest
 from lading.core.quantities import parse_time
 
-# Columns of a bar: one for each 5 %.
+# Columns of a bar at most: one for each 5 %.
 _BAR = 20
 _NARROW = 100
 """Characters of a screen below which the needs are left out."""
@@ -21,6 +21,10 @@ _LEAST = 16
 """Characters of a name that are always shown."""
 _BESIDE, _BESIDE_NARROW = 84, 62
 """Characters that the other columns of a wide and a narrow screen need."""
+_BESIDE_BAR = 54
+"""Characters that the columns of a narrow screen need without the bar."""
+_LEAST_BAR = 5
+"""Columns of a bar below which it is left out."""
 # State, style, and the character of the bar: it is read without colours too.
 _SEGMENTS = (
     ("succeeded", "green", "█"),
@@ -108,14 +112,17 @@ def _pace(picture: QueuePicture) -> list[str]:
     if picture.reused:
         said.append(f"{picture.reused} reused")
     if picture.seconds_left is not None:
-        said.append(f"about {display.duration(picture.seconds_left)} left")
+        said.append(f"about {_about(picture.seconds_left)} left")
     return said
 
 
 def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
     title = "RUNNING" if len(runs) == total else f"RUNNING ({len(runs)} of {total})"
     has_needs = width >= _NARROW
-    table = _table(title, "REQUEST", "FOR", "OF ABOUT", "", *(["NEEDS"] if has_needs else []))
+    size = min(_BAR, width - _BESIDE_BAR)
+    has_bar = size >= _LEAST_BAR
+    more = [*([""] if has_bar else []), *(["NEEDS"] if has_needs else [])]
+    table = _table(title, "REQUEST", "FOR", "OF ABOUT", *more)
     for one in runs:
         needs = f"{one.vcpus} vcpus, {display.size(one.ram)}"
         expected = "" if one.expected is None else _time(one.expected)
@@ -124,19 +131,19 @@ def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
             one.uuid[-15:],
             _time(one.seconds),
             expected,
-            _part(one),
+            *([_part(one, size)] if has_bar else []),
             *([needs] if has_needs else []),
         )
     return table
 
 
-def _part(one: RunningRequest) -> Text:
+def _part(one: RunningRequest, size: int) -> Text:
     """The bar of one request; what takes longer than expected is marked."""
     if one.part is None:
-        return Text("·" * _BAR, style="bright_black")
-    full = round(_BAR * one.part)
+        return Text("·" * size, style="bright_black")
+    full = round(size * one.part)
     style = "yellow" if one.part >= 1 else "cyan"
-    return Text("━" * full, style=style) + Text("─" * (_BAR - full), style="bright_black")
+    return Text("━" * full, style=style) + Text("─" * (size - full), style="bright_black")
 
 
 def _head(picture: QueuePicture) -> Text:
@@ -161,7 +168,7 @@ def _ended(ends: Sequence[EndedRequest], at: str, width: int) -> Table:
             one.uuid[-15:],
             Text(state, style="green" if is_good else "red"),
             "" if one.seconds is None else _time(one.seconds),
-            display.duration(ago),
+            _about(ago),
         )
     return table
 
@@ -185,6 +192,11 @@ def _time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _about(seconds: float) -> str:
+    """A length of time without parts of a second, which would tell of an accuracy that is none."""
+    return f"{seconds:.0f} s" if seconds < 10 else display.duration(seconds)
 
 
 def _count(picture: QueuePicture, name: str) -> int:
