@@ -25,6 +25,12 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(directory))
 
 
+@pytest.fixture
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for the user between commands is kept apart from what the user keeps."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 def pytest_sessionfinish() -> None:
     """Save what is covered before the process says that it has ended.
 

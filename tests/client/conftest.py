@@ -62,3 +62,8 @@ def site(connecting: Callable[[], lading.Site]) -> Iterator[lading.Site]:
     """The server, for Python."""
     with connecting() as it:
         yield it
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache: None) -> None:
+    """For all tests of this package."""
