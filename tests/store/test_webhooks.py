@@ -11,7 +11,7 @@ from lading.core.records.service_records import WEBHOOKS
 from lading.core.webhooks.schedule import DeliveryProgress
 from lading.store import records, webhooks
 from lading.store.database import Database, Transaction
-from lading.store.webhooks import DeadLetter, WebhookPosition
+from lading.store.webhooks import DeadLetter, DeliveryAttempt, WebhookPosition
 
 ONE, TWO, THREE = (f"zzzzz-hk4wb-00000000000000{number}" for number in (1, 2, 3))
 LETTER = DeadLetter(log_id=4, event_type="t", is_queued=False, fault="f", failed_at="1")
@@ -144,3 +144,21 @@ async def test_positions_of_several(stored: Database) -> None:
         found = await webhooks.among(tx, [TWO, THREE, "zzzzz-hk4wb-none"])
         assert {one.webhook_uuid for one in found} == {TWO, THREE}
         assert await webhooks.among(tx, []) == []
+
+
+async def test_the_latest_attempts_are_kept(stored: Database) -> None:
+    one = DeliveryAttempt(
+        log_id=1, event_type="t", outcome="failed", status=503, fault="f", tried_at="1"
+    )
+    async with stored.writing() as tx:
+        for number in range(23):
+            await webhooks.note_attempt(tx, ONE, replace(one, log_id=number))
+        await webhooks.note_attempt(tx, TWO, one)
+        found = await webhooks.attempts(tx, ONE)
+        assert [each.log_id for each in found] == list(range(22, 2, -1))
+        assert found[0] == replace(one, log_id=22)
+        await webhooks.forget(tx, ONE)
+        assert await webhooks.attempts(tx, ONE) == []
+        await records.delete(tx, WEBHOOKS, TWO)
+        await webhooks.sweep(tx, now="1")
+        assert await webhooks.attempts(tx, TWO) == []

@@ -86,6 +86,9 @@ def test_a_dead_letter_is_sent_again(
     page.get_by_role("button", name="Send the chosen again").click()
     expect_said(reader, "1 dead letter is sent again")
     reload_until(reader, "None: every event was delivered")
+    expect(page.get_by_text("delivered, answered 204").first).to_be_visible()
+    expect(page.get_by_text("refused, answered 400").first).to_be_visible()
+    reader.check()
     assert [one["type"] for _, one in receiver.got][-1] == "lading.group.create"
 
 

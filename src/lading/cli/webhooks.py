@@ -229,8 +229,8 @@ def delete(which: str, as_json: bool) -> None:
 @click.argument("which", metavar="WEBHOOK")
 @display.json_option
 def deliveries(which: str, as_json: bool) -> None:
-    """Show how far WEBHOOK is, its last fault, and its dead letters: events that could not be
-    delivered.
+    """Show how far WEBHOOK is, its last fault, its dead letters (events that could not be
+    delivered), and its latest attempts.
     """
     found = _act(which, "deliveries", method="GET")
     if as_json:
@@ -249,6 +249,19 @@ def deliveries(which: str, as_json: bool) -> None:
             for one in found["dead"]
         )
         display.table(("DEAD LETTER", "TYPE", "FAILED", "FAULT"), rows)
+    if found["recent"]:
+        click.echo()
+        tried = (
+            (
+                one["tried_at"][:19] + "Z",
+                str(one["log_id"]),
+                one["event_type"],
+                descriptions.attempt_text(one),
+                one["fault"],
+            )
+            for one in found["recent"]
+        )
+        display.table(("ATTEMPT", "EVENT", "TYPE", "OUTCOME", "FAULT"), tried)
 
 
 @webhook.command()

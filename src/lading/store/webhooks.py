@@ -5,6 +5,7 @@
   some seconds and renews that; those of a server that ended are taken by another.
 - `webhook_letters` has one row for each event that could not be delivered. A queued one is sent
   again before further events.
+- `webhook_attempts` has the latest attempts of each webhook.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
@@ -27,6 +28,10 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS webhook_letters (webhook_uuid TEXT NOT NULL,"
     " log_id BIGINT NOT NULL, event_type TEXT NOT NULL, is_queued INTEGER NOT NULL,"
     " fault TEXT NOT NULL, failed_at TEXT NOT NULL, PRIMARY KEY (webhook_uuid, log_id))",
+    "CREATE TABLE IF NOT EXISTS webhook_attempts (webhook_uuid TEXT NOT NULL,"
+    " number BIGINT NOT NULL, log_id BIGINT NOT NULL, event_type TEXT NOT NULL,"
+    " outcome TEXT NOT NULL, status INTEGER NOT NULL, fault TEXT NOT NULL,"
+    " tried_at TEXT NOT NULL, PRIMARY KEY (webhook_uuid, number))",
 )
 _COLUMNS: Final = (
     "p.webhook_uuid, p.position, p.attempts, p.failures, p.failing_since, p.next_at, p.delivered,"
@@ -42,6 +47,8 @@ _HAS_QUEUED: Final = (
     "EXISTS (SELECT 1 FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid"
     " AND q.is_queued = 1)"
 )
+KEPT_ATTEMPTS: Final = 20
+"""Attempts of each webhook that are kept."""
 # Values of one statement.
 _TOGETHER: Final = 500
 
@@ -72,6 +79,20 @@ class DeadLetter:
     is_queued: bool
     fault: str
     failed_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryAttempt:
+    """An attempt to deliver an event, by the number of its log row: the outcome, the status of HTTP
+    or 0, and the fault or "".
+    """
+
+    log_id: int
+    event_type: str
+    outcome: str
+    status: int
+    fault: str
+    tried_at: str
 
 
 async def start(tx: Transaction, uuid: str, position: int) -> None:
@@ -110,7 +131,7 @@ async def among(tx: Transaction, uuids: Sequence[str]) -> list[WebhookPosition]:
 
 async def forget(tx: Transaction, uuid: str) -> None:
     """Delete the position and the dead letters of a webhook."""
-    for table in ("webhook_positions", "webhook_letters"):
+    for table in ("webhook_positions", "webhook_letters", "webhook_attempts"):
         await tx.execute(f"DELETE FROM {table} WHERE webhook_uuid = ?", (uuid,))
 
 
@@ -125,6 +146,7 @@ async def sweep(tx: Transaction, *, now: str) -> int:
     )
     gone = "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.uuid = webhook_uuid)"
     await tx.execute(f"DELETE FROM webhook_letters WHERE {gone}")
+    await tx.execute(f"DELETE FROM webhook_attempts WHERE {gone}")
     return await tx.execute(f"DELETE FROM webhook_positions WHERE {gone}")
 
 
@@ -258,6 +280,50 @@ async def letters(tx: Transaction, uuid: str, *, most: int) -> list[DeadLetter]:
             is_queued=bool(row[2]),
             fault=str(row[3]),
             failed_at=str(row[4]),
+        )
+        for row in rows
+    ]
+
+
+async def note_attempt(tx: Transaction, uuid: str, attempt: DeliveryAttempt) -> None:
+    """Store an attempt of a webhook that the caller holds, and delete the oldest ones."""
+    await tx.execute(
+        "INSERT INTO webhook_attempts (webhook_uuid, number, log_id, event_type, outcome, status,"
+        " fault, tried_at) VALUES (?, (SELECT coalesce(max(number), 0) + 1 FROM webhook_attempts"
+        " WHERE webhook_uuid = ?), ?, ?, ?, ?, ?, ?)",
+        (
+            uuid,
+            uuid,
+            attempt.log_id,
+            attempt.event_type,
+            attempt.outcome,
+            attempt.status,
+            attempt.fault,
+            attempt.tried_at,
+        ),
+    )
+    await tx.execute(
+        "DELETE FROM webhook_attempts WHERE webhook_uuid = ? AND number <= (SELECT max(number)"
+        f" FROM webhook_attempts WHERE webhook_uuid = ?) - {KEPT_ATTEMPTS}",
+        (uuid, uuid),
+    )
+
+
+async def attempts(tx: Transaction, uuid: str) -> list[DeliveryAttempt]:
+    """The latest attempts of a webhook, the last one first."""
+    rows = await tx.fetch(
+        "SELECT log_id, event_type, outcome, status, fault, tried_at FROM webhook_attempts"
+        " WHERE webhook_uuid = ? ORDER BY number DESC",
+        (uuid,),
+    )
+    return [
+        DeliveryAttempt(
+            log_id=int(row[0] or 0),
+            event_type=str(row[1]),
+            outcome=str(row[2]),
+            status=int(row[3] or 0),
+            fault=str(row[4]),
+            tried_at=str(row[5]),
         )
         for row in rows
     ]

@@ -84,6 +84,9 @@ async def test_a_refused_event_becomes_a_dead_letter_that_can_be_sent_again(it: 
     await pump(it, worker, after=60)
     assert sender.subjects() == ["bad"] * 3 + ["good"]
     found = await standing(it, made)
+    assert [(one["outcome"], one["status"]) for one in found["recent"]] == [
+        ("delivered", 200), *[("refused", 400)] * 3,
+    ]  # fmt: skip
     assert [one["fault"] for one in found["dead"]] == ["the receiver answered 400"]
     # A second refusal leaves it dead, and delays what follows.
     assert await it.ok("POST", f"webhooks/{made['uuid']}/redeliver") == {"queued": 1}

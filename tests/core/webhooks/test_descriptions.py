@@ -65,3 +65,8 @@ def test_the_end_of_a_test_in_words() -> None:
 )  # fmt: skip
 def test_trouble_in_words(failures: int, dead: int, said: str) -> None:
     assert descriptions.trouble_text({"failures": failures, "dead_count": dead}) == said
+
+
+def test_an_attempt_in_words() -> None:
+    assert descriptions.attempt_text({"outcome": "failed", "status": 503}) == "failed, answered 503"
+    assert descriptions.attempt_text({"outcome": "failed", "status": 0}) == "failed"

@@ -134,6 +134,7 @@ async def test_dead_letters_are_sent_again(it: Sending) -> None:
     words = await it.browser.words(place)
     assert "the receiver answered 400" in words
     assert "lading.group.create" in words
+    assert words.count("✗ refused, answered 400") == 6
     assert "2 dead letters" in await it.browser.words("/ui/webhooks")
     first, second = re.findall(r'name="letter" value="(\d+)"', await it.browser.text(place))
     answer = await it.browser.post(f"{place}/redeliver", {"letter": first})

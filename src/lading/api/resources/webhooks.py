@@ -180,16 +180,23 @@ async def rotate_secret(call: ApiCall) -> ApiResponse:
 
 
 async def get_deliveries(call: ApiCall) -> ApiResponse:
-    """Position of a webhook in the log, and its first 1,000 dead letters."""
+    """Position of a webhook in the log, its first 1,000 dead letters and its latest attempts."""
     last = await latest(call.services)
     async with call.services.database.reading() as tx:
         found = await _find(tx, call)
         position = await webhooks.find(tx, found["uuid"])
         dead = await webhooks.letters(tx, found["uuid"], most=_MOST_LETTERS)
+        recent = await webhooks.attempts(tx, found["uuid"])
     if position is None:
         raise Unavailable(f"{call.uuid}: it has no position yet; resume it")
     body = _progress(found, position, last)
-    return ApiResponse(body={**body, "dead": [dataclasses.asdict(one) for one in dead]})
+    return ApiResponse(
+        body={
+            **body,
+            "dead": [dataclasses.asdict(one) for one in dead],
+            "recent": [dataclasses.asdict(one) for one in recent],
+        }
+    )
 
 
 async def list_progress(call: ApiCall) -> ApiResponse:

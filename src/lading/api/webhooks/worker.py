@@ -49,7 +49,7 @@ from lading.core.webhooks.schedule import (
 from lading.core.webhooks.subscription import WebhookState, read_subscription
 from lading.store import permission_queries, records, webhooks
 from lading.store.database import Transaction
-from lading.store.webhooks import DeadLetter, WebhookPosition
+from lading.store.webhooks import DeadLetter, DeliveryAttempt, WebhookPosition
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.webhooks")
@@ -362,15 +362,24 @@ class WebhookWorker:
             fault="" if is_good else answer.fault,
             next_at=later(now, verdict.delay) if verdict.delay else "",
         )
+        event_type = str((found.body or {}).get("type"))
         letter = DeadLetter(
             log_id=found.log_id,
-            event_type=str((found.body or {}).get("type")),
+            event_type=event_type,
             is_queued=False,
             fault=answer.fault,
             failed_at=now,
         )
+        attempt = DeliveryAttempt(
+            log_id=found.log_id,
+            event_type=event_type,
+            outcome=answer.outcome,
+            status=answer.status,
+            fault=answer.fault,
+            tried_at=now,
+        )
         is_stored = await self._store(
-            moved, verdict, letter if verdict.is_dead or found.is_letter else None
+            moved, verdict, attempt, letter if verdict.is_dead or found.is_letter else None
         )
         return is_stored and not verdict.delay and not verdict.pause
 
@@ -378,16 +387,19 @@ class WebhookWorker:
         self,
         position: WebhookPosition,
         verdict: Verdict,
+        attempt: DeliveryAttempt | None = None,
         letter: DeadLetter | None = None,
     ) -> bool:
-        """Store how far a webhook is; False if another server holds it now. `letter`: the event
-        became a dead letter, or was one and was delivered.
+        """Store how far a webhook is; False if another server holds it now. `attempt`: the one that
+        ended; `letter`: the event became a dead letter, or was one and was delivered.
         """
         uuid, services = position.webhook_uuid, self._services
         stored = replace(position, progress=verdict.progress)
         async with services.database.writing() as tx:
             if not await webhooks.save(tx, stored, holder=self._holder, until=self._until()):
                 return False
+            if attempt is not None:
+                await webhooks.note_attempt(tx, uuid, attempt)
             if letter is not None and verdict.is_dead:
                 await webhooks.bury(tx, uuid, letter)
             elif letter is not None:

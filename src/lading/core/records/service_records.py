@@ -222,7 +222,8 @@ WEBHOOKS: Final = RecordType(
             ),
         ),
         member(
-            "deliveries", "GET", "Its position in the log, its last fault, and its dead letters.",
+            "deliveries", "GET",
+            "Its position in the log, its last fault, its dead letters and its latest attempts.",
             answer="object",
         ),
         RecordAction(

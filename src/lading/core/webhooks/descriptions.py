@@ -75,6 +75,12 @@ def letter_text(letter: Record) -> str:
     return "waits" if letter["is_queued"] else str(letter["fault"])
 
 
+def attempt_text(attempt: Record) -> str:
+    """The end of an attempt to deliver an event: its outcome and the status of the answer."""
+    status = f", answered {attempt['status']}" if attempt["status"] else ""
+    return f"{attempt['outcome']}{status}"
+
+
 def queued_text(number: int) -> str:
     """Number of dead letters that were queued."""
     return f"{number} dead letter{' is' if number == 1 else 's are'} sent again"

@@ -35,6 +35,7 @@ TABLES: Final = (
     "task_keys",
     "webhook_positions",
     "webhook_letters",
+    "webhook_attempts",
     "allocations",
     "memberships",
     "grants",

@@ -187,6 +187,7 @@ async def _page(
         is_paused=webhook["state"] == WebhookState.PAUSED,
         facts=[(name, value) for name, value in descriptions.delivery_facts(found) if value],
         dead=[(one, descriptions.letter_text(one)) for one in found["dead"]],
+        recent=[(one, descriptions.attempt_text(one)) for one in found["recent"]],
         queued=descriptions.queued_text(int(queued)) if queued.isdecimal() else "",
         secret=secret,
         tested=descriptions.test_text(tested) if tested else "",
