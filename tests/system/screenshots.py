@@ -46,10 +46,12 @@ def main() -> int:
         cluster = Cluster(Path(folder) / "data", free_address())
         cluster.start()
         try:
-            report = _demonstrate(cluster)
+            earlier, report = _demonstrate(cluster)
             tree = _grow(cluster, options.steps)
             kept = _keep(cluster)
-            _draw(cluster, options.output, (report, *kept))
+            compared = f"/ui/requests/{report}/compare?with={earlier}"
+            more = (View("requests-uuid-compare-with", compared),)
+            _draw(cluster, options.output, (report, *kept), more)
             _draw(cluster, options.output / "tree", (tree, report, *kept))
         finally:
             cluster.stop()
@@ -59,14 +61,16 @@ def main() -> int:
     return 0
 
 
-def _demonstrate(cluster: Cluster) -> str:
-    """Run the demonstration; the uuid of its report."""
+def _demonstrate(cluster: Cluster) -> list[str]:
+    """Run the demonstration twice, with other settings; the uuids of both reports."""
     add = ["image", "add", "--name", phage.IMAGE, "--from-host", *phage.PROGRAMS]
     cluster.lading(*add)
+    reports = []
     for quality in (20, 30):
         pipeline = phage.Pipeline(cluster.environment, minimum_quality=quality)
         pipeline.run()
-    return next(one.request for one in pipeline.outcomes if one.step == "report")
+        reports += [one.request for one in pipeline.outcomes if one.step == "report"]
+    return reports
 
 
 def _grow(cluster: Cluster, steps: int) -> str:
@@ -146,14 +150,17 @@ def _receive(cluster: Cluster) -> str:
     return uuid
 
 
-def _draw(cluster: Cluster, folder: Path, uuids: tuple[str, ...]) -> None:
+def _draw(
+    cluster: Cluster, folder: Path, uuids: tuple[str, ...], more: tuple[View, ...] = ()
+) -> None:
+    """Draw each page about the first of these records that it is about, and `more` views."""
     with sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
         seen: list[View] = []
         for look in _LOOKS:
-            seen = _draw_look(browser, cluster, folder / look, uuids, look, seen)
+            seen = _draw_look(browser, cluster, folder / look, uuids, look, seen, more)
         browser.close()
 
 
@@ -164,13 +171,14 @@ def _draw_look(
     uuids: tuple[str, ...],
     look: str,
     seen: list[View],
+    more: tuple[View, ...],
 ) -> list[View]:
     """Draw each page with one look; the pages."""
     folder.mkdir(parents=True, exist_ok=True)
     for visitor in look_at(cluster, browser, look):
         if not seen:
             path = next(phage.HERE.glob("*.fa")).name
-            seen = list(views(visitor.page, visitor.origin, uuids, path=path))
+            seen = [*views(visitor.page, visitor.origin, uuids, path=path), *more]
         for one in seen:
             visitor.go(one.path)
             visitor.page.wait_for_timeout(300)
