@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.records.filters import check_query
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import RecordType
 from lading.core.wes.listing import IS_RUN
 from lading.store import records
@@ -94,3 +94,34 @@ async def test_runs_of_workflows_are_listed_without_reading_all_requests(
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:
     explain = "EXPLAIN" if database.shared else "EXPLAIN QUERY PLAN"
     return "\n".join(" ".join(map(str, row)) for row in await tx.fetch(f"{explain} {sql}", values))  # type: ignore[arg-type]
+
+
+async def test_collections_of_an_owner_are_listed_without_reading_all_of_them(
+    database: Database,
+) -> None:
+    owner = f"{'o':0>27}"
+    params = {
+        "filters": [["owner_uuid", "=", owner]],
+        "order": ["created_at desc", "uuid desc"],
+        "count": "none",
+    }
+    query = check_query(params, COLLECTIONS, max_limit=1000)
+    writer = ConditionWriter(database.dialect, COLLECTIONS.plural)
+    condition = writer.where(query.where)
+    ordered = order_by(database.dialect, query.order, COLLECTIONS.plural)
+    sql = f"SELECT uuid FROM {COLLECTIONS.plural}{condition}{ordered} LIMIT ?"
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            row = {
+                "uuid": f"{number:027}",
+                "current_version_uuid": f"{number:027}",
+                "name": str(number),
+                "owner_uuid": owner if number % 2 else "other",
+                "created_at": f"{number * 7919 % _ROWS:020}",
+            }
+            await records.insert(tx, COLLECTIONS, row)
+        if database.shared:
+            await tx.execute(f"ANALYZE {COLLECTIONS.plural}")
+        plan = await _plan(tx, database, sql, (*writer.values, 11))
+    # In the order of time from an index; the uuid decides among those of one time alone.
+    assert "collections_owner_uuid_created_at" in plan or "collections_created_at_uuid" in plan

@@ -205,6 +205,7 @@ COLLECTIONS: Final = RecordType(
         ("portable_data_hash",),
         ("current_version_uuid",),
         ("owner_uuid", "modified_at"),
+        ("owner_uuid", "created_at"),
         ("modified_at", "uuid"),
         ("created_at", "uuid"),
     ),
