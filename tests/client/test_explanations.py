@@ -83,7 +83,13 @@ def test_without_a_nearest() -> None:
         ("cost", 0.00012345, 2, ("0.0001", "2.0000")),
         ("priority", 1, 500, ("1", "500")),
         # One byte more.
-        ("runtime_constraints.ram", 1 << 30, (1 << 30) + 1, ("1073741824", "1073741825")),
+        (
+            "runtime_constraints.ram",
+            1 << 30,
+            (1 << 30) + 1,
+            ("1.0 GiB (1073741824 B)", "1.0 GiB (1073741825 B)"),
+        ),
+        ("usage.cpu", 60.25, 61.0, ("60.25 s", "61 s")),
     ],
 )
 def test_amounts_are_shown_in_words(

@@ -8,7 +8,7 @@ unchanged; absent parts are left out (`core.containers.reuse` makes them).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -126,7 +126,9 @@ def difference_rows(resolution: Explanation) -> Iterator[Row]:
         name, values = _text(one["field"]), (one.get("request"), one.get("container"))
         shown = [_quantity(name, value) for value in values]
         # Amounts that differ by less than the words tell are shown exactly.
-        ours, theirs = shown if shown[0] != shown[1] else [_value(value) for value in values]
+        ours, theirs = (
+            shown if shown[0] != shown[1] else [_exact_quantity(name, value) for value in values]
+        )
         yield name, ours, theirs
 
 
@@ -185,13 +187,27 @@ _DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
 def _quantity(name: str, value: object) -> str:
     """The value of a field: bytes and seconds in the words that other lists have."""
     last = name.rpartition(".")[2]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if not _is_amount(value):
         return _value(value)
     if last in _SIZES:
         return size(value)
     if last in _DURATIONS:
         return duration(value)
     return f"{value:.4f}" if last == "cost" else _value(value)
+
+
+def _exact_quantity(name: str, value: object) -> str:
+    """The value of a field with its unit, not rounded."""
+    last = name.rpartition(".")[2]
+    if not _is_amount(value):
+        return _value(value)
+    if last in _SIZES:
+        return f"{size(value)} ({value:.0f} B)"
+    return f"{value:.9g} s" if last in _DURATIONS else _value(value)
+
+
+def _is_amount(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _value(value: object) -> str:
