@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
+.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -81,6 +81,10 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@$(BIN)/python -m tests.simulation.cloud_scenario --seeds 6 --soak --exits 3000
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
+
+kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, built at the first run, with harm of all kinds; needs etcd and Go
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500)
 
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, Toil, CWL workflows
 	@scripts/setup.sh test

@@ -1,0 +1,20 @@
+"""The Kubernetes fleet on a real control plane, with few containers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.reality import need_program, need_root
+from tests.system.kubernetes import run
+
+pytestmark = [pytest.mark.system, pytest.mark.long]
+
+
+def test_containers_end_once_on_a_real_control_plane(tmp_path: Path) -> None:
+    need_root()
+    for name in ("crun", "etcd", "go"):
+        need_program(name)
+    asyncio.run(run(tmp_path, containers=20, limit=600.0))
