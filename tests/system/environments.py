@@ -11,6 +11,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,18 +23,29 @@ def environment(name: str, requirements: str, *options: str) -> Path:
     are further ones of pip. Fails with what pip said.
     """
     pins = ROOT / "requirements" / requirements
-    key = sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:16]
+
+    def make(place: Path) -> None:
+        _run(sys.executable, "-m", "venv", "--clear", str(place))
+        pip = (str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
+        _run(*pip, "install", "-q", "--require-hashes", *options, "-r", str(pins))
+
+    return kept(name, pins.read_bytes() + sys.version.encode(), make) / "bin"
+
+
+def kept(name: str, content: bytes, make: Callable[[Path], None]) -> Path:
+    """The directory of this name and content in the user's cache directory; `make` fills it if it
+    was never completed.
+    """
+    key = sha256(content).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lading-tests"
     cache.mkdir(parents=True, exist_ok=True)
     place = cache / f"{name}-{key}"
     with (cache / f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "complete").exists():
-            _run(sys.executable, "-m", "venv", "--clear", str(place))
-            pip = (str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
-            _run(*pip, "install", "-q", "--require-hashes", *options, "-r", str(pins))
+            make(place)
             (place / "complete").touch()
-    return place / "bin"
+    return place
 
 
 def _run(*command: str) -> None:

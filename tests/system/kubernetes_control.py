@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import fcntl
 import os
 import secrets
 import shutil
@@ -22,7 +21,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -33,38 +31,36 @@ from lading.client.transport import HttpTransport
 from lading.core.errors import LadingError
 from lading.wiring.directory import ensure_certificate
 from tests.system.cluster import free_address
-from tests.system.environments import ROOT
+from tests.system.environments import ROOT, kept
 
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _PINS = ROOT / "requirements" / "kubernetes"
 # Seconds: of the build on a slow machine, and until a program answers.
-_BUILD, _PATIENCE = 3600.0, 120.0
+_BUILD_TIME, _PATIENCE = 3600.0, 120.0
 _MERGE = "application/merge-patch+json"
 
 
 def programs() -> Path:
     """The directory of the programs, built if need be. Needs Go. Fails with what Go said."""
     pins = b"".join((_PINS / name).read_bytes() for name in ("go.mod", "go.sum"))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lading-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    place = cache / f"kubernetes-{sha256(pins).hexdigest()[:16]}"
-    with (cache / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            place.mkdir(exist_ok=True)
-            # The build cache takes 3 GB, and is not needed again.
-            with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as built:
-                done = subprocess.run(
-                    [
-                        "go", "build", "-trimpath", "-ldflags=-s -w", "-o", f"{place}/",
-                        *(f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS),
-                    ],
-                    cwd=_PINS, env={**os.environ, "GOCACHE": built, "GOTMPDIR": built},
-                    capture_output=True, text=True, timeout=_BUILD, check=False,
-                )  # fmt: skip
-            assert done.returncode == 0, f"go build: {done.stderr[-2000:]}"
-            (place / "complete").touch()
-    return place
+    return kept("kubernetes", pins, _build)
+
+
+def _build(place: Path) -> None:
+    place.mkdir(exist_ok=True)
+    names = [f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS]
+    # The build cache takes 3 GB, and is not needed again.
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="build-") as built:
+        done = subprocess.run(
+            ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", f"{place}/", *names],
+            cwd=_PINS,
+            env={**os.environ, "GOCACHE": built, "GOTMPDIR": built},
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_TIME,
+            check=False,
+        )
+    assert done.returncode == 0, f"go build: {done.stderr[-2000:]}"
 
 
 class ApiRefused(Exception):
