@@ -82,7 +82,7 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
 
-kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, built at the first run, with harm of all kinds; needs etcd and Go
+kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, which is built at the first run and harmed; needs etcd and Go
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500)
 
