@@ -113,6 +113,26 @@ async def test_a_log_that_grows(here: PageSite, browser: Browser) -> None:
     assert (await browser.get(end)).status == 286
 
 
+async def test_a_file_that_comes_later_is_shown(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    request = await world.submit("x")
+    container = request["container_uuid"]
+    token = await world.lock(container)
+    await world.ok("PUT", f"containers/{container}", {"state": "Running"}, token=token)
+    await _append(here, container, token, "crunch-run", 0, STAMP + b"starting\n")
+    path = f"/ui/requests/{request['uuid']}/log"
+    found = re.search(r'hx-get="([^"]*/follow[^"]*)"', await browser.text(path))
+    assert found
+    follow = found[1].replace("&amp;", "&")
+    assert (await browser.get(follow)).status == 204
+    await _append(here, container, token, "stdout", 0, STAMP + b"tick\n")
+    assert (await browser.get(follow)).headers["hx-refresh"] == "true"
+    assert "tick" in _texts(await browser.text(path))
+    # A file that somebody has chosen stays alone.
+    chosen = follow.replace("default=1", "")
+    assert "hx-refresh" not in (await browser.get(chosen)).headers
+
+
 async def test_there_may_be_no_log(here: PageSite, browser: Browser) -> None:
     uuid = (await here.world.submit("x"))["uuid"]
     path = f"/ui/requests/{uuid}/log"

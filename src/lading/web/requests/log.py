@@ -56,6 +56,19 @@ class LogChoice:
     names: list[str]
     chosen: list[str]
     query: str
+    is_default: bool = False
+    """Nobody has chosen the files: further ones are shown as soon as they exist."""
+
+    @property
+    def lacks_files(self) -> bool:
+        """Whether a file exists that a page of nobody's choice would show too."""
+        return self.is_default and any(
+            one in self.names and one not in self.chosen for one in _DEFAULTS
+        )
+
+    def follow_address(self, after: str) -> str:
+        """The parameters of the address that has the lines after a place."""
+        return self.address(after=after, **({"default": "1"} if self.is_default else {}))
 
     def address(self, chosen: Sequence[str] | None = None, **more: str) -> str:
         """The parameters of an address that shows the same, but for what is given."""
@@ -114,8 +127,9 @@ async def follow(visit: Visit) -> Response:
     """
     choice = await _choose(visit)
     is_final = choice.request["state"] == "Final"
-    if choice.chosen and not visit.query("after"):
-        # The page has said that there is no log yet.
+    if choice.lacks_files or (choice.chosen and not visit.query("after")):
+        # The page shows no log, or not the files that exist only since it was made: a command may
+        # write its first line after the page was opened.
         return Response(status_code=286 if is_final else 204, headers={"HX-Refresh": "true"})
     view = await _after(choice, visit.query("after"))
     if view.lines:
@@ -195,7 +209,12 @@ async def _choose(visit: Visit) -> LogChoice:
         raise NotFound(f"There is no log file {missing[0][:80]!r}")
     chosen = wanted or [one for one in _DEFAULTS if one in names]
     return LogChoice(
-        request=request, files=found, names=names, chosen=chosen[:_MOST_FILES], query=query
+        request=request,
+        files=found,
+        names=names,
+        chosen=chosen[:_MOST_FILES],
+        query=query,
+        is_default=not wanted or visit.query("default") == "1",
     )
 
 
