@@ -53,6 +53,12 @@ class Lost(LadingError):
     """
 
 
+class GivenBack(LadingError):
+    """This machine cannot run the container now: it goes back to the queue, and no attempt of its
+    requests is spent.
+    """
+
+
 def open_transport(assignment: SupervisorConfig) -> Transport:
     """Transport to the server that the assignment names."""
     if assignment.api_socket:

@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 
 from lading import __version__
 from lading.client.content_caches import TreeCache
+from lading.client.disk_space import lacks_room
 from lading.client.transport import Transport
 from lading.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.core.containers import mount_plan
@@ -50,7 +51,7 @@ from lading.supervisor.inputs.staging import Inputs, Stage, full_places
 from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.counters import descendants, processes
-from lading.supervisor.limits.disk_limits import DiskWatch, Project, begin_project, check_room
+from lading.supervisor.limits.disk_limits import DiskWatch, Project, begin_project
 from lading.supervisor.logs import RANKS, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import (
     Costing,
@@ -74,13 +75,12 @@ from lading.supervisor.results import (
     refused_by_kernel,
     signal_name,
 )
-from lading.supervisor.session import Activity, Lost, SupervisorSession, open_transport
+from lading.supervisor.session import Activity, GivenBack, Lost, SupervisorSession, open_transport
 from lading.supervisor.steps import StepEngine
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 _DRAIN = 5.0  # seconds
-# Subdirectory of the run directory for everything that the command can write.
-_SCRATCH = "mounts"
+_SCRATCH = "mounts"  # directory in the run directory with all that the command can write
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 _Answer = TypeVar("_Answer")
@@ -215,6 +215,9 @@ class Supervisor:
             self._log.say("stopped before anything was run")
             state = ContainerState.CANCELLED if self._running else ContainerState.QUEUED
             return Ending(state=state)
+        except GivenBack as error:
+            self._log.say(error.message)
+            return Ending(state=ContainerState.QUEUED)
         except ExecutionError as error:
             return await self._blame(error)
         except (LadingError, OSError) as error:
@@ -292,7 +295,8 @@ class Supervisor:
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
-        check_room(self._directory, self._reserve)
+        if why := lacks_room(self._directory, self._reserve):
+            raise GivenBack(f"the container cannot begin, and is given back: {why}")
         # Before any file exists: a project id applies to files made afterwards.
         self._project = begin_project(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
         plan = mount_plan.plan(

@@ -316,3 +316,10 @@ async def test_nothing_is_started_where_the_disk_is_almost_full(tmp_path: Path) 
         await until(fleet, lambda view: "is almost full" in view.shortage)
         fleet.settings = replace(fleet.settings, kept=Amount(0, 0))
         await until(fleet, lambda view: view.shortage == "")
+
+
+async def test_each_view_looks_at_the_disk(tmp_path: Path) -> None:
+    async with local(tmp_path, disk_interval=3600) as fleet:
+        assert fleet.view().shortage == ""
+        fleet.settings = replace(fleet.settings, kept=Amount(1 << 60, 0))
+        assert "is almost full" in fleet.view().shortage

@@ -226,6 +226,9 @@ class LocalFleet:
 
     def view(self) -> FleetView:
         """The present state."""
+        # Before each plan: a disk that fills up between two looks of the watch would have the same
+        # containers started and given back many times a second.
+        self._look_at_disk()
         # Without a channel nothing can be started: the worker is left out, so that nothing is
         # locked for it.
         workers = (self._worker(),) if self._channel is not None else ()
@@ -366,18 +369,23 @@ class LocalFleet:
         again.
         """
         while True:
-            # Without an answer of the file system the last result stays.
-            with contextlib.suppress(OSError):
-                shortage = is_short(self.settings.run_directory, self.settings.kept)
-                if bool(shortage) != bool(self._shortage):
-                    event(
-                        _logger,
-                        "disk almost full" if shortage else "disk has room again",
-                        why=shortage,
-                    )
-                    self._shortage = shortage
-                    self._change.set()
+            before = self._shortage
+            self._look_at_disk()
+            if self._shortage != before:
+                self._change.set()
             await asyncio.sleep(self.settings.disk_interval)
+
+    def _look_at_disk(self) -> None:
+        # Without an answer of the file system the last result stays.
+        with contextlib.suppress(OSError):
+            shortage = is_short(self.settings.run_directory, self.settings.kept)
+            if bool(shortage) != bool(self._shortage):
+                event(
+                    _logger,
+                    "disk almost full" if shortage else "disk has room again",
+                    why=shortage,
+                )
+                self._shortage = shortage
 
     async def _keep(self) -> None:
         loop, pause = asyncio.get_running_loop(), self.settings.restart_first

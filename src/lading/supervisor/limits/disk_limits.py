@@ -243,13 +243,12 @@ _FRESH = 30.0
 _PROC = Path("/proc")
 
 
-def check_room(directory: Path, wanted: Amount, *, need: int = 0, what: str = "") -> None:
-    """Raise ExecutionError when `need` bytes do not fit on a disk beside the configured reserve."""
-    why = lacks_room(directory, wanted, need=need)
-    if why and need:
+def check_room(directory: Path, wanted: Amount, *, need: int, what: str) -> None:
+    """Raise ExecutionError(DISK) when the `need` bytes of `what` do not fit on a disk beside the
+    configured reserve.
+    """
+    if why := lacks_room(directory, wanted, need=need):
         raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
-    if why:
-        raise ExecutionError(f"the container cannot begin: {why}", Failure.NODE)
 
 
 def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict[int, Amount]:
