@@ -35,6 +35,9 @@ class Two:
     async def destroy(self, id: str) -> None:
         raise AssertionError
 
+    async def console(self, id: str) -> str:
+        raise AssertionError
+
     def group(self, kind: InstanceType) -> str:
         return f"group of {kind.name}"
 

@@ -100,6 +100,40 @@ _change("run", "Use VMs as usual again.")
 _change("kill", "Remove VMs at once, with all that runs there.")
 
 
+@instance.command()
+@click.argument("id", metavar="[INSTANCE]", required=False)
+@_url
+@_token
+@_data
+@display.json_option
+def logs(
+    id: str | None, url: str | None, token_file: Path | None, data: Path | None, as_json: bool
+) -> None:
+    """Show console and supervisors' log of a VM that is gone, or list such VMs.
+
+    The dispatcher keeps the last 64 KiB of each log, of the latest 200 VMs, for 14 days: the
+    console of VMs that failed or disappeared, the supervisors' log of every VM that has one.
+    """
+    path = f"{_PATH}/logs{'?' + urlencode({'instance_id': id}) if id else ''}"
+    answer = asyncio.run(_ask(_way(url, token_file, data), "GET", path))
+    if as_json:
+        display.emit_json(answer if id else answer["items"])
+        return
+    if id is None:
+        fields = ("instance", "arvados_instance_type", "at", "fault")
+        rows = [
+            [*(one[key] for key in fields), ", ".join(one["logs"]) or "-"]
+            for one in answer["items"]
+        ]
+        display.table(["INSTANCE", "TYPE", "GONE", "NOTE", "LOGS"], rows)
+        return
+    click.echo(f"{id} ({answer['arvados_instance_type']}) gone {answer['at']}: {answer['fault']}")
+    for name, text in answer["texts"].items():
+        # What a VM has written may be meant for the terminal of the reader.
+        shown = "\n".join(display.plain(line) for line in text.splitlines())
+        click.echo(f"\n==> {name} <==\n{shown}")
+
+
 async def _change_all(way: tuple[str, str], name: str, ids: Sequence[str], reason: str) -> int:
     refused = 0
     # A refusal does not stop the others; the exit code shows that there was one.

@@ -248,6 +248,10 @@ class FakeCloud:
             raise self._refuse("destroy", Unavailable("the fake cloud removes nothing now"))
         self.take(id)
 
+    async def console(self, id: str) -> str:
+        """What it wrote while it booted."""
+        return f"{id} boots"
+
     def group(self, kind: InstanceType) -> str:
         """Each type by itself."""
         return kind.name
@@ -490,6 +494,10 @@ class CloudOfSet:
         """Remove it, perhaps."""
         self._own(id)
         await self._cloud.destroy(id)
+
+    async def console(self, id: str) -> str:
+        """See `Driver`."""
+        return await self._cloud.console(id)
 
     def group(self, kind: InstanceType) -> str:
         """Each type by itself."""

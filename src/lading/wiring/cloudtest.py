@@ -102,6 +102,10 @@ class OneInstance:
     async def destroy(self, id: str) -> None:
         """Leave the instance: the trial removes it itself."""
 
+    async def console(self, id: str) -> str:
+        """See `Driver`."""
+        return await self._driver.console(id)
+
     def group(self, kind: InstanceType) -> str:
         """See `Driver`."""
         return self._driver.group(kind)

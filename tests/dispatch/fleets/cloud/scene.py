@@ -12,7 +12,8 @@ from lading.core.containers.container import ContainerState
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
-from lading.dispatch.fleets.cloud.machine import CloudMachine, InstanceJournal
+from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
 from lading.testing.containers import FakeContainers

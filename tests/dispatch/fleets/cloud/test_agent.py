@@ -111,6 +111,13 @@ def test_a_broken_machine_says_why(tmp_path: Path) -> None:
     assert run("check", str(tmp_path))[1]["broken"] == "no reason is given"
 
 
+def test_the_end_of_the_log_of_supervisors_is_bounded(tmp_path: Path) -> None:
+    assert agent.tail(str(tmp_path)) == ""
+    (tmp_path / "supervisors.log").write_bytes(b"\xff" * (100 << 10) + b"the end")
+    assert agent.tail(str(tmp_path)).endswith("the end")
+    assert len(agent.tail(str(tmp_path))) == agent.TAIL
+
+
 @pytest.fixture
 def serving(tmp_path: Path) -> Any:
     command = [

@@ -213,6 +213,9 @@ class Here:
     async def destroy(self, id: str) -> None:
         self.there.pop(id, None)
 
+    async def console(self, id: str) -> str:
+        return ""
+
     def group(self, kind: InstanceType) -> str:
         return kind.name
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import Snapshot, TrackedContainer
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord, MachineLogs
 from lading.dispatch.fleets.cloud.management import managing, parse_address
 
 from .scene import fleet_with_a_vm
@@ -180,3 +182,19 @@ async def test_an_interface_that_cannot_be_served_is_refused(site: Site) -> None
             pass
     with pytest.raises(Invalid, match="'here'; it must be HOST:PORT"):
         parse_address("here")
+
+
+async def test_logs_of_vms_that_are_gone_are_shown(site: Site, tmp_path: Path) -> None:
+    site.fleet.pool.journal.logs = MachineLogs(tmp_path)
+    assert await site.ask("GET", f"{DISPATCH}/instances/logs") == (200, {"items": []})
+    record = MachineLogRecord(id="i/9", type="small", at=1e9, why="it did not boot")
+    site.fleet.pool.journal.logs.keep(record, {"console.log": b"panic"})
+    item = {
+        "instance": "i/9", "arvados_instance_type": "small", "at": "2001-09-09T01:46:40+00:00",
+        "fault": "it did not boot", "logs": {"console.log": 5},
+    }  # fmt: skip
+    assert await site.ask("GET", f"{DISPATCH}/instances/logs") == (200, {"items": [item]})
+    status, one = await site.ask("GET", f"{DISPATCH}/instances/logs?instance_id=i%2F9")
+    assert (status, one) == (200, {**item, "texts": {"console.log": "panic"}})
+    assert (await site.ask("GET", f"{DISPATCH}/instances/logs?instance_id=i-8"))[0] == 404
+    assert (await site.ask("GET", f"{DISPATCH}/instances/logs", token="other"))[0] == 403

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lading.core.containers.container import ContainerState
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
+from lading.dispatch.fleets.cloud.instance_journal import CONSOLE, InstanceJournal
 from lading.dispatch.fleets.cloud.supervisor_assignment import spent
 from lading.testing.cloud import Troubles
 from lading.testing.simulated_loop import pass_time
@@ -191,3 +193,36 @@ def test_an_operator_may_remove_one_whatever_it_does() -> None:
 
 def test_the_defaults_are_those_of_the_configuration() -> None:
     assert SETTINGS.misses == 4
+
+
+@pytest.mark.parametrize(
+    ("troubles", "why"),
+    [
+        (Troubles(boot=(5.0, 10.0), never_boots=1.0), "it did not"),
+        (Troubles(boot=(5.0, 10.0), taken=1.0, life=60.0), "it disappeared while"),
+        (Troubles(boot=(5.0, 10.0), breaks=1.0, life=60.0), "it says so"),
+    ],
+)
+def test_a_vm_that_fails_leaves_its_console(tmp_path: Path, troubles: Troubles, why: str) -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add()
+        logs = scene.journal.logs
+        await scene.until(lambda: any(why in one.why for one in logs.records()))
+        record = next(one for one in logs.records() if why in one.why)
+        assert logs.find(record.id)[1] == {CONSOLE: f"{record.id} boots"}
+
+    scene = Scene(troubles=troubles, seconds=100.0)
+    scene.journal = InstanceJournal(tmp_path / "instances.json")
+    staged(scene, acts)
+
+
+def test_a_vm_that_is_needed_no_more_leaves_no_console(tmp_path: Path) -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add()
+        await scene.until_over()
+        await scene.until_empty()
+        assert scene.journal.logs.records() == []
+
+    scene = Scene(troubles=QUICK)
+    scene.journal = InstanceJournal(tmp_path / "instances.json")
+    staged(scene, acts)

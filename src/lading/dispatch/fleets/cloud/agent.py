@@ -15,8 +15,8 @@ standard library of Python 3.9 may be used, as a VM need not have anything else.
 answers back. The descriptors in the answers stay here: when one shows that a supervisor has ended,
 {"op":"ended","uuid":U} is sent at once. A ping is answered here; a prepared supervisor that asks
 for its turn may continue at once; the history of {"op":"prices"} is written to a file, and the
-supervisors get a signal to read it. When standard input ends, the warm parent ends; supervisors
-continue.
+supervisors get a signal to read it; {"op":"tail"} asks for the end of their log. When standard
+input ends, the warm parent ends; supervisors continue.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from typing import Any
 LIMIT = 1 << 20
 """Bytes of the largest message: an assignment with a container record in it has a few KiB, and a
 socket buffer of this size takes any of them whole."""
+TAIL = 64 << 10
+"""Bytes of the supervisors' log that an answer has: its end."""
 ENGINES = ("crun", "docker", "podman")
 SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -78,6 +80,16 @@ def broken(directory: str) -> str:
     try:
         text = Path(directory, "locks", "crunch-run-broken").read_text()
         return text[:500].strip() or "no reason is given"
+    except OSError:
+        return ""
+
+
+def tail(directory: str) -> str:
+    """The end of the supervisors' log, or ""."""
+    try:
+        with Path(directory, "supervisors.log").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            return file.read(TAIL).decode(errors="replace")
     except OSError:
         return ""
 
@@ -204,6 +216,8 @@ class AgentBridge:
                         "images": images(self.directory),
                     }
                 )
+            elif request.get("op") == "tail":
+                say({"op": "tail", "id": request.get("id"), "text": tail(self.directory)})
             elif request.get("op") == "prices":
                 self.price(request["history"])
                 say({"op": "priced", "id": request.get("id")})

@@ -40,7 +40,8 @@ from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, Su
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning, on_their_way
 from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
-from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances, InstanceJournal
+from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
+from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances
 from lading.dispatch.fleets.cloud.machine_states import CloudMachines
 from lading.dispatch.fleets.cloud.metrics import (
     CloudCounters,

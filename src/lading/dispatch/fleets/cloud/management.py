@@ -6,6 +6,10 @@
     GET  /arvados/v1/dispatch/instances                   {items: [instance]} by id
     POST /arvados/v1/dispatch/instances/hold|drain|run|kill
                                                           instance_id, reason
+    GET  /arvados/v1/dispatch/instances/logs              {items: [instance that is gone]}, latest
+                                                          first
+    GET  /arvados/v1/dispatch/instances/logs?instance_id= one of them with the texts of its logs,
+                                                          or 404
     GET  /metrics, /metrics.json, /_health/ping           the first two are the same, as they are
                                                           in Arvados
 
@@ -38,6 +42,7 @@ from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.supervisor_assignment import described, price_of, spent
 
@@ -62,6 +67,7 @@ class Management:
                 web.get(f"{PREFIX}/container", self._container),
                 web.post(f"{PREFIX}/containers/kill", self._kill_container),
                 web.get(f"{PREFIX}/instances", self._instances),
+                web.get(f"{PREFIX}/instances/logs", self._logs),
                 web.post(f"{PREFIX}/instances/{{act:hold|drain|run|kill}}", self._act),
                 web.get("/metrics", self._metrics),
                 web.get("/metrics.json", self._metrics),
@@ -111,6 +117,14 @@ class Management:
         return _json(
             {"items": [shown(one, now=asyncio.get_running_loop().time()) for one in machines]}
         )
+
+    async def _logs(self, request: web.Request) -> web.Response:
+        kept, id = self._fleet.pool.journal.logs, request.query.get("instance_id")
+        if not id:
+            records = await asyncio.to_thread(kept.records)
+            return _json({"items": [_gone(one) for one in records]})
+        record, texts = await asyncio.to_thread(kept.find, id)
+        return _json({**_gone(record), "texts": texts})
 
     async def _act(self, request: web.Request) -> web.Response:
         fields = await request.post()
@@ -208,6 +222,17 @@ def shown(machine: CloudMachine, *, now: float) -> dict[str, object]:
         "idle_behavior": machine.behavior.value,
         # The reason for its removal, or its fault, comes before the last connection error.
         "fault": machine.why or machine.broken or machine.fault,
+    }
+
+
+def _gone(record: MachineLogRecord) -> dict[str, object]:
+    at = datetime.fromtimestamp(record.at, UTC).isoformat(timespec="seconds")
+    return {
+        "instance": record.id,
+        "arvados_instance_type": record.type,
+        "at": at,
+        "fault": record.why,
+        "logs": record.logs,
     }
 
 

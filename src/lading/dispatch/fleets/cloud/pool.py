@@ -44,7 +44,8 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.machine import CloudMachine, InstanceJournal
+from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal, LogCollector
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, InstanceWatch, VmBootstrap
@@ -88,6 +89,7 @@ class InstancePool:
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
+        self.journal = journal or InstanceJournal()
         self.machines: dict[str, CloudMachine] = {}
         self.listed = False
         self.wanted_by_others = False
@@ -102,7 +104,7 @@ class InstancePool:
         self._counts = counts
         self._clock = clock
         self._wall = wall
-        self._journal = journal or InstanceJournal()
+        self._collector = LogCollector(self.journal.logs, driver, wall)
         self._token = token
         self._operations = CallRate(settings.operation_rate)
         self._creating = asyncio.Semaphore(settings.concurrent_creates)
@@ -166,6 +168,7 @@ class InstancePool:
         """Remove a VM, even a busy one."""
         if one.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
             booting = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+            one.has_failed = booting or bool(one.broken)
             one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
             event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
             self._tell(one.name, f"{one.type} shut down: {one.why}", is_fault=booting)
@@ -358,7 +361,7 @@ class InstancePool:
         for one in list(self.machines.values()):
             if one.instance is not None and one.instance.id not in ours and one.created < began:
                 self._miss(one)
-        self._journal.keep(ours.keys() | {one.name for one in self.machines.values()})
+        self.journal.keep(ours.keys() | {one.name for one in self.machines.values()})
         if not self.listed:
             self.listed = True
             self._consumer.touched()
@@ -393,7 +396,7 @@ class InstancePool:
             since=before.since,
             seen=now,
         )
-        known = self._journal.find(instance.id)
+        known = self.journal.find(instance.id)
         if known is not None:
             one.created = self._on_clock(known.made)
             one.since = (
@@ -436,7 +439,7 @@ class InstancePool:
         # time.
         offset = self._wall() - self._clock()
         waited = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
-        self._journal.note(
+        self.journal.note(
             one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0
         )
 
@@ -468,6 +471,9 @@ class InstancePool:
         if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("disappeared")
         self._tell(one.name, f"{one.type} gone", is_fault=not one.why)
+        if not one.why:
+            lost = self._collector.collect(one, f"it disappeared while {before}", has_failed=True)
+            self._spawn(lost, f"logs of {one.name}")
         event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
         self._given_up = {
             id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED
@@ -497,6 +503,11 @@ class InstancePool:
             self._spawn(self._destroy(one), f"destroy {one.name}")
 
     async def _destroy(self, one: CloudMachine) -> None:
+        if not one.logs_kept:
+            # Before the first call: afterwards nobody can ask the VM, and some clouds drop its
+            # console.
+            one.logs_kept = True
+            await self._collector.collect(one, one.why, has_failed=one.has_failed)
         try:
             await self._operate("Destroy", self._driver.destroy(one.name))
         except LadingError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.errors import Invalid
+from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers import azure
@@ -208,3 +208,18 @@ def test_parameters_that_cannot_be_are_refused(
     )
     with pytest.raises(Invalid, match=said):
         azure.opening(site)
+
+
+async def test_the_console_of_a_vm_is_read_from_a_blob(cloud: FakeAzure, tmp_path: Path) -> None:
+    way = "https://blobs.example/console?signature"
+    cloud.next.append(
+        ("POST", "retrieveBootDiagnosticsData", CloudReply(200, {"serialConsoleLogBlobUri": way}))
+    )
+    async with driving(cloud, tmp_path) as driver:
+        made = await driver.create(SPEC)
+        diagnostics = cloud.machines[made.id]["properties"]["diagnosticsProfile"]
+        assert diagnostics == {"bootDiagnostics": {"enabled": True}}
+        # No host has this name. The message has no address: whoever knows it may read the blob.
+        with pytest.raises(Unavailable, match="^Azure: the console's log: ConnectionError$"):
+            await driver.console(made.id)
+        assert await driver.console("gone") == ""

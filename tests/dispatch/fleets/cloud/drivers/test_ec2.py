@@ -174,6 +174,14 @@ async def test_lists_have_pages_and_what_is_gone_may_be_destroyed() -> None:
         await driver.destroy("i-1")
 
 
+async def test_the_console_of_what_is_gone_is_empty() -> None:
+    client = Client({"Output": "panic"}, {}, fault("InvalidInstanceID.NotFound"), fault("Other"))
+    driver = Ec2Driver(SETTINGS, client)
+    assert [await driver.console("i-1") for _ in range(3)] == ["panic", "", ""]
+    with pytest.raises(Unavailable):
+        await driver.console("i-1")
+
+
 async def test_the_prices_of_spot_instances_have_pages_and_the_volume_in_them() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     one = {"Timestamp": at, "SpotPrice": "0.031", "AvailabilityZone": "z"}

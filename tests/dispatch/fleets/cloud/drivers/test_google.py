@@ -133,3 +133,12 @@ def test_parameters_that_cannot_be_are_refused(
     told = FakeGoogle().parameters | {"KeyFile": "key.json"} | changed
     with pytest.raises(Invalid, match=said):
         google.opening(DriverSite(parameters=told, tag=TAG, set_id="s", directory=tmp_path))
+
+
+async def test_the_console_of_a_vm_is_read(cloud: FakeGoogle, tmp_path: Path) -> None:
+    async with driving(cloud, tmp_path) as driver:
+        made = await driver.create(SPEC)
+        cloud.next.append(("GET", "serialPort", CloudReply(200, {"contents": "panic"})))
+        assert await driver.console(made.id) == "panic"
+        assert cloud.asked[-1].path.endswith("serialPort")
+        assert await driver.console("gone") == ""

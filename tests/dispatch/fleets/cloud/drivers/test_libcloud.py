@@ -75,6 +75,9 @@ class Slow:
     def destroy(self, id: str) -> None:
         del id
 
+    def console(self, id: str) -> str:
+        return id
+
     def close(self) -> None:
         self.closed = True
 

@@ -50,12 +50,13 @@ async def test_a_machine_boots_and_leaves_nothing(machines: Machines) -> None:
     assert said.startswith("vm-1\n")
     assert "Read-only file system" in said
     assert (machines.root / "vm-1/disk/y").exists()
+    assert "Server listening on" in machines.console("vm-1")
     machines.note("vm-1", {"c": "d"})
     machines.note("vm-2", {"c": "d"})
     assert machines.list()[0].notes == {"c": "d"}
     machines.stop("vm-1")
     machines.stop("vm-1")
-    assert machines.list() == []
+    assert (machines.list(), machines.console("vm-1")) == ([], "")
     assert list(machines.root.iterdir()) == []
     assert not one.alive
     assert not list(Path("/sys/fs/cgroup").glob("*/lading-vm-*/vm-1"))

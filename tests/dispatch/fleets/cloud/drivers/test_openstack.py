@@ -150,3 +150,12 @@ def test_parameters_that_cannot_be_are_refused(
     told = FakeOpenStack().parameters | {"AuthURL": "http://keystone"} | changed
     with pytest.raises(Invalid, match=said):
         openstack.opening(DriverSite(parameters=told, tag=TAG, set_id="s", directory=tmp_path))
+
+
+async def test_the_console_of_a_vm_is_read(cloud: FakeOpenStack, tmp_path: Path) -> None:
+    async with driving(cloud, tmp_path) as driver:
+        made = await driver.create(SPEC)
+        cloud.next.append(("POST", "/action", CloudReply(200, {"output": "panic"})))
+        assert await driver.console(made.id) == "panic"
+        assert cloud.asked[-1].path.endswith("/action")
+        assert await driver.console("gone") == ""

@@ -25,14 +25,14 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from lading.core.errors import Invalid, LadingError
+from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.resources import GIB
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -89,6 +89,7 @@ _MADE_AT = "created-at"
 # Seconds for which a creation is watched, and between two looks: Azure accepts some that it refuses
 # later.
 _WAIT, _PAUSE = 20.0, 1.0
+_LONGEST_BLOB = 4 << 20
 _Records = list[Mapping[str, Any]]
 # Characters that Azure refuses in names of tags.
 _BAD_NAME = re.compile(r"[<>%&\\?/]")
@@ -123,8 +124,15 @@ class AzureSettings:
 class AzureProvider:
     """Implements `Provider`."""
 
-    def __init__(self, settings: AzureSettings, line: LibcloudConnection) -> None:
+    def __init__(
+        self,
+        settings: AzureSettings,
+        line: LibcloudConnection,
+        *,
+        read_blob: Callable[[str], str] | None = None,
+    ) -> None:
         self._settings, self._line = settings, line
+        self._read_blob = read_blob or _read_blob
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Make the interface, then the VM."""
@@ -208,6 +216,15 @@ class AzureProvider:
             # Skips the shutdown of the VM's system, which Azure would wait for.
             self._line.ask("DELETE", self._machine(id), params=_COMPUTE | {"forceDeletion": "true"})
 
+    def console(self, id: str) -> str:
+        """The serial console's log, which Azure keeps as a blob for VMs with boot diagnostics."""
+        with suppress(Missing):
+            path = f"{self._machine(id)}/retrieveBootDiagnosticsData"
+            found = self._line.ask("POST", path, params=_COMPUTE).document
+            where = str(found.get("serialConsoleLogBlobUri") or "")
+            return self._read_blob(where) if where else ""
+        return ""
+
     def close(self) -> None:
         """Close the connection."""
         self._line.close()
@@ -283,6 +300,8 @@ class AzureProvider:
                     "ssh": {"publicKeys": [key]},
                 },
             },
+            # In storage that Azure manages: the console's log is kept there.
+            "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
             "networkProfile": {
                 "networkInterfaces": [
                     {
@@ -439,6 +458,25 @@ def opening(site: DriverSite) -> ProviderLogin:
         return AzureProvider(settings, log_in(WORDS, driver))
 
     return ProviderLogin(open=start, group=group, preemption="azure")
+
+
+def _read_blob(uri: str) -> str:
+    """The beginning of a blob, at most 4 MiB, by an address with a signature in it. Raises
+    Unavailable, without the address.
+    """
+    import requests
+
+    if not uri.startswith("https://"):
+        raise Unavailable("Azure: the address of the console's log is not one of https")
+    try:
+        with requests.get(uri, timeout=TIMEOUT, stream=True, allow_redirects=False) as answer:
+            if answer.status_code != 200:
+                raise Unavailable(f"Azure: the console's log: HTTP {answer.status_code}")
+            data = answer.raw.read(_LONGEST_BLOB, decode_content=True)
+    except requests.RequestException as error:
+        # The text of the error would have the address, which needs no further token.
+        raise Unavailable(f"Azure: the console's log: {type(error).__name__}") from None
+    return str(data.decode(errors="replace"))
 
 
 def _address(interface: Mapping[str, Any]) -> str:

@@ -102,6 +102,11 @@ class Driver(Protocol):
     async def destroy(self, id: str) -> None:
         """Remove a VM. Raises as `list`."""
 
+    async def console(self, id: str) -> str:
+        """The console output of a VM, its end at least; "" where the cloud has none, or has no such
+        VM any more. Raises as `list`.
+        """
+
     def group(self, kind: InstanceType) -> str:
         """Name of the group of types that share the cloud's capacity with a type."""
 

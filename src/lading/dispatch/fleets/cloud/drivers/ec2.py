@@ -220,6 +220,18 @@ class Ec2Driver:
             if "NotFound" not in error.message:
                 raise
 
+    async def console(self, id: str) -> str:
+        """The latest console output: EC2 keeps the last 64 KiB, for an hour after the end."""
+        try:
+            # `Latest` would refuse all instances that do not run on Nitro.
+            answer = await self._call("get_console_output", InstanceId=id)
+        except _Refused as error:
+            if "NotFound" in error.message:
+                return ""
+            raise
+        # Decoded by botocore.
+        return str(answer.get("Output") or "")
+
     def group(self, kind: InstanceType) -> str:
         """The quota group of a type: by the longest beginning of its name that is configured, else
         by its letters.

@@ -162,6 +162,14 @@ class GoogleProvider:
         with suppress(Missing):
             self._line.ask("DELETE", self._path(id))
 
+    def console(self, id: str) -> str:
+        """The output of its first serial port, where Google's images have their console."""
+        with suppress(Missing):
+            path, params = f"{self._path(id)}/serialPort", {"port": "1"}
+            found = self._line.ask("GET", path, params=params).document
+            return str(found.get("contents") or "")
+        return ""
+
     def close(self) -> None:
         """Close the connection."""
         self._line.close()

@@ -63,6 +63,10 @@ class LibcloudDriver:
         """Remove a VM."""
         await self._run(lambda provider: provider.destroy(id))
 
+    async def console(self, id: str) -> str:
+        """The console output of a VM."""
+        return await self._run(lambda provider: provider.console(id))
+
     def group(self, kind: InstanceType) -> str:
         """Name of the group of types that share the cloud's capacity with a type."""
         return self._opening.group(kind)

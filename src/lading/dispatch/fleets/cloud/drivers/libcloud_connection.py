@@ -75,6 +75,9 @@ class Provider(Protocol):
     def destroy(self, id: str) -> None:
         """Remove a VM and its parts."""
 
+    def console(self, id: str) -> str:
+        """The console output of a VM, "" when there is none."""
+
     def close(self) -> None:
         """Close connections."""
 

@@ -66,6 +66,8 @@ cd /
 sh /var/lib/user-data >/var/lib/user-data.log 2>&1 </dev/null || true &
 exec {sshd} -D -e -f /var/lib/sshd_config
 """
+_CONSOLE = "console.log"
+_CONSOLE_END = 64 << 10  # bytes
 _SSHD = """ListenAddress {address}
 HostKey /var/lib/host_key
 AuthorizedKeysFile /var/lib/authorized_keys
@@ -211,6 +213,15 @@ class Machines:
         # now.
         self._remove(folder, found.pid if found is not None and found.alive else 0)
 
+    def console(self, id: str) -> str:
+        """The console of a VM; "" when it is gone."""
+        try:
+            with (self.root / id / _CONSOLE).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _CONSOLE_END))
+                return file.read(_CONSOLE_END).decode(errors="replace")
+        except OSError:
+            return ""
+
     def _free_address(self) -> str:
         taken = {
             one.address for folder in self.root.iterdir() if (one := self._read(folder)) is not None
@@ -238,7 +249,7 @@ class Machines:
             f"{joins}exec nsenter --net=/run/netns/{space} "
             f"unshare --mount --pid --fork --kill-child --uts --ipc --cgroup sh {folder}/init\n"
         )
-        with (folder / "console.log").open("wb") as log:
+        with (folder / _CONSOLE).open("wb") as log:
             process = subprocess.Popen(
                 ["sh", "-e", str(folder / "start")], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True, cwd="/",
@@ -405,6 +416,10 @@ class LoopbackDriver:
         """End a VM."""
         async with self._alone:
             await asyncio.to_thread(self._machines.stop, id)
+
+    async def console(self, id: str) -> str:
+        """What its processes wrote to their standard streams."""
+        return await asyncio.to_thread(self._machines.console, id)
 
     def group(self, kind: InstanceType) -> str:
         """The pretended VMs share this machine, but a limit is for a type."""

@@ -69,6 +69,8 @@ _PAGE = 500
 # Seconds for which a creation is watched, and between two looks: Nova accepts some for which it
 # then finds no host.
 _WAIT, _PAUSE = 15.0, 1.0
+# Lines of a console: some 64 KiB.
+_CONSOLE_LINES = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,14 @@ class OpenStack:
         """Delete it."""
         with suppress(Missing):
             self._line.ask("DELETE", f"/servers/{id}")
+
+    def console(self, id: str) -> str:
+        """The end of its console's log."""
+        with suppress(Missing):
+            body = {"os-getConsoleOutput": {"length": _CONSOLE_LINES}}
+            found = self._line.ask("POST", f"/servers/{id}/action", body=body).document
+            return str(found.get("output") or "")
+        return ""
 
     def close(self) -> None:
         """Close the connection."""
