@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from lading import confined
 from lading.core.errors import LadingError, NotFound
 from lading.dispatch.fleets.cloud.drivers.driver import Driver
 from lading.dispatch.fleets.cloud.machine import CloudMachine
@@ -113,7 +113,9 @@ class MachineLogs:
     def _prune(self, now: float) -> None:
         for number, one in enumerate(self.records()):
             if number >= _MOST or one.at < now - _OLDEST:
-                shutil.rmtree(self._place(one.id), ignore_errors=True)
+                # The next VM tries again.
+                with contextlib.suppress(OSError):
+                    confined.remove(self._place(one.id))
 
 
 @dataclass(frozen=True, slots=True)
