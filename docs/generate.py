@@ -9,19 +9,23 @@ import dataclasses
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import Metric
+
 from docs import diagrams
 from lading import config
-from lading.api.public import SERVER_METRICS
+from lading.api.metrics import ServerMetrics
+from lading.blobs.metrics import BlockMetrics
 from lading.cli import manual
 from lading.cli.main import cli
 from lading.core import errors
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
+from lading.wiring.http_metrics import HttpMetrics
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -275,31 +279,37 @@ def commands() -> str:
 
 def metrics() -> str:
     """The reference of the metrics."""
-    families = sorted(CloudCounters().families(), key=lambda one: one.name)
+    server = ServerMetrics()
+    HttpMetrics(server.registry)
+    BlockMetrics(server.registry)
     lines = [
         NOTE + "# Metrics\n",
         (
-            "In the text format of Prometheus; both addresses ask for `Authorization: Bearer` with "
-            "`ManagementToken` of the\nconfiguration ([monitoring](monitoring.md)).\n"
+            "In the text format of Prometheus; every address asks for `Authorization: Bearer` with "
+            "`ManagementToken` of the\nconfiguration ([monitoring](monitoring.md)). The values of "
+            "each label are bounded. Beside these each process\nhas the usual `process_*`: "
+            "processor time, memory, open files and its start.\n"
         ),
-        "## Server\n\n`/metrics` at the server's address.\n\n| metric | type | meaning |",
-        "|---|---|---|",
-        *(f"| `{name}` | gauge | {text} |" for name, text in SERVER_METRICS.items()),
+        "## Server\n\n`/metrics` at the server's address, block store included.\n",
+        *_metric_rows(server.registry.collect()),
         (
             "\n## Dispatcher of cloud VMs\n\n`/metrics` at "
             "`Containers.CloudVMs.ManagementAddress`. The names are those of Arvados.\n"
         ),
-        "| metric | type | meaning |\n|---|---|---|",
-        *(
-            f"| `{one.name}` | {_KINDS.get(one.type, one.type)} | {one.documentation} |"
-            for one in families
-        ),
+        *_metric_rows(CloudCounters().families()),
     ]
     return "\n".join(lines) + "\n"
 
 
-_KINDS = {"unknown": "counter"}
-"""Counters have the names of Arvados, which the library takes for values without a type."""
+def _metric_rows(families: Iterable[Metric]) -> Iterator[str]:
+    yield "| metric | type | meaning |\n|---|---|---|"
+    for one in sorted(families, key=lambda one: one.name):
+        if not one.name.startswith("process_"):
+            # The library takes counters with the names of Arvados for values without a type, and
+            # adds the suffix to all others.
+            kind = {"unknown": "counter"}.get(one.type, one.type)
+            name = f"{one.name}_total" if one.type == "counter" else one.name
+            yield f"| `{name}` | {kind} | {one.documentation} |"
 
 
 def manual_page() -> str:

@@ -82,7 +82,7 @@ async def test_health(it: World) -> None:
 async def test_metrics(it: World) -> None:
     reply = await it.request("GET", "/metrics", token="m" * 50)
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert "\nlading_database_writable 1\n" in reply.body.decode()
+    assert "\nlading_database_writable 1.0\n" in reply.body.decode()
     assert (await it.request("GET", "/metrics")).status == 403
 
 
@@ -94,7 +94,8 @@ async def test_a_database_that_takes_no_changes_is_ill(it: World) -> None:
     reply = await it.request("GET", "/_health/ping", token="m" * 50)
     assert (reply.status, "takes no changes: db: is damaged" in reply.body.decode()) == (503, True)
     assert (
-        b"lading_database_writable 0" in (await it.request("GET", "/metrics", token="m" * 50)).body
+        b"lading_database_writable 0.0"
+        in (await it.request("GET", "/metrics", token="m" * 50)).body
     )
 
 

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
 from lading.blobs import transfer
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
+from lading.blobs.metrics import BlockMetrics
 from lading.blobs.transfer import Memory
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
@@ -60,7 +62,14 @@ class Store:
     def __init__(self, *volumes: Volume, config: Config = CONFIG) -> None:
         self.now = float(NOW)
         self.mounts = mounted(*volumes, clock=lambda: self.now)
-        app = make_app(self.mounts, config, clock=lambda: self.now, check_token=_check)
+        self.registry = CollectorRegistry()
+        app = make_app(
+            self.mounts,
+            config,
+            clock=lambda: self.now,
+            check_token=_check,
+            metrics=BlockMetrics(self.registry),
+        )
         self.transport = AsgiTransport(app)
 
     async def ask(
@@ -100,6 +109,20 @@ async def test_put_answers_a_locator_that_reads(store: Store, size: int) -> None
     answer = await store.ask("GET", f"/{signed}")
     assert (answer.status, answer.body) == (200, data)
     assert answer.headers["content-length"] == str(size)
+
+
+async def test_blocks_and_bytes_are_counted(store: Store) -> None:
+    signed = await store.put(b"four")
+    assert (await store.ask("PUT", f"/{'0' * 32}", b"other")).status == 400
+    for _ in range(2):
+        await store.ask("GET", f"/{signed}")
+    await store.ask("HEAD", f"/{signed}")
+    value = store.registry.get_sample_value
+    assert value("lading_block_written_bytes_total") == 4
+    assert value("lading_block_writes_total") == 1
+    assert value("lading_block_read_bytes_total", {"way": "http"}) == 8
+    assert value("lading_block_reads_total", {"way": "http"}) == 2
+    assert value("lading_block_damaged_reads_total") == 0
 
 
 async def test_the_locator_is_signed_for_the_presented_token(store: Store) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from lading.blobs import fd_passing
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.fd_passing import FdPasser, Wanted
+from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.fd_receiving import FdReceiver
 from lading.config import Collections, Config
@@ -40,7 +42,10 @@ def _signed(locator: str = f"{NAME}+4", *, token: str = TOKEN, expiry: int = NOW
 
 
 def _lender(
-    *volumes: DirectoryVolume | MemoryVolume, config: Config = CONFIG, **more: float
+    *volumes: DirectoryVolume | MemoryVolume,
+    config: Config = CONFIG,
+    metrics: BlockMetrics | None = None,
+    **more: float,
 ) -> FdPasser:
     mounts = VolumeSet(
         [
@@ -48,7 +53,14 @@ def _lender(
             for number, one in enumerate(volumes)
         ]
     )
-    return FdPasser(mounts, config, clock=lambda: NOW, check_token=_check, **more)
+    return FdPasser(mounts, config, clock=lambda: NOW, check_token=_check, metrics=metrics, **more)
+
+
+async def test_a_passed_file_counts_as_read(volume: DirectoryVolume) -> None:
+    registry = CollectorRegistry()
+    lender = _lender(volume, metrics=BlockMetrics(registry))
+    (await lender.open(Wanted(TOKEN, _signed()))).close()
+    assert registry.get_sample_value("lading_block_read_bytes_total", {"way": "file"}) == 4
 
 
 @pytest.fixture

@@ -32,6 +32,12 @@ def test_later_uuids_sort_behind_earlier_ones() -> None:
     assert other != made[2]
 
 
+@given(st.integers(min_value=0, max_value=5_000_000_000_000), st.binary(min_size=6, max_size=9))
+def test_an_ordered_uuid_has_the_time_at_which_it_was_made(at: int, entropy: bytes) -> None:
+    made = ids.make_ordered_uuid("zzzzz", ids.Infix.TOKEN, entropy, milliseconds=at)
+    assert 0 <= at - ids.milliseconds_of(made) < 2
+
+
 def test_what_is_not_a_uuid() -> None:
     assert not ids.is_uuid("zzzzz-dz642-short")
     assert not ids.is_uuid("../../../etc/passwd")

@@ -31,6 +31,7 @@ from lading.api.events.event_bus import EventBus
 from lading.api.events.websocket import serve_websocket
 from lading.api.git_cache import GitCache
 from lading.api.http import (
+    ROUTE,
     TAKE_OVER,
     ApiCall,
     ApiResponse,
@@ -328,7 +329,7 @@ class Application:
 
     async def _attempt(
         self,
-        scope: Mapping[str, Any],
+        scope: MutableMapping[str, Any],
         headers: Mapping[str, str],
         request_id: str,
         raw: bytes,
@@ -338,6 +339,7 @@ class Application:
         params = read_query(scope["query_string"])
         method, found, document = self._read_call(scope["method"], path, headers, params, raw)
         route, uuid, rest = found or self._route(method, path)
+        scope[ROUTE] = route.name
         select = (
             check_select(params.get("select"), route.shows) if route.shows is not None else None
         )

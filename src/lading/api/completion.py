@@ -338,9 +338,11 @@ _ACCOUNTED: Final = ("state", "priority", "container_uuid")
 
 
 async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
-    """End and begin intervals after a container's change."""
+    """End and begin intervals after a container's change, and count it."""
     if new["state"] == old["state"]:
         return
+    metrics, now = unit.services.metrics, unit.now
+    unit.tx.after_commit(lambda: metrics.note_transition(old, new, now))
     if old["state"] in HELD:
         ended = new["finished_at"] if new["state"] in FINAL else unit.now
         await intervals.end_intervals(unit.tx, new["uuid"], ended)

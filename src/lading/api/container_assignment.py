@@ -271,7 +271,7 @@ async def resolve(
         unit.stale(earlier)
     explanation = reuse.explain(decision.choice, container_uuid=container.uuid, trees=trees)
     explanation |= learning.shown(decision.advice)
-    await _remember(unit, change.request, explanation)
+    await _remember(unit, change.request, explanation, decision.choice)
     return change
 
 
@@ -327,8 +327,9 @@ async def adopt(
     made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     recipe.check_adoption(made_of, container, policy=services.policy)
     change = await _attach(unit, change, container, made_of)
-    chosen = reuse.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
-    await _remember(unit, change.request, chosen)
+    choice = Reuse(container, reason, ())
+    chosen = reuse.explain(choice, container_uuid=uuid, trees=trees)
+    await _remember(unit, change.request, chosen, choice)
     return change
 
 
@@ -336,7 +337,10 @@ async def _may_read(unit: UnitOfWork, principal: Principal, uuid: str) -> bool:
     return await authorization.can_refer(unit.tx, unit.services, uuid, principal)
 
 
-async def _remember(unit: UnitOfWork, subject: ContainerRequest, explanation: Record) -> None:
+async def _remember(
+    unit: UnitOfWork, subject: ContainerRequest, explanation: Record, choice: Choice
+) -> None:
+    unit.tx.after_commit(partial(unit.services.metrics.note_decision, choice, subject))
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
     summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
     await audit.note(unit.tx, unit.services, about, "resolve", summary, explanation)

@@ -57,6 +57,8 @@ TAKE_OVER: Final = "lading.take_over"
 hands it over.
 """
 TakeOver = Callable[[bytes], Awaitable[Pipe]]
+ROUTE: Final = "lading.route"
+"""Key of an ASGI scope: the name of the route of a call, once it is found."""
 BOOLEANS: Final = frozenset(
     {
         "distinct",

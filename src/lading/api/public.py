@@ -10,9 +10,7 @@
 
 from __future__ import annotations
 
-import hmac
 import json
-from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -22,16 +20,16 @@ from lading.api.authorization import authenticate, find_token
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.config import export
-from lading.core.errors import Forbidden, Invalid, LadingError, Unauthenticated, Unavailable
+from lading.core.errors import Invalid, Unauthenticated, Unavailable
 from lading.core.records import access, vocabulary
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
-from lading.store import records, webhooks
+from lading.metrics import CONTENT_TYPE, check_management_token, text_of
+from lading.store import records
 
 # The programs of Arvados whose part this server has.
 _SERVICES: Final = ("arvados-controller", "arvados-ws", "keepstore", "keep-web")
-_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _NO_URL: Record = {"ExternalURL": ""}
 _LOGIN: Record = {
     "LoginCluster": "",
@@ -165,48 +163,18 @@ async def get_all_health(call: ApiCall) -> ApiResponse:
     )
 
 
-SERVER_METRICS: Final = {
-    "lading_database_writable": "1 while the database takes changes, 0 once it was found damaged.",
-    "lading_event_listeners": "Connections that listen for events.",
-    "lading_webhooks_failing": "Active webhooks whose last delivery failed.",
-    "lading_webhooks_paused": "Webhooks that are paused, by a user or after long failure.",
-}
-"""The gauges of a server, with what each says."""
-
-
 async def get_metrics(call: ApiCall) -> ApiResponse:
     """The metrics, in the text format of Prometheus; needs the management token."""
     _check_management(call)
-    listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
-    values = {"lading_database_writable": writable, "lading_event_listeners": listening}
-    # The other figures are told while the database does not answer.
-    with suppress(LadingError):
-        values |= await _count_webhooks(call)
-    lines = [
-        line
-        for name, text in SERVER_METRICS.items()
-        if name in values
-        for line in (f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {values[name]}")
-    ]
-    return ApiResponse(body=("\n".join(lines) + "\n").encode(), headers={"Content-Type": _METRICS})
-
-
-async def _count_webhooks(call: ApiCall) -> dict[str, int]:
-    if call.services.database.fault is not None:
-        return {}
-    async with call.services.database.reading() as tx:
-        found = await webhooks.counts(tx)
-    names = {"lading_webhooks_failing": "failing", "lading_webhooks_paused": "paused"}
-    return {metric: found[name] for metric, name in names.items()}
+    metrics = call.services.metrics
+    await metrics.look(call.services)
+    return ApiResponse(body=text_of(metrics.registry), headers={"Content-Type": CONTENT_TYPE})
 
 
 def _check_management(call: ApiCall) -> None:
-    token = find_token(call.headers, call.params)
-    wanted = call.services.config.ManagementToken
-    if not token:
-        raise Unauthenticated("Not logged in: send the management token")
-    if not wanted or not hmac.compare_digest(token.encode(), wanted.encode()):
-        raise Forbidden("Forbidden: this is not the management token")
+    check_management_token(
+        find_token(call.headers, call.params), call.services.config.ManagementToken
+    )
 
 
 _HTML: Final = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.api import descriptions, public
@@ -44,10 +44,12 @@ class ApiRoute:
 
     `open` needs no token, `anyone` no active user; `raw` has a body that is not JSON. `claims`:
     another server may forward such a call, with a signed claim in place of a token. `shows` is the
-    record type of an answer that is one record: `select` picks from its attributes.
+    record type of an answer that is one record: `select` picks from its attributes. `name` stands
+    for the route in metrics and traces: the path, or the record type and the action.
     """
 
     handler: Handler
+    name: str = ""
     open: bool = False
     anyone: bool = False
     claims: Purpose | None = None
@@ -76,36 +78,51 @@ _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_autho
 _OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
 _RAW: Final = frozenset({"containers.live"})
 _CLAIMS: Final = {"container_requests.log": Purpose.LOG}
-_FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
-    "/discovery/v1/apis/arvados/v1/rest": {
-        "GET": ApiRoute(handler=descriptions.get_discovery, open=True)
-    },
-    "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=descriptions.get_openapi, open=True)},
-    "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},
-    "/arvados/v1/vocabulary": {"GET": ApiRoute(handler=public.get_vocabulary, open=True)},
-    "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
-    "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
-    "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
-    "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
-    "/arvados/v1/health": {"GET": ApiRoute(handler=health.get_health)},
-    "/arvados/v1/dispatch/machines": {
-        "GET": ApiRoute(handler=machines.list_machines),
-        "POST": ApiRoute(handler=machines.put_machines),
-    },
-    "/arvados/v1/dispatch/machines/order": {"POST": ApiRoute(handler=machines.order_machine)},
-    "/arvados/v1/openid_connect/begin": {"POST": ApiRoute(handler=openid_login.begin, open=True)},
-    "/arvados/v1/openid_connect/finish": {"POST": ApiRoute(handler=openid_login.finish, open=True)},
-    event_stream.PATH: {"GET": ApiRoute(handler=event_stream.get_events)},
-    "/sys/trash_sweep": {"POST": ApiRoute(handler=timers.sweep_now)},
-    "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
-    "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},
-    "/metrics": {"GET": ApiRoute(handler=public.get_metrics, open=True)},
-    "/_health/ping": {"GET": ApiRoute(handler=public.get_health, open=True)},
-    "/_health/all": {"GET": ApiRoute(handler=public.get_all_health, open=True)},
-    "/": {"GET": ApiRoute(handler=public.get_root, open=True)},
-    "/login": {name: ApiRoute(handler=public.get_login, open=True) for name in ("GET", "POST")},
-    "/logout": {name: ApiRoute(handler=public.log_out, open=True) for name in ("GET", "POST")},
-}
+
+
+def _named(table: dict[str, dict[str, ApiRoute]]) -> dict[str, dict[str, ApiRoute]]:
+    return {
+        path: {method: replace(route, name=path) for method, route in methods.items()}
+        for path, methods in table.items()
+    }
+
+
+_FIXED: Final = _named(
+    {
+        "/discovery/v1/apis/arvados/v1/rest": {
+            "GET": ApiRoute(handler=descriptions.get_discovery, open=True)
+        },
+        "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=descriptions.get_openapi, open=True)},
+        "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},
+        "/arvados/v1/vocabulary": {"GET": ApiRoute(handler=public.get_vocabulary, open=True)},
+        "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
+        "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
+        "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
+        "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+        "/arvados/v1/health": {"GET": ApiRoute(handler=health.get_health)},
+        "/arvados/v1/dispatch/machines": {
+            "GET": ApiRoute(handler=machines.list_machines),
+            "POST": ApiRoute(handler=machines.put_machines),
+        },
+        "/arvados/v1/dispatch/machines/order": {"POST": ApiRoute(handler=machines.order_machine)},
+        "/arvados/v1/openid_connect/begin": {
+            "POST": ApiRoute(handler=openid_login.begin, open=True)
+        },
+        "/arvados/v1/openid_connect/finish": {
+            "POST": ApiRoute(handler=openid_login.finish, open=True)
+        },
+        event_stream.PATH: {"GET": ApiRoute(handler=event_stream.get_events)},
+        "/sys/trash_sweep": {"POST": ApiRoute(handler=timers.sweep_now)},
+        "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
+        "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},
+        "/metrics": {"GET": ApiRoute(handler=public.get_metrics, open=True)},
+        "/_health/ping": {"GET": ApiRoute(handler=public.get_health, open=True)},
+        "/_health/all": {"GET": ApiRoute(handler=public.get_all_health, open=True)},
+        "/": {"GET": ApiRoute(handler=public.get_root, open=True)},
+        "/login": {name: ApiRoute(handler=public.get_login, open=True) for name in ("GET", "POST")},
+        "/logout": {name: ApiRoute(handler=public.log_out, open=True) for name in ("GET", "POST")},
+    }
+)
 
 
 class Routes:
@@ -124,13 +141,15 @@ class Routes:
                 table.setdefault((kind.plural, action.path), {})[method] = route
             if action.rest:
                 self._rest.add((kind.plural, action.path))
-        self._member["permissions", ""] = {"GET": ApiRoute(handler=links.get_permissions)}
+        self._member["permissions", ""] = {
+            "GET": ApiRoute(handler=links.get_permissions, name="permissions")
+        }
         for plural in ("connect", "containers"):
             for name, handler in shell_sessions.HANDLERS.items():
                 claims = Purpose.SHELL if name == "ssh" else None
                 self._member[plural, name] = {
-                    "POST": ApiRoute(handler=handler, claims=claims),
-                    "GET": ApiRoute(handler=shell_sessions.gone),
+                    "POST": ApiRoute(handler=handler, claims=claims, name=f"{plural}.{name}"),
+                    "GET": ApiRoute(handler=shell_sessions.gone, name=f"{plural}.{name}"),
                 }
 
     def find(self, method: str, path: str) -> tuple[ApiRoute, str, str] | None:
@@ -177,6 +196,7 @@ def _route(kind: RecordType, action: RecordAction) -> ApiRoute:
     name = f"{kind.plural}.{action.name}"
     return ApiRoute(
         handler=HANDLERS[name],
+        name=name,
         anyone=name in _ANYONE,
         raw=name in _RAW,
         open=name in _OPEN,

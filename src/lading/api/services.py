@@ -22,6 +22,7 @@ from lading.api.events.event_bus import EventBus
 from lading.api.git_cache import GitCache
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import MachineBoard
+from lading.api.metrics import ServerMetrics
 from lading.api.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses
 from lading.api.webhooks.receivers import WebhookSender
@@ -132,6 +133,7 @@ class ApiServices:
     storage: Callable[[], Awaitable[Record]] | None = None
     """Describes the volumes and what maintenance found; None where that is not known."""
     wakeups: Wakeups = field(default_factory=Wakeups)
+    metrics: ServerMetrics = field(default_factory=ServerMetrics)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)

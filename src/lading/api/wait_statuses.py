@@ -8,8 +8,9 @@ SILENCE do not count.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -19,6 +20,14 @@ from lading.store import waiting
 from lading.store.database import Database, Transaction
 
 SILENCE: Final = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCounts:
+    """Number of statuses by reason, and of the dispatchers that have not been silent."""
+
+    reasons: Mapping[str, int]
+    dispatchers: int
 
 
 class Statuses(Protocol):
@@ -37,6 +46,9 @@ class Statuses(Protocol):
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher; None before the first."""
 
+    async def counts(self, tx: Transaction, now: str) -> StatusCounts:
+        """Numbers of the statuses that count, without reading them where that is possible."""
+
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses of a container once the transaction is committed."""
 
@@ -46,6 +58,8 @@ class OwnStatuses:
 
     def __init__(self) -> None:
         self._said: defaultdict[str, dict[str, WaitReason]] = defaultdict(dict)
+        # By dispatcher; kept, so that a scrape of the metrics does not count all containers.
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._reported: dict[str, str] = {}
 
     async def report(
@@ -53,10 +67,14 @@ class OwnStatuses:
     ) -> None:
         """Keep the statuses."""
         self._reported[dispatcher_uuid] = now
+        counts = self._counts[dispatcher_uuid]
         for uuid, one in items.items():
+            if (former := self._said[uuid].pop(dispatcher_uuid, None)) is not None:
+                counts[former.reason] -= 1
             if one is not None:
                 self._said[uuid][dispatcher_uuid] = one
-            elif self._said[uuid].pop(dispatcher_uuid, None) is None or not self._said[uuid]:
+                counts[one.reason] += 1
+            elif not self._said[uuid]:
                 del self._said[uuid]
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
@@ -73,12 +91,20 @@ class OwnStatuses:
         del tx
         return max(self._reported.values(), default=None)
 
+    async def counts(self, tx: Transaction, now: str) -> StatusCounts:
+        """Sum of the kept numbers."""
+        del tx
+        since = believed_since(now)
+        active = [uuid for uuid, at in self._reported.items() if at >= since]
+        return StatusCounts(sum((self._counts[uuid] for uuid in active), Counter()), len(active))
+
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses after the commit."""
         tx.after_commit(lambda: self._drop(container_uuid))
 
     def _drop(self, container_uuid: str) -> None:
-        self._said.pop(container_uuid, None)
+        for dispatcher, one in self._said.pop(container_uuid, {}).items():
+            self._counts[dispatcher][one.reason] -= 1
 
 
 class SharedStatuses:
@@ -107,6 +133,10 @@ class SharedStatuses:
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher."""
         return await waiting.last_report(tx)
+
+    async def counts(self, tx: Transaction, now: str) -> StatusCounts:
+        """Numbers from the tables of waiting containers and of dispatchers."""
+        return StatusCounts(*await waiting.count_statuses(tx, since=believed_since(now)))
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses in the transaction."""

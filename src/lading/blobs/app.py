@@ -34,6 +34,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.blobs.administration import Administration
+from lading.blobs.metrics import BlockMetrics
 from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, MemoryRoom, refusal, take_in
 from lading.blobs.volume import Draft
 from lading.blobs.volume_set import VolumeSet
@@ -96,10 +97,15 @@ def owns(method: str, path: str) -> bool:
 
 
 def make_app(
-    mounts: VolumeSet, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+    mounts: VolumeSet,
+    config: Config,
+    *,
+    clock: Callable[[], float],
+    check_token: CheckToken,
+    metrics: BlockMetrics | None = None,
 ) -> ASGIApp:
     """The ASGI application over the volumes; `clock` returns Unix seconds."""
-    store = _Store(mounts, config, clock=clock, check_token=check_token)
+    store = _Store(mounts, config, metrics or BlockMetrics(), clock=clock, check_token=check_token)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -119,10 +125,12 @@ class _Store:
         self,
         mounts: VolumeSet,
         config: Config,
+        metrics: BlockMetrics,
         *,
         clock: Callable[[], float],
         check_token: CheckToken,
     ) -> None:
+        self._metrics = metrics
         settings = config.Collections
         self._mounts = mounts
         self._key = settings.BlobSigningKey if settings.BlobSigning else ""
@@ -193,6 +201,7 @@ class _Store:
                 if draft is not None:
                     await draft[1].discard()
                 raise
+        self._metrics.note_write(size)
         stored = self._signed(Locator(name, size), token)
         classes = ", ".join(f"{one}={count}" for one, count in receipt.classes.items())
         headers = {
@@ -259,10 +268,13 @@ class _Store:
         )
         try:
             data = await self._mounts.get(wanted.hash, room.view)
-        except BaseException:
+        except BaseException as error:
             # The response releases the memory at its end; without a response it is released here.
             room.release()
+            if isinstance(error, Corrupt):
+                self._metrics.note_damage()
             raise
+        self._metrics.note_read(len(data))
         return BlockAnswer(data, len(data), headers, room=room, rate=self._rate)
 
     async def _token(self, request: Request, *, writing: bool) -> str:

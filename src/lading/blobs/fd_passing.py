@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from lading.blobs.app import CheckToken
+from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume import Loan
 from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
@@ -64,6 +65,7 @@ class FdPasser:
         *,
         clock: Callable[[], float],
         check_token: CheckToken,
+        metrics: BlockMetrics | None = None,
         timeout: float = _TIMEOUT,
         pause: float = _PAUSE,
     ) -> None:
@@ -74,6 +76,7 @@ class FdPasser:
         self._ttl = int(settings.BlobSigningTTL)
         self._clock = clock
         self._check_token = check_token
+        self._metrics = metrics or BlockMetrics()
 
     async def serve(self, listening: socket.socket) -> None:
         """Serve connections of a listening socket until cancelled."""
@@ -109,7 +112,9 @@ class FdPasser:
             locators.verify(
                 str(found), token=wanted.token, ttl=self._ttl, key=self._key, now=int(self._clock())
             )
-        return await self._mounts.lend(found.hash)
+        loan = await self._mounts.lend(found.hash)
+        self._metrics.note_read(found.size or 0, as_file=True)
+        return loan
 
     async def _answer(self, connection: socket.socket) -> None:
         with connection:

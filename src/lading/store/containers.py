@@ -163,6 +163,17 @@ async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
 
+async def live_counts(tx: Transaction) -> dict[str, int]:
+    """Number of the containers that have not ended, by state; `On hold` are those in the queue that
+    no request wants now. Read from the index of states and priorities alone.
+    """
+    rows = await tx.fetch(
+        "SELECT CASE WHEN state = 'Queued' AND priority <= 0 THEN 'On hold' ELSE state END AS live,"
+        " count(*) FROM containers WHERE state IN ('Queued', 'Locked', 'Running') GROUP BY live"
+    )
+    return {str(row[0]): int(row[1] or 0) for row in rows}
+
+
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     """Warnings of waiting containers, by uuid."""
     # In parts: SQLite and PostgreSQL limit the number of placeholders of a statement.

@@ -197,6 +197,18 @@ _BATCH = 100
 _Row = TypeVar("_Row")
 
 
+async def count_statuses(tx: Transaction, *, since: str) -> tuple[dict[str, int], int]:
+    """Number of statuses by reason, and of dispatchers, from those that reported `since` then."""
+    rows = await tx.fetch(
+        "SELECT s.reason, count(*) FROM scheduling_statuses s"
+        " JOIN dispatchers d ON d.uuid = s.dispatcher_uuid WHERE d.reported_at >= ?"
+        " GROUP BY s.reason",
+        (since,),
+    )
+    active = await tx.fetch("SELECT count(*) FROM dispatchers WHERE reported_at >= ?", (since,))
+    return {str(row[0]): int(row[1] or 0) for row in rows}, int(active[0][0] or 0)
+
+
 async def note_report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
     """Store the time of a dispatcher's report."""
     await tx.execute(

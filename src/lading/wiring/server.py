@@ -33,6 +33,7 @@ from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
+from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
 from lading.config import Config
@@ -51,6 +52,7 @@ from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.ga4gh import make_ga4gh
+from lading.wiring.http_metrics import HttpMetrics
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
 from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
@@ -111,10 +113,18 @@ def combine(
     sites: PortAddresses,
     ga4gh: App | None = None,
     page: App | None = None,
+    metrics: HttpMetrics | None = None,
 ) -> App:
     """One application for blocks, files of collections, TES and WES (`ga4gh`), the page and the
-    API, which also answers unknown paths.
+    API, which also answers unknown paths. `metrics` counts the calls of each.
     """
+    if metrics is not None:
+        api, blocks, files = (
+            metrics.measured(name, one)
+            for name, one in (("api", api), ("blocks", blocks), ("files", files))
+        )
+        ga4gh = metrics.measured("ga4gh", ga4gh) if ga4gh is not None else None
+        page = metrics.measured("page", page) if page is not None else None
 
     # In this order: each one takes what those before it have left.
     owners: tuple[tuple[App | None, Callable[[Scope], bool]], ...] = (
@@ -169,8 +179,12 @@ async def serve(
             )
             api = _make_api(database, config, storage)
             await api.bootstrap(_first_tokens(secrets))
-            blocks = make_block_app(mounts, config, clock=time.time, check_token=api.check_token)
-            lender = FdPasser(mounts, config, clock=time.time, check_token=api.check_token)
+            check, registry = api.check_token, api.services.metrics.registry
+            traffic = BlockMetrics(registry)
+            blocks = make_block_app(
+                mounts, config, clock=time.time, check_token=check, metrics=traffic
+            )
+            lender = FdPasser(mounts, config, clock=time.time, check_token=check, metrics=traffic)
             tending: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
                 api.tend,
                 functools.partial(keep_up, storage),
@@ -182,7 +196,8 @@ async def serve(
                 files = _make_gateway(transport, config, directory)
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
-                app = combine(api, blocks, files, sites, ga4gh.app, page)
+                counting = HttpMetrics(registry)
+                app = combine(api, blocks, files, sites, ga4gh.app, page, counting)
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)

@@ -352,6 +352,7 @@ class WebhookWorker:
         decided = decide_again if found.is_letter else decide
         verdict = decided(position.progress, answer, self._rules, now=now, chance=self._chance())
         is_good = verdict.is_settled and not verdict.is_dead
+        self._services.metrics.note_delivery(is_good=is_good, is_dead=verdict.is_dead)
         moved = replace(
             position,
             position=position.position

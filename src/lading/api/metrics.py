@@ -1,0 +1,306 @@
+"""Metrics of a server: counts of what it did, and figures that are read at a scrape.
+
+Counts grow after the commit of a change. They are those of this process: of servers that share a
+database each has its own, and their sum is that of the site. Figures of the database (containers by
+state, waits by reason, webhooks) are the same at each of them. They are read at most once in
+`_PERIOD` seconds, however often somebody asks, by indexes or from counts in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from lading.core.containers.container import FINAL, ContainerState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.reuse import Choice, Reuse
+from lading.core.errors import Failure, LadingError
+from lading.core.ids import milliseconds_of
+from lading.core.quantities import parse_time
+from lading.core.records.schema import Record
+from lading.core.scheduling.planning import Category
+from lading.metrics import (
+    LONG_SECONDS,
+    START_SECONDS,
+    gauge,
+    make_registry,
+    plain,
+)
+from lading.store import containers, webhooks
+
+if TYPE_CHECKING:
+    from lading.api.services import ApiServices
+
+# Seconds for which figures of the database and of the volumes are not read again.
+_PERIOD: Final = 10.0
+_STATES: Final = ("Queued", "On hold", "Locked", "Running")
+_REASONS: Final = tuple(Category)
+_OTHER: Final = "other"
+# Ends of containers: the command's success or failure, or the class of another failure.
+_OUTCOMES: Final = ("success", "exit code", "cancelled", *Failure)
+_DELIVERIES: Final = ("delivered", "failed", "dead letter")
+_DECISIONS: Final = ("reused", "joined", "new", "not asked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFigures:
+    """Values of the gauges at one moment; None where they could not be read."""
+
+    writable: bool = True
+    listeners: int = 0
+    states: Mapping[str, int] | None = None
+    reasons: Mapping[str, int] | None = None
+    dispatchers: int | None = None
+    failing: int | None = None
+    paused: int | None = None
+    volumes: tuple[Record, ...] = ()
+
+
+class ServerMetrics:
+    """The metrics of one server process."""
+
+    def __init__(self) -> None:
+        self.registry = registry = make_registry()
+        self.figures = ServerFigures()
+        self._read_at = -_PERIOD
+        self._waits = Histogram(
+            "lading_container_wait_seconds",
+            "From the creation of a container to its first lock by a dispatcher.",
+            buckets=LONG_SECONDS,
+            registry=registry,
+        )
+        self._starts = Histogram(
+            "lading_container_start_seconds",
+            "From the lock of a container to the start of its command: machine, image, inputs.",
+            buckets=START_SECONDS,
+            registry=registry,
+        )
+        self._runs = Histogram(
+            "lading_container_run_seconds",
+            "From the start of a container's command to the container's end, output saved.",
+            buckets=LONG_SECONDS,
+            registry=registry,
+        )
+        self._ended = Counter(
+            "lading_containers_ended",
+            "Containers that ended, by outcome: success, exit code (not 0), cancelled, or a class "
+            "of failure.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._returned = Counter(
+            "lading_containers_returned",
+            "Containers that went back to the queue after their lock.",
+            registry=registry,
+        )
+        self._cpu = Counter(
+            "lading_container_cpu_seconds",
+            "Processor time of commands, as their supervisors reported it at the end.",
+            registry=registry,
+        )
+        self._cost = Counter(
+            "lading_container_cost_dollars", "Cost of ended containers.", registry=registry
+        )
+        self._decisions = Counter(
+            "lading_reuse_decisions",
+            "Containers for requests, by decision: reused (ended), joined (waits or runs), new, or "
+            "not asked (reuse is off).",
+            ["decision"],
+            registry=registry,
+        )
+        self._deliveries = Counter(
+            "lading_webhook_deliveries",
+            "Attempts to deliver an event to a webhook, by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
+        for counter, values in (
+            (self._ended, _OUTCOMES),
+            (self._decisions, _DECISIONS),
+            (self._deliveries, _DELIVERIES),
+        ):
+            for value in values:
+                # Every series is there from the start with 0, so that a rate is right at its first
+                # event.
+                counter.labels(value)
+        registry.register(_FigureReader(self))
+
+    def note_transition(self, old: Record, new: Record, now: str) -> None:
+        """Count a change of a container's state."""
+        match old["state"], new["state"]:
+            case ContainerState.QUEUED, ContainerState.LOCKED:
+                # The wait of a later attempt would contain the earlier one.
+                if new["lock_count"] == 1:
+                    self._waits.observe(_seconds(new["created_at"], now))
+            case ContainerState.LOCKED, ContainerState.RUNNING:
+                self._starts.observe(_since_lock(new, now))
+            case ((ContainerState.LOCKED | ContainerState.RUNNING), ContainerState.QUEUED):
+                self._returned.inc()
+        if new["state"] in FINAL and old["state"] not in FINAL:
+            self._note_end(new)
+
+    def _note_end(self, container: Record) -> None:
+        self._ended.labels(_outcome(container)).inc()
+        if container["started_at"] and container["finished_at"]:
+            self._runs.observe(_seconds(container["started_at"], container["finished_at"]))
+        self._cpu.inc(max(0.0, float((container["usage"] or {}).get("cpu") or 0.0)))
+        self._cost.inc(max(0.0, float(container["cost"] or 0.0)))
+
+    def note_decision(self, choice: Choice, subject: ContainerRequest) -> None:
+        """Count the container that a request got."""
+        if isinstance(choice, Reuse):
+            decision = "reused" if choice.container.state in FINAL else "joined"
+        else:
+            decision = "new" if subject.use_existing else "not asked"
+        self._decisions.labels(decision).inc()
+
+    def note_delivery(self, *, is_good: bool, is_dead: bool) -> None:
+        """Count an attempt to deliver an event to a webhook."""
+        outcome = "delivered" if is_good else "dead letter" if is_dead else "failed"
+        self._deliveries.labels(outcome).inc()
+
+    async def look(self, services: ApiServices) -> None:
+        """Bring the figures up to date; those that cost a query at most once in a while."""
+        self.figures = replace(
+            self.figures,
+            writable=services.database.fault is None,
+            listeners=services.bus.listening,
+        )
+        now = services.clock().timestamp()
+        # A clock that was set back must not keep old figures.
+        if 0 <= now - self._read_at < _PERIOD:
+            return
+        self._read_at = now
+        # Unknown unless they are read now: an old number would look like a present one.
+        figures = ServerFigures(writable=self.figures.writable, listeners=self.figures.listeners)
+        # The other metrics are shown while the database does not answer.
+        with suppress(LadingError):
+            if figures.writable:
+                figures = await _read_figures(services, figures)
+        with suppress(LadingError):
+            if services.storage is not None:
+                volumes = (await services.storage())["volumes"]
+                figures = replace(figures, volumes=tuple(volumes))
+        self.figures = figures
+
+    def families(self) -> Iterable[Metric]:
+        """The gauges."""
+        found = self.figures
+        yield plain(
+            "lading_database_writable",
+            "1 while the database takes changes, 0 once it was found damaged.",
+            float(found.writable),
+        )
+        yield plain(
+            "lading_event_listeners", "Connections that listen for events.", found.listeners
+        )
+        yield gauge(
+            "lading_containers",
+            "Containers that have not ended, by state; on hold: queued, but nothing wants it now.",
+            [((name,), count) for name, count in (found.states or {}).items()],
+            ["state"],
+        )
+        yield gauge(
+            "lading_containers_waiting",
+            "Containers that wait, by the reason that a dispatcher reports; with several "
+            "dispatchers a container counts for each.",
+            [((name,), count) for name, count in (found.reasons or {}).items()],
+            ["reason"],
+        )
+        yield plain(
+            "lading_dispatchers",
+            "Dispatchers that reported within the last three minutes.",
+            found.dispatchers,
+        )
+        yield plain(
+            "lading_webhooks_failing",
+            "Active webhooks whose last delivery failed.",
+            found.failing,
+        )
+        yield plain(
+            "lading_webhooks_paused",
+            "Webhooks that are paused, by a user or after long failure.",
+            found.paused,
+        )
+        yield from _volume_families(found.volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class _FigureReader(Collector):
+    metrics: ServerMetrics = field()
+
+    def collect(self) -> Iterable[Metric]:
+        return self.metrics.families()
+
+
+async def _read_figures(services: ApiServices, figures: ServerFigures) -> ServerFigures:
+    now = services.now()
+    async with services.database.reading() as tx:
+        states = await containers.live_counts(tx)
+        hooks = await webhooks.counts(tx)
+        said = await services.statuses.counts(tx, now)
+    reasons = dict.fromkeys((*_REASONS, _OTHER), 0)
+    for reason, count in said.reasons.items():
+        # Any dispatcher may report any word: the label keeps to the known ones.
+        reasons[reason if reason in reasons else _OTHER] += count
+    return replace(
+        figures,
+        states={name: states.get(name, 0) for name in _STATES},
+        reasons=reasons,
+        dispatchers=said.dispatchers,
+        failing=hooks["failing"],
+        paused=hooks["paused"],
+    )
+
+
+def _volume_families(volumes: Iterable[Record]) -> Iterable[Metric]:
+    known = [one for one in volumes if one["total"] is not None]
+    yield gauge(
+        "lading_volume_size_bytes",
+        "Size of a volume of the block store that has one.",
+        [((one["uuid"],), one["total"]) for one in known],
+        ["volume"],
+    )
+    yield gauge(
+        "lading_volume_free_bytes",
+        "Free space of a volume of the block store.",
+        [((one["uuid"],), one["free"]) for one in known],
+        ["volume"],
+    )
+    yield gauge(
+        "lading_volume_faults",
+        "Faults of a volume since the start of this server.",
+        [((one["uuid"],), one["faults"]) for one in volumes],
+        ["volume"],
+    )
+    yield gauge(
+        "lading_volume_damaged_blocks",
+        "Damaged blocks that reads found on a volume since the start of this server.",
+        [((one["uuid"],), one["damaged"]) for one in volumes],
+        ["volume"],
+    )
+
+
+def _outcome(container: Record) -> str:
+    if container["state"] == ContainerState.COMPLETE:
+        return "success" if container["exit_code"] == 0 else "exit code"
+    failure = (container["runtime_status"] or {}).get("failure")
+    return str(failure) if failure in tuple(Failure) else "cancelled"
+
+
+def _since_lock(container: Record, now: str) -> float:
+    """Seconds since the lock: the uuid of the supervisor's token has the time at which the lock
+    made it.
+    """
+    at = milliseconds_of(container["supervisor_auth_uuid"]) / 1000
+    return max(0.0, parse_time(now).timestamp() - at)
+
+
+def _seconds(start: str, end: str) -> float:
+    return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
