@@ -25,6 +25,7 @@ from lading.core import errors
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
+from lading.dispatch.metrics import DispatchMetrics
 from lading.wiring.http_metrics import HttpMetrics
 
 HERE = Path(__file__).parent
@@ -292,6 +293,11 @@ def metrics() -> str:
         ),
         "## Server\n\n`/metrics` at the server's address, block store included.\n",
         *_metric_rows(server.registry.collect()),
+        (
+            "\n## Dispatcher\n\n`/metrics` at `Containers.MetricsAddress`, of each dispatcher of "
+            "any fleet.\n"
+        ),
+        *_metric_rows(DispatchMetrics().registry.collect()),
         (
             "\n## Dispatcher of cloud VMs\n\n`/metrics` at "
             "`Containers.CloudVMs.ManagementAddress`. The names are those of Arvados.\n"

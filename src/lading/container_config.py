@@ -315,6 +315,12 @@ class Containers:
         private=True,
         unit="seconds",
     )
+    MetricsAddress: str = key(
+        "",
+        "HOST:PORT where the dispatcher serves its metrics, for the ManagementToken; empty:"
+        " nowhere. Each dispatcher needs one of its own.",
+        private=True,
+    )
     DispatchPrivateKey: str = key(
         "",
         "Key of the ssh connections to VMs: PEM, or file:///PATH; empty: one is made.",

@@ -46,6 +46,7 @@ from lading.core.scheduling.planning import (
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
 from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
+from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import QueueSync
 from lading.dispatch.state import DispatchState
@@ -108,7 +109,9 @@ class Loop:
         planning: Planning | None = None,
         only: bool = False,
         busy: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        metrics: DispatchMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or DispatchMetrics()
         self._queue = queue
         self._fleet = fleet
         self._queue_sync = queue_sync
@@ -137,7 +140,9 @@ class Loop:
         while True:
             # Cleared before the step, so that any change during the step wakes the loop again.
             self._wake.clear()
+            began = self._clock()
             self.step()
+            self._metrics.note_step(self._clock() - began)
             after_step()
             now = self._clock()
             due = self._state.next_moment(now=now)
@@ -151,6 +156,7 @@ class Loop:
     def step(self) -> None:
         """Compare records with processes, then plan; begin every action that follows."""
         now, view = self._clock(), self._fleet.view()
+        self._metrics.look_at(view, self._queue)
         for uuid in self._state.see(view, self._queue):
             record = self._queue.get(uuid)
             # A final record never changes: it need not be read again.
@@ -161,7 +167,7 @@ class Loop:
         seen = observe.snapshot(self._queue, view, self._state, now=now, busy=self._busy())
         for uuid in observe.admitted(seen, self._queue, view):
             if self._state.may_act(uuid, now=now):
-                self._do(uuid, self._actions.admit, now=now)
+                self._do(uuid, "admit", self._actions.admit, now=now)
         for start in self._planning.plan(seen).starts:
             self._start(start, now=now)
         if self._queue_sync.more:
@@ -176,6 +182,7 @@ class Loop:
         found = observe.statuses(
             self._queue, self._fleet.view(), self._state, explain=self._planning.explain, now=now
         )
+        self._metrics.note_statuses(found)
         misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in MISFITS}
         self._aside = frozenset(
             uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED
@@ -197,7 +204,7 @@ class Loop:
             # A dispatcher that is alone fails containers that it can never run; others only report
             # them, as another dispatcher may have a larger worker.
             if uuid in overdue and self._only and self._state.may_act(uuid, now=now):
-                self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
+                self._do(uuid, "refuse", partial(self._actions.refuse, why=sentence), now=now)
         self.overdue = frozenset() if self._only else frozenset(overdue)
 
     def _tell_waits(self, uuid: str, *, now: float) -> None:
@@ -228,17 +235,17 @@ class Loop:
                 saved = record is not None and record.final
                 number = self._state.stop_signal(uuid, now=now, nothing_to_save=saved)
                 if number is not None:
-                    self._do(uuid, partial(self._actions.kill, number=number), now=now)
+                    self._do(uuid, "kill", partial(self._actions.kill, number=number), now=now)
             case ReconcileAction.CLEAN:
-                self._do(uuid, self._actions.clean, now=now)
+                self._do(uuid, "clean", self._actions.clean, now=now)
             case ReconcileAction.REQUEUE:
                 # Given back because it could not be started: without a pause it would be locked
                 # again at once.
                 if uuid not in self._state.held(now=now):
                     self._state.hold(uuid, _REQUEUED, now=now)
-                self._do(uuid, self._requeue, now=now)
+                self._do(uuid, "requeue", self._requeue, now=now)
             case ReconcileAction.CANCEL:
-                self._do(uuid, self._actions.cancel, now=now)
+                self._do(uuid, "cancel", self._actions.cancel, now=now)
 
     def _reread(self, uuid: str) -> None:
         self._queue_sync.reread(uuid, after=self._state.read_after(uuid))
@@ -263,7 +270,9 @@ class Loop:
             await self._actions.start(
                 start.uuid, worker=start.worker, others=start.others, amounts=amounts, waited=waited
             )
+            self._metrics.note_action("start", failed=False)
         except LadingError as error:
+            self._metrics.note_action("start", failed=True)
             event(_logger, "start failed", container=start.uuid, why=error)
             refused = isinstance(error, ExecutionError)
             again = "Trying again later." if refused else "Trying again in a moment."
@@ -285,15 +294,21 @@ class Loop:
         # responsible.
         self._state.disown(uuid)
 
-    def _do(self, uuid: str, action: Callable[[str], Awaitable[None]], *, now: float) -> None:
+    def _do(
+        self, uuid: str, name: str, action: Callable[[str], Awaitable[None]], *, now: float
+    ) -> None:
         self._state.engage(uuid, now=now)
-        self._tasks.create_task(self._carry_out(uuid, action))
+        self._tasks.create_task(self._carry_out(uuid, name, action))
 
-    async def _carry_out(self, uuid: str, action: Callable[[str], Awaitable[None]]) -> None:
+    async def _carry_out(
+        self, uuid: str, name: str, action: Callable[[str], Awaitable[None]]
+    ) -> None:
         try:
             await action(uuid)
             self._state.succeeded(uuid)
+            self._metrics.note_action(name, failed=False)
         except LadingError as error:
+            self._metrics.note_action(name, failed=True)
             event(_logger, "action failed", container=uuid, why=error)
             self._state.retry(uuid, now=self._clock())
             self._reread(uuid)

@@ -20,6 +20,7 @@ from lading.core.scheduling.planning import Category
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.loop import Actions, Loop, planning_of
 from lading.dispatch.machine_reporter import MachineReporter
+from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
@@ -44,6 +45,7 @@ async def run(
     on_ready: Callable[[], None] = lambda: None,
     holder: str = "",
     clock: Callable[[], float] = time.monotonic,
+    metrics: DispatchMetrics | None = None,
 ) -> None:
     """Dispatch until cancelled. `on_ready` is called once: when the processes and the queue have
     been read, or when the fleet has a reason that it is not known yet. A provider that cannot be
@@ -56,7 +58,9 @@ async def run(
     token = await _own_token(client, settings)
     async with _lease(client, settings, holder):
         try:
-            await _dispatch(client, fleet, settings, token, events, on_ready, holder, clock)
+            await _dispatch(
+                client, fleet, settings, token, events, on_ready, holder, clock, metrics
+            )
         except BaseExceptionGroup as failures:
             # A lost lease is reported in one sentence.
             lost = failures.subgroup(Conflict)
@@ -72,6 +76,7 @@ async def _dispatch(
     on_ready: Callable[[], None],
     holder: str,
     clock: Callable[[], float],
+    metrics: DispatchMetrics | None,
 ) -> None:
     queue, wake, decisions = (
         Queue(token=token, plans_disk=settings.plans_disk),
@@ -99,6 +104,7 @@ async def _dispatch(
             tasks=tasks,
             wake=wake,
             clock=clock,
+            metrics=metrics,
         )
         publisher = StatusPublisher(
             client,

@@ -11,13 +11,14 @@ data directory of the dispatcher has no records: only the state of running conta
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,16 +33,18 @@ from lading.core.errors import Invalid, LadingError
 from lading.core.records import access
 from lading.core.tes.file_roots import make_roots
 from lading.dispatch.fleet import FleetSite, find_fleet, plans_disk
+from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
-from lading.telemetry import configure
+from lading.telemetry import configure, event
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.engine import with_engine
 from lading.wiring.process import ChildOptions, StartReport, end_with_parent, parse_options, say
 
 # Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"
+_logger = logging.getLogger("lading.dispatch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +207,7 @@ async def _serve(
     async with (
         HttpTransport(membership.api, verify=verify) as transport,
         find_fleet(name)(site) as fleet,
+        _monitored(config) as metrics,
     ):
         client = ApiClient(transport, membership.token, timeout=API_TIMEOUT)
         await run(
@@ -213,6 +217,7 @@ async def _serve(
             events=events(client, kinds=(KIND,)),
             on_ready=lambda: on_ready(ready),
             holder=holder_of(directory),
+            metrics=metrics,
         )
 
 
@@ -313,6 +318,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     async with (
         HttpTransport(unix_socket=directory.socket) as transport,
         find_fleet(name)(site) as fleet,
+        _monitored(config) as metrics,
     ):
         await until_listening(directory.socket)
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
@@ -323,7 +329,23 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
             events=events(client, kinds=(KIND,)),
             on_ready=on_ready,
             holder=holder_of(directory),
+            metrics=metrics,
         )
+
+
+@asynccontextmanager
+async def _monitored(config: Config) -> AsyncGenerator[DispatchMetrics]:
+    """The metrics of this dispatcher, served where the configuration says so."""
+    metrics, address = DispatchMetrics(), config.Containers.MetricsAddress
+    if not address:
+        yield metrics
+        return
+    # Imported here: its HTTP server takes a tenth of a second, and few dispatchers need it.
+    from lading.dispatch.monitoring import monitored
+
+    async with monitored(metrics, address, config.ManagementToken) as url:
+        event(_logger, "metrics", url=url)
+        yield metrics
 
 
 async def until_listening(

@@ -18,7 +18,8 @@ from lading.core.scheduling.planning import Snapshot, TrackedContainer
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord, MachineLogs
-from lading.dispatch.fleets.cloud.management import managing, parse_address
+from lading.dispatch.fleets.cloud.management import managing
+from lading.dispatch.monitoring import parse_address
 
 from .scene import fleet_with_a_vm
 
@@ -181,7 +182,7 @@ async def test_an_interface_that_cannot_be_served_is_refused(site: Site) -> None
         async with managing(site.fleet, "127.0.0.1:0", ""):
             pass
     with pytest.raises(Invalid, match="'here'; it must be HOST:PORT"):
-        parse_address("here")
+        parse_address("here", key="Containers.CloudVMs.ManagementAddress")
 
 
 async def test_logs_of_vms_that_are_gone_are_shown(site: Site, tmp_path: Path) -> None:

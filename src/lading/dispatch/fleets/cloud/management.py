@@ -21,23 +21,15 @@ section Management.
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from lading.core.errors import (
-    Forbidden,
-    Invalid,
-    LadingError,
-    NotFound,
-    RequestError,
-    Unauthenticated,
-)
+from lading.core.errors import NotFound, RequestError
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import TrackedContainer
@@ -45,10 +37,11 @@ from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.supervisor_assignment import described, price_of, spent
+from lading.dispatch.monitoring import answering, guard
+from lading.metrics import CONTENT_TYPE
 
 PREFIX = "/arvados/v1/dispatch"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_KEY: Final = "Containers.CloudVMs.ManagementAddress"
 
 
 class Management:
@@ -59,8 +52,8 @@ class Management:
         self._token = token
 
     def application(self) -> web.Application:
-        """The routes."""
-        made = web.Application(middlewares=[self._guard])
+        """The routes; all need the token, as the metrics too are about containers of all users."""
+        made = web.Application(middlewares=[guard(self._token)])
         made.add_routes(
             [
                 web.get(f"{PREFIX}/containers", self._containers),
@@ -75,23 +68,6 @@ class Management:
             ]
         )
         return made
-
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            # Before the handler, for every route: also metrics name containers of all users.
-            self._check(request.headers.get("Authorization", ""))
-            return await handler(request)
-        except LadingError as error:
-            return _json({"errors": [error.message]}, status=error.status)
-
-    def _check(self, header: str) -> None:
-        kind, _, given = header.partition(" ")
-        if kind.lower() not in ("bearer", "oauth2") or not given:
-            raise Unauthenticated("send the ManagementToken as 'Authorization: Bearer TOKEN'")
-        # In constant time. Without a configured token nobody is let in.
-        if not self._token or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            raise Forbidden("this is not the ManagementToken of this cluster")
 
     async def _containers(self, _: web.Request) -> web.Response:
         return _json({"items": self._entries()})
@@ -143,7 +119,7 @@ class Management:
         return _json({})
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._fleet.counts.text(), headers={"Content-Type": _TEXT})
+        return web.Response(body=self._fleet.counts.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _health(self, _: web.Request) -> web.Response:
         pool = self._fleet.pool
@@ -262,33 +238,8 @@ def _json(value: object, *, status: int = 200) -> web.Response:
     )
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT. Raises Invalid."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise Invalid(
-            f"configuration: Containers.CloudVMs.ManagementAddress: {text!r}; it must be HOST:PORT"
-        )
-    return host.strip("[]"), int(port)
-
-
 @asynccontextmanager
 async def managing(fleet: CloudFleet, address: str, token: str) -> AsyncGenerator[str]:
     """Serve at an address while inside; where that is. Raises Invalid when that cannot be."""
-    host, port = parse_address(address)
-    if not token:
-        raise Invalid("configuration: ManagementToken: it is empty; ManagementAddress needs one")
-    runner = web.AppRunner(Management(fleet, token).application(), access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            said = f"{address!r} cannot be served: {error.strerror}"
-            raise Invalid(
-                f"configuration: Containers.CloudVMs.ManagementAddress: {said}"
-            ) from error
-        yield f"http://{host}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with answering(Management(fleet, token).application(), address, token, key=_KEY) as url:
+        yield url
