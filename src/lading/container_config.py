@@ -264,8 +264,8 @@ class CloudVMs:
     ResourceTags: dict[str, str] = key({}, "Further tags of each VM.", private=True)
     SpotAttempts: int = key(
         2,
-        "Preemptible VMs that a request may lose before it gets others; 0: any number."
-        " Read by the server.",
+        "Preemptible VMs that a request may lose before it gets others, where it names no number;"
+        " 0: any number. Read by the server.",
         private=True,
     )
     ManagementAddress: str = key(

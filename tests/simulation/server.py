@@ -325,7 +325,9 @@ class ModelServer:
     def _update_request(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
         subject = self._request(uuid)
         given = body["container_request"]
-        change = request.update(subject, given, policy=POLICY, user_uuid=ADMIN_USER, admin=True)
+        change = request.update(
+            subject, given, now=self.now(), policy=POLICY, user_uuid=ADMIN_USER, admin=True
+        )
         return _brief_request(self._change_request(change))
 
     def _cancel_call(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:

@@ -24,9 +24,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from lading.core import resources
+from lading.core.containers import spot
 from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import disk_factor
+from lading.core.containers.spot import Preemption
 from lading.core.errors import Invalid
+from lading.core.quantities import parse_time
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import requested_gpus
 from lading.core.scheduling.planning import Place, TrackedContainer, Window
@@ -310,7 +313,7 @@ def _read(
         disk = resources.scratch(_mapping(item.get("mounts")), image, sized, factor=factor)
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
     need, fault = _size(constraints, disk, nodes)
-    partitions = scheduling.get("partitions")
+    partitions, accepted = scheduling.get("partitions"), spot.preemption(scheduling)
     return TrackedContainer(
         uuid=str(item["uuid"]),
         state=ContainerState(str(item["state"])),
@@ -329,7 +332,10 @@ def _read(
         gpu=requested_gpus(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
         runs_workflow=scheduling.get("supervisor") is True,
-        preemptible=scheduling.get("preemptible") is True,
+        preemptible=accepted is not Preemption.NEVER,
+        prefers=accepted is Preemption.PREFERRED,
+        deadline=_seconds(spot.deadline(scheduling)),
+        run_time=_whole(scheduling.get(spot.RUN_TIME)),
         image=image,
         user=str(item.get("runtime_user_uuid") or ""),
         seen=now if old is None else old.seen,
@@ -349,6 +355,11 @@ def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources, str]:
         return resources.gang_need(replace(resources.need(constraints), disk=disk), nodes), ""
     except Invalid as error:
         return Resources(), error.message
+
+
+def _seconds(moment: str) -> float:
+    """An API time as seconds since 1970; 0.0 for ""."""
+    return parse_time(moment).timestamp() if moment else 0.0
 
 
 def _whole(value: object) -> int:

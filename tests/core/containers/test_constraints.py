@@ -185,7 +185,7 @@ def test_scheduling_parameters_are_filled_and_checked() -> None:
     ("given_values", "fault"),
     [
         ({"color": 1}, "unexpected keys [color]"),
-        ({"preemptible": 1}, "[preemptible]: must be true or false"),
+        ({"preemptible": 1}, "[preemptible]: must be true, false or"),
         ({"max_run_time": -1}, "[max_run_time]: must be an integer"),
         ({"partitions": ["a", 1]}, "[partitions]: must be an array of strings"),
         ({"preemptible": True}, "preemptible instances are not configured in InstanceTypes"),

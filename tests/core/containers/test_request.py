@@ -47,7 +47,7 @@ def create(
 
 
 def update(old: ContainerRequest, *, admin: bool = False, **changes: Any) -> RequestChange:
-    return request.update(old, changes, policy=POLICY, admin=admin, user_uuid=USER)
+    return request.update(old, changes, now=NOW, policy=POLICY, admin=admin, user_uuid=USER)
 
 
 def committed(**changes: Any) -> ContainerRequest:
@@ -360,14 +360,16 @@ def test_seeking_releasing_and_failing() -> None:
 
 def test_a_draft_can_be_given_a_requesting_container() -> None:
     sent = {"requesting_container_uuid": C2}
-    after = request.update(make_request(), sent, policy=POLICY, parent=PARENT).request
+    after = request.update(make_request(), sent, now=NOW, policy=POLICY, parent=PARENT).request
     assert (after.requesting_container_uuid, after.priority) == (C2, 7)
     assert (
-        request.update(after, {"requesting_container_uuid": None}, policy=POLICY).request.priority
+        request.update(
+            after, {"requesting_container_uuid": None}, now=NOW, policy=POLICY
+        ).request.priority
         == 7
     )
     with pytest.raises(Invalid, match="is not a container that this token acts for"):
-        request.update(make_request(), sent, policy=POLICY)
+        request.update(make_request(), sent, now=NOW, policy=POLICY)
 
 
 ANYTHING = st.recursive(

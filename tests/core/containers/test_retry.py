@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
-from lading.core.containers import recipe, retry
+from lading.core.containers import constraints, recipe, retry
 from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
+from lading.core.values import JsonObject
 from tests.records import NOW, POLICY, container_uuid, make_container, make_request
 
 C1, C2, C3 = (container_uuid(number) for number in (1, 2, 3))
@@ -158,3 +162,54 @@ def test_who_lost_enough_preemptible_machines_gets_others() -> None:
 
     assert [preemptible(first, attempts) for attempts in (0, 1, 2)] == [True, False, True]
     assert [preemptible(again, attempts) for attempts in (0, 1, 2, 3)] == [True, False, False, True]
+
+
+PREFER: JsonObject = {"preemptible": True, "prefer_preemptible": True}
+
+
+@given(
+    st.lists(st.sampled_from(["preempted", "node"]), min_size=1, max_size=6),
+    st.none() | st.integers(1, 4),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_never_on_a_preemptible_machine_after_enough_losses(
+    failures: list[str], own: int | None, default: int, prefers: bool
+) -> None:
+    scheduling: JsonObject = dict(PREFER) if prefers else {"preemptible": True}
+    if own:
+        scheduling["spot_attempts"] = own
+    uuids = [f"zzzzz-dz642-{number:015d}" for number in range(100, 100 + len(failures))]
+    attempts = {
+        uuid: structs.replace(
+            make_container(1, state="Cancelled", runtime_status={"failure": failure}), uuid=uuid
+        )
+        for uuid, failure in zip(uuids, failures, strict=True)
+    }
+    one = asking(
+        attempted_container_uuids=uuids[:-1],
+        container_count=len(uuids),
+        container_count_max=100,
+        scheduling_parameters=scheduling,
+    )
+    found = plan(
+        one, ended=attempts[uuids[-1]], earlier=attempts, policy=Policy(spot_attempts=default)
+    )
+    assert found is not None
+    made = found.container.scheduling_parameters
+    most, lost = own or default, failures.count("preempted")
+    assert made["preemptible"] is not (most > 0 and lost >= most)
+    assert ("prefer_preemptible" in made) is (prefers and made["preemptible"] is True)
+    assert "spot_attempts" not in made
+
+
+def test_a_retry_keeps_the_deadline_and_the_expected_time() -> None:
+    deadline = "2026-01-31T12:00:00.000000000Z"
+    ended = make_container(
+        1, state="Cancelled", scheduling_parameters={"expected_run_time": 90, "deadline": deadline}
+    )
+    found = plan(asking(scheduling_parameters={**PREFER, "deadline": deadline}), ended=ended)
+    assert found is not None
+    assert found.container.scheduling_parameters == {
+        **constraints.fill_scheduling({}), **PREFER, "expected_run_time": 90, "deadline": deadline,
+    }  # fmt: skip

@@ -160,6 +160,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
         change = request.update(
             subject,
             given,
+            now=unit.now,
             policy=services.policy,
             user_uuid=caller.user_uuid,
             admin=caller.is_admin,

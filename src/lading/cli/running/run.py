@@ -167,6 +167,17 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--partition", multiple=True, metavar="NAME", help="Queue of the batch system that will do."
 )
 @_needs("--preemptible", is_flag=True, help="Cheap machines that may be taken away will do.")
+@_needs(
+    "--prefer-preemptible",
+    is_flag=True,
+    help="Use cheap machines that may be taken away while there are some, else others.",
+)
+@_needs(
+    "--spot-attempts",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Use others after so many of them were taken away.",
+)
 @_when(
     "--priority",
     type=click.IntRange(1, 1000),
@@ -185,6 +196,12 @@ _record, _doing = option_of("The record"), option_of("What to do")
     type=MOMENT,
     metavar="TIME",
     help="Earliest start: 18:00, 2h from now, or 2026-12-24T18:00.",
+)
+@_when(
+    "--deadline",
+    type=MOMENT,
+    metavar="TIME",
+    help="When it should have ended; --prefer-preemptible heeds it.",
 )
 @_when("--expires", type=MOMENT, metavar="TIME", help="Cancel it at this time, also while it runs.")
 @_when("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")

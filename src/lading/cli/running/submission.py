@@ -73,6 +73,9 @@ class RequestSpec:
     keep_on_failure: int = 0
     partition: tuple[str, ...] = ()
     preemptible: bool = False
+    prefer_preemptible: bool = False
+    spot_attempts: int | None = None
+    deadline: str | None = None
     gang: Mapping[str, object] = field(default_factory=dict)
     """Scheduling parameters of a request that is run by several containers together."""
     attempts: int | None = None
@@ -127,7 +130,9 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     scheduling = {
         "max_run_time": spec.max_run_time,
         "partitions": list(spec.partition),
-        "preemptible": spec.preemptible,
+        "preemptible": "prefer" if spec.prefer_preemptible else spec.preemptible,
+        "spot_attempts": spec.spot_attempts,
+        "deadline": spec.deadline,
         "keep_on_failure": 60 * spec.keep_on_failure,
         "retry": {name: dict(rule) for name, rule in spec.retry},
         **spec.gang,

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from lading.core.containers import spot
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import RetryRules, read_rules
 from lading.core.errors import Failure, Invalid
@@ -251,7 +252,7 @@ def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
     }
     filled.update((key, value) for key, value in given.items() if value is not None)
     filled["max_run_time"] = _whole(filled["max_run_time"])
-    return filled
+    return spot.filled(filled)
 
 
 def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
@@ -259,21 +260,23 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
     instance type is preemptible.
     """
     known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE}
-    known |= {RETRY, *GANG_KEYS}
+    known |= {RETRY, *GANG_KEYS, *spot.KEYS}
     unexpected = sorted(parameters.keys() - known)
     if unexpected:
         raise Invalid(
             f"Scheduling parameters contains unexpected keys [{printable(', '.join(unexpected))}]"
         )
-    for key in ("preemptible", "supervisor"):
-        if not isinstance(parameters[key], bool):
-            raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
+    if not isinstance(parameters["supervisor"], bool):
+        raise Invalid("Scheduling parameters [supervisor]: must be true or false")
+    spot.check(parameters)
     _check_times(parameters)
     if not _are_strings(parameters["partitions"]):
         raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
     read_gang(parameters)
     read_rules(f"Scheduling parameters [{RETRY}]", parameters.get(RETRY))
-    if committing and parameters["preemptible"] and not policy.preemptible:
+    # A request that prefers preemptible machines runs on ordinary ones where there are no others.
+    needed = spot.preemption(parameters) is spot.Preemption.ONLY
+    if committing and needed and not policy.preemptible:
         raise Invalid(
             "Scheduling parameters preemptible instances are not configured in InstanceTypes"
         )
@@ -303,8 +306,8 @@ def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
     return merged | {
         "max_run_time": _longest(filled),
         "partitions": _all_partitions(filled),
-        "preemptible": all(one["preemptible"] for one in filled),
         "supervisor": any(one["supervisor"] for one in filled),
+        **spot.merged(filled),
     }
 
 

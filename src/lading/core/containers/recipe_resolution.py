@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from lading.core.containers import constraints, mounts
+from lading.core.containers import constraints, mounts, spot
 from lading.core.containers.constraints import Policy
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.steps import with_images
 from lading.core.values import JsonObject, digest, ordered_object
+
+# Scheduling parameters that a container does not have.
+_OF_THE_REQUEST: Final = (constraints.RETRY, spot.SPOT_ATTEMPTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,11 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         output_glob=request.output_glob,
         runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
         scheduling_parameters=ordered_object(
-            {k: v for k, v in request.scheduling_parameters.items() if k != constraints.RETRY}
+            {
+                key: value
+                for key, value in request.scheduling_parameters.items()
+                if key not in _OF_THE_REQUEST
+            }
         ),
         secret_mounts=ordered_object(request.secret_mounts),
         secret_mounts_md5=digest(request.secret_mounts),

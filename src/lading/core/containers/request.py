@@ -45,6 +45,7 @@ from lading.core.containers.container import (
 )
 from lading.core.containers.request_rules import (
     Parent,
+    brief,
     check_parent,
     committed_scheduling,
     stored,
@@ -56,7 +57,6 @@ from lading.core.values import (
     Json,
     JsonObject,
     as_object,
-    canonical,
     humanised,
     printable,
     same,
@@ -308,20 +308,21 @@ def create(
     values |= {"created_at": now, "modified_by_user_uuid": user_uuid, "state": state}
     if state is RequestState.COMMITTED:
         values["committed_by_uuid"] = user_uuid
-    return _checked_change(blank, values, adopted=adopted, policy=policy, new=True)
+    return _checked_change(blank, values, adopted=adopted, policy=policy, new=True, now=now)
 
 
 def update(
     request: ContainerRequest,
     changes: Mapping[str, Json],
     *,
+    now: str,
     policy: Policy,
     user_uuid: str | None = None,
     admin: bool = False,
     parent: Parent | None = None,
 ) -> RequestChange:
     """The request after a client writes `changes`. `user_uuid` becomes modified_by_user_uuid if
-    anything changes.
+    anything changes. `now` is an API timestamp.
 
     `parent` is the container that the caller acts for, or for an admin the one that is named.
     Raises Invalid naming the attribute, IllegalTransition.
@@ -342,7 +343,7 @@ def update(
         values |= _pointing(request, None)
     if user_uuid and values:
         values["modified_by_user_uuid"] = user_uuid
-    return _checked_change(request, values, adopted=adopted, policy=policy, new=False)
+    return _checked_change(request, values, adopted=adopted, policy=policy, new=False, now=now)
 
 
 def _changed(
@@ -502,13 +503,8 @@ def _check_phase(request: ContainerRequest, name: str, fresh: Json, *, admin: bo
     states = PHASES[name] | (_ADMIN_PHASES.get(name, _SERVER) if admin else _SERVER)
     if request.state in states:
         return
-    shown = "" if name in HIDDEN else f" ({_brief(getattr(request, name))}, {_brief(fresh)})"
+    shown = "" if name in HIDDEN else f" ({brief(getattr(request, name))}, {brief(fresh)})"
     raise Invalid(f"{humanised(name)} cannot be modified in state '{request.state}'{shown}")
-
-
-def _brief(value: Json) -> str:
-    text = canonical(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _leaves_container(request: ContainerRequest, values: Mapping[str, Json]) -> bool:
@@ -521,8 +517,7 @@ def _leaves_container(request: ContainerRequest, values: Mapping[str, Json]) -> 
 
 
 def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObject:
-    old = request.container_uuid
-    earlier: list[Json] = [*request.attempted_container_uuids]
+    old, earlier = request.container_uuid, list[Json](request.attempted_container_uuids)
     if old == container_uuid:
         return {}
     return {
@@ -533,7 +528,13 @@ def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObje
 
 
 def _checked_change(
-    request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
+    request: ContainerRequest,
+    values: JsonObject,
+    *,
+    adopted: Json,
+    policy: Policy,
+    new: bool,
+    now: str,
 ) -> RequestChange:
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
@@ -550,7 +551,7 @@ def _checked_change(
     scheduling = after.scheduling_parameters
     # At commit only: drafts are stored as they were sent.
     if committing:
-        scheduling = committed_scheduling(record, policy)
+        scheduling = committed_scheduling(record, policy, now=now)
         values = {**values, "scheduling_parameters": scheduling}
     if after.state is RequestState.FINAL and "state" in values:
         values = {**values, **WIPED}

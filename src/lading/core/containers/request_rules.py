@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core import values as attributes
-from lading.core.containers import constraints, mounts
+from lading.core.containers import constraints, mounts, spot
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import check_steps, validate_steps
@@ -25,7 +25,7 @@ from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
-from lading.core.values import Json, JsonObject, as_object, humanised, printable
+from lading.core.values import Json, JsonObject, as_object, canonical, humanised, printable
 
 NULLABLE = frozenset(
     {
@@ -227,10 +227,10 @@ def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
     return {"depends_on": [*depends_on, *more]} if more else {}
 
 
-def committed_scheduling(record: Mapping[str, Json], policy: Policy) -> JsonObject:
+def committed_scheduling(record: Mapping[str, Json], policy: Policy, *, now: str) -> JsonObject:
     """The scheduling parameters of a committed request, with the values that the cluster adds."""
     given = as_object("scheduling_parameters", record["scheduling_parameters"])
-    scheduling = with_runner_rule(given, record["command"])
+    scheduling = spot.committed(with_runner_rule(given, record["command"]), now=now)
     if policy.always_preemptible and record["requesting_container_uuid"] is not None:
         return {**scheduling, "preemptible": True}
     return scheduling
@@ -300,3 +300,9 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
 def _check_nul(name: str, value: Json) -> None:
     if isinstance(value, list) and any("\0" in str(item) for item in value):
         raise Invalid(f"{humanised(name)} cannot contain NUL")
+
+
+def brief(value: Json) -> str:
+    """A value for a message, shortened."""
+    text = canonical(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -10,7 +10,8 @@
   further retry. Of a request with a range of ram the range is the bound; a request with
   `match_resources` never gets other amounts than it asked for.
 - One new container serves all requests; its scheduling parameters are the most permissive of
-  theirs, its amounts the largest. After `spot_attempts` preempted attempts it is not preemptible.
+  theirs, its amounts the largest. After `spot_attempts` preempted attempts it is not preemptible,
+  whatever happened since.
 - After a delay the request counts again (`retry_after`, `priority.judge_readiness`).
 """
 
@@ -23,7 +24,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints, recipe
+from lading.core.containers import constraints, recipe, spot
 from lading.core.containers import request as requests_
 from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
@@ -133,11 +134,13 @@ def plan_retries(
     # Each class has its own limit: three lost machines say nothing about a command that ran out of
     # memory.
     alike = {one.uuid for one in earlier.values() if failure_class(one) is failure}
+    taken = {one.uuid for one in earlier.values() if failure_class(one) is Failure.PREEMPTED}
     found = [
         _Candidate(
             one,
             terms(ended, _layers(one, projects), policy, fixed=one.match_resources),
             _count(one, alike),
+            _count(one, taken) + (failure is Failure.PREEMPTED),
         )
         for one in requests
     ]
@@ -148,7 +151,7 @@ def plan_retries(
     if not found:
         return None
     largest = _largest([amounts[one.request.uuid] for one in found])
-    scheduling = _scheduling(found, largest, failure, policy)
+    scheduling = _scheduling(found, largest, ended, policy)
     # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     if largest.ram > _of(ended).ram:
@@ -158,11 +161,14 @@ def plan_retries(
 
 
 class _Candidate(msgspec.Struct, frozen=True):
-    """A request, what the rules grant to it, and how many of its earlier attempts failed alike."""
+    """A request, what the rules grant to it, how many of its earlier attempts failed alike, and how
+    many attempts, the last one included, lost a preemptible machine.
+    """
 
     request: ContainerRequest
     terms: RetryTerms
     earlier: int
+    lost: int
 
 
 class _Amounts(msgspec.Struct, frozen=True):
@@ -184,13 +190,18 @@ def _below_bound(
 
 
 def _scheduling(
-    found: Sequence[_Candidate], largest: _Amounts, failure: Failure | None, policy: Policy
+    found: Sequence[_Candidate], largest: _Amounts, ended: Container, policy: Policy
 ) -> JsonObject:
     """The scheduling parameters of the one container that serves all candidates."""
-    merged = constraints.merge_scheduling([one.request.scheduling_parameters for one in found])
-    has_lost_enough = any(0 < policy.spot_attempts <= one.earlier + 1 for one in found)
-    if failure is Failure.PREEMPTED and has_lost_enough:
-        merged = {**merged, "preemptible": False}
+    wanted = [one.request.scheduling_parameters for one in found]
+    merged = constraints.merge_scheduling(wanted)
+    if any(
+        spot.has_lost_enough(theirs, one.lost, default=policy.spot_attempts)
+        for theirs, one in zip(wanted, found, strict=True)
+    ):
+        merged = spot.without_preemptible(merged)
+    if spot.RUN_TIME in ended.scheduling_parameters:
+        merged[spot.RUN_TIME] = ended.scheduling_parameters[spot.RUN_TIME]
     return {**merged, DISK_FACTOR: largest.disk_factor} if largest.disk_factor > 1 else merged
 
 

@@ -3,8 +3,9 @@
 Order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and output
 still stored and not withdrawn (the earliest finished); running without an error and wanted (most
 progress, then earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and
-failed containers are never used. A request that is not preemptible does not join a waiting
-preemptible container, and none joins a container that waits for its result. Cache sizes may differ
+failed containers are never used. A request does not join a waiting
+container that may get a preemptible machine which the request does not accept (`spot`), and none
+joins a container that waits for its result. Cache sizes may differ
 within the variations in `constraints`; other sizes within the ranges of the request.
 
 A container must also satisfy the request's `filters`. A request may accept existing results only,
@@ -27,6 +28,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from lading.core.containers import request as requests_
+from lading.core.containers import spot
 from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.evidence import Evidence, evidence_for
@@ -202,11 +204,7 @@ def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> 
     if container.state is ContainerState.RUNNING:
         return _fault_of_run(container)
     # Only of one that waits: where a container runs already does not matter (`_fault_of_run`).
-    if _may_be_preempted(container.scheduling_parameters) and not _may_be_preempted(
-        recipe.scheduling_parameters
-    ):
-        return "it waits for a preemptible instance, which the request does not accept"
-    return None
+    return spot.join_fault(recipe.scheduling_parameters, container.scheduling_parameters)
 
 
 def _fault_of_result(candidate: Candidate) -> str | None:
@@ -227,10 +225,6 @@ def _fault_of_run(container: Container) -> str | None:
     if container.priority <= 0:
         return "it is running but is being cancelled (priority 0)"
     return None
-
-
-def _may_be_preempted(scheduling: JsonObject) -> bool:
-    return scheduling.get("preemptible") is True
 
 
 def _preference(container: Container) -> tuple[int, float, int, str, str]:

@@ -30,11 +30,11 @@ of `cloud_planner` (docs/spec/cloud, section Planning).
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from lading.core.scheduling.instance_types import ContainerShape, InstanceType
+from lading.core.scheduling.instance_types import ContainerShape, InstanceType, eligible
 from lading.core.scheduling.planning import Place, StartDecision, TrackedContainer
 
 # The longest pause still notices a raised quota, or new capacity, without a restart of the
@@ -65,6 +65,8 @@ class Limits:
     quota_ban: Ban | None = None
     rate_ban: Ban | None = None
     scarce: Mapping[str, Ban] = field(default_factory=dict)
+    avoided: Mapping[str, Ban] = field(default_factory=dict)
+    """Preemptible types that were taken away lately, by the cloud's name (`cloud_spot`)."""
 
     def over_quota(self, machines: int, *, now: float) -> str:
         """Reason that no VM of any type may be created, or ""."""
@@ -111,9 +113,21 @@ class Limits:
             f"the cloud has none to give: {ban.why}" if ban is not None and now < ban.until else ""
         )
 
+    def avoids(self, kind: InstanceType, *, now: float) -> str:
+        """Reason that a VM of another type is better, or ""."""
+        ban = self.avoided.get(kind.provider_type) if kind.preemptible else None
+        return ban.why if ban is not None and now < ban.until else ""
+
+    def ordered(self, kinds: Sequence[InstanceType], *, now: float) -> Sequence[InstanceType]:
+        """The types in the order in which they are tried: avoided ones last."""
+        # Without reclaims nothing is sorted.
+        if not self.avoided:
+            return kinds
+        return sorted(kinds, key=lambda kind: self.avoids(kind, now=now) != "")
+
     def next_moment(self, *, now: float) -> float | None:
         """Time at which a limit ends without an event, or None."""
-        bans = [self.quota_ban, self.rate_ban, *self.scarce.values()]
+        bans = [self.quota_ban, self.rate_ban, *self.scarce.values(), *self.avoided.values()]
         return min((ban.until for ban in bans if ban is not None and ban.until > now), default=None)
 
 
@@ -226,6 +240,15 @@ class CloudRules:
     group: Callable[[InstanceType], str] = lambda one: (
         f"{one.provider_type}{'-spot' if one.preemptible else ''}"
     )
+
+    def eligible(self, shape: ContainerShape) -> tuple[InstanceType, ...]:
+        """The types for a shape, cheapest first."""
+        return eligible(
+            shape,
+            self.types,
+            price_factor=self.price_factor,
+            most_containers=self.most_containers,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

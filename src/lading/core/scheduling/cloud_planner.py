@@ -54,7 +54,6 @@ from lading.core.scheduling.instance_rooms import (
 from lading.core.scheduling.instance_types import (
     ContainerShape,
     InstanceType,
-    eligible,
     machines,
     on_machine,
 )
@@ -195,17 +194,15 @@ class Planner:
         if self._guard is not None and id in self._guard[1]:
             self._unguard()
 
+    def has_room(self, shape: ContainerShape) -> bool:
+        """Whether a ready room holds a container of this shape."""
+        return self._index.tightest_ready(self.eligible(shape), shape.need, image="") is not None
+
     def eligible(self, shape: ContainerShape) -> tuple[InstanceType, ...]:
         """The types for a shape, cheapest first."""
         found = self._eligible.get(shape)
         if found is None:
-            rules = self.rules
-            found = self._eligible[shape] = eligible(
-                shape,
-                rules.types,
-                price_factor=rules.price_factor,
-                most_containers=rules.most_containers,
-            )
+            found = self._eligible[shape] = self.rules.eligible(shape)
         return found
 
     # Deciding.
@@ -362,7 +359,7 @@ class Planner:
         if why:
             self._blocked[shape] = (BlockReason.RATE, why)
             return False
-        for kind in self.eligible(shape):
+        for kind in one.limits.ordered(self.eligible(shape), now=one.now):
             why = one.limits.lacks(self.rules.group(kind), now=one.now)
             if not why:
                 return self._promise(shape, place, (self._ask_for(one, kind),))
@@ -436,7 +433,7 @@ class Planner:
         """Ask for the VMs that are lacking, all or none of them."""
         rooms = self._rooms_for_gang(shape, place[2])
         there, lacking, scarce = len(self._rooms) + one.places, list[tuple[InstanceType, str]](), ""
-        for kind in self.eligible(shape):
+        for kind in one.limits.ordered(self.eligible(shape), now=one.now):
             lacks = one.limits.lacks(self.rules.group(kind), now=one.now)
             if lacks:
                 scarce = lacks

@@ -72,6 +72,12 @@ class TrackedContainer:
     """The scheduling parameter `supervisor`: it mostly waits for containers that it asks for."""
     preemptible: bool = False
     """The container may run on VMs that the cloud may take back."""
+    prefers: bool = False
+    """Beside `preemptible`: it may run on others too, where there are none."""
+    deadline: float = 0.0
+    """Seconds since 1970; 0.0: without."""
+    run_time: int = 0
+    """Seconds that its tool takes by experience; 0: not known."""
     image: str = ""
     user: str = ""
     seen: float = 0.0

@@ -207,3 +207,73 @@ def test_what_a_gang_lacks_is_said() -> None:
         "No instance type can hold one of its 2 ranks: each needs 5 VCPUs"
         in desk.why(snapshot, "i")[1]
     )
+
+
+SPOT = replace(KIND, name="t4.spot", price=0.3, preemptible=True)
+
+
+def prefers(uuid: str, **more: object) -> TrackedContainer:
+    return replace(entry(uuid), preemptible=True, prefers=True, **more)  # type: ignore[arg-type]
+
+
+class SpotDesk(Desk):
+    """A cloud with a preemptible type; `wall` is the time in seconds since 1970."""
+
+    def __init__(self, *machines: CloudMachine, limits: Limits | None = None) -> None:
+        super().__init__(*machines, limits=limits)
+        self.planning = CloudPlanning(CloudRules(types=(KIND, SPOT)), prefix="new-")
+        self.wall = 1e9
+
+    def makes(self, *queue: TrackedContainer) -> list[str]:
+        decided = self.planning.decide(
+            Snapshot(queue=queue), self.machines, self.limits, now=1.0, wall=self.wall
+        )
+        for key, name in decided.creates:
+            kind = SPOT if name == SPOT.name else KIND
+            self.machines[key] = machine(key, phase=InstancePhase.BOOTING, kind=kind, type=name)
+        return [name for _, name in decided.creates]
+
+
+AVOIDED = Limits(avoided={"t4": cloud_limits.Ban(100.0, 99.0, "t4 was taken away")})
+SCARCE = Limits(scarce={"t4-spot": cloud_limits.Ban(100.0, 99.0, "InsufficientCapacity")})
+
+
+def test_a_preference_is_met_while_it_lasts() -> None:
+    assert SpotDesk().makes(prefers("u")) == ["t4.spot"]
+    for limits in (AVOIDED, SCARCE):
+        desk = SpotDesk(limits=limits)
+        assert desk.makes(prefers("u"), replace(prefers("v"), prefers=False)) == (
+            ["t4", "t4.spot"] if limits is AVOIDED else ["t4"]
+        )
+        said = desk.why(Snapshot(queue=(prefers("u"),)), "u")[1]
+        assert "Waiting for a t4 instance to boot" in said
+        assert "no preemptible one: " in said
+        # The VM that boots for it is not given up when the pause is over.
+        desk.limits = Limits()
+        assert desk.makes(prefers("u")) == []
+        assert SpotDesk(limits=Limits()).makes(prefers("w")) == ["t4.spot"]
+
+
+def test_without_preemptible_types_a_preference_is_no_obstacle() -> None:
+    desk = Desk()
+    desk.starts(Snapshot(queue=(prefers("u"),)))
+    assert [name for _, name in desk.decided.creates] == ["t4"]
+
+
+def test_a_preemptible_vm_that_is_free_is_used_though_its_type_is_avoided() -> None:
+    desk = SpotDesk(machine("a", kind=SPOT, type="t4.spot"), limits=AVOIDED)
+    first = Snapshot(queue=(prefers("u"),), workers=(at("i-a"),))
+    # The rooms are known from the first look on.
+    desk.starts(replace(first, queue=()))
+    assert desk.starts(first) == (StartDecision("u", "i-a"),)
+
+
+def test_a_deadline_that_comes_near_takes_the_promise_of_a_preemptible_vm() -> None:
+    desk = SpotDesk()
+    one = prefers("u", deadline=1e9 + 5000, run_time=600)
+    assert desk.makes(one) == ["t4.spot"]
+    assert desk.makes(one) == []
+    desk.wall += 4000
+    assert desk.makes(one) == ["t4"]
+    assert "its deadline is near" in desk.why(Snapshot(queue=(one,)), "u")[1]
+    assert SpotDesk().makes(replace(one, run_time=0)) == ["t4"]

@@ -54,6 +54,7 @@ from lading.dispatch.fleets.cloud.metrics import (
 from lading.dispatch.fleets.cloud.pool import InstancePool
 from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.spot_losses import SpotLosses, losses_of
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
 from lading.dispatch.fleets.cloud.supervisor_assignment import (
     Prices,
@@ -87,6 +88,7 @@ class CloudFleet:
         wall: Callable[[], float] = time.time,
         counts: CloudCounters | None = None,
         journal: InstanceJournal | None = None,
+        losses: SpotLosses | None = None,
         prefix: str = "vm-",
     ) -> None:
         self.settings = settings
@@ -94,16 +96,13 @@ class CloudFleet:
         self.counts.look_at(self.figures)
         self.pool = InstancePool(
             settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock,
-            wall=wall, journal=journal,
+            wall=wall, journal=journal, losses=losses,
         )  # fmt: skip
         rules = CloudRules(
-            types=settings.types,
-            price_factor=settings.price_factor,
-            workflow_fraction=settings.supervisor_fraction,
+            types=settings.types, price_factor=settings.price_factor, group=driver.group,
+            workflow_fraction=settings.supervisor_fraction, extra_ram=settings.extra_ram,
             most_containers=settings.most_containers,
-            extra_ram=settings.extra_ram,
-            group=driver.group,
-        )
+        )  # fmt: skip
         self.planning = CloudPlanning(rules, prefix=prefix, pressure=settings.pressure)
         self.prices = Prices(driver, lambda: self.pool.machines.values(), clock=clock, wall=wall)
         self._driver = driver
@@ -323,8 +322,9 @@ class CloudFleet:
         """The containers to start now; VMs are created and removed accordingly."""
         if not self.pool.listed:
             return DispatchPlan()
-        now, self._snapshot = self._clock(), snapshot
-        decided = self.planning.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
+        now, wall, self._snapshot = self._clock(), self._wall(), snapshot
+        limits = self.pool.present_limits()
+        decided = self.planning.decide(snapshot, self.pool.machines, limits, now=now, wall=wall)
         types = self.settings.by_name
         for key, name in decided.creates:
             self.pool.create(key, types[name])
@@ -577,16 +577,12 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
             chosen, driver, reach, public_key=public_text(key),
             certificate_path=reach.certificate_path, clock=loop.time, prefix=f"{site.token[-5:]}-",
             journal=InstanceJournal(home / "instances.json"),
+            losses=losses_of(driver, home / "spot-losses.json", clock=loop.time),
         )  # fmt: skip
         serving = asyncio.create_task(fleet.serve(), name="VMs")
         try:
-            event(
-                _logger,
-                "cloud opened",
-                driver=cloud.Driver,
-                set=site.token,
-                types=len(chosen.types),
-            )
+            facts = {"driver": cloud.Driver, "set": site.token, "types": len(chosen.types)}
+            event(_logger, "cloud opened", **facts)
             async with AsyncExitStack() as stack:
                 if cloud.ManagementAddress:
                     from lading.dispatch.fleets.cloud.management import managing

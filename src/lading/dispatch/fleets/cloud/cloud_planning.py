@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lading.core.resources import Resources, total
+from lading.core.scheduling import cloud_spot
 from lading.core.scheduling.batch_planner import prepared
 from lading.core.scheduling.cloud_limits import (
     BlockReason,
@@ -28,6 +29,7 @@ from lading.core.scheduling.planning import (
     Category,
     Snapshot,
     StartDecision,
+    TrackedContainer,
     WaitStatus,
     by_place,
 )
@@ -58,6 +60,8 @@ class CloudPlanning:
         self.pressure = pressure or Pressure()
         self.planner = Planner(rules, prefix=prefix)
         self.limits = Limits()
+        self.ordinary: dict[str, str] = {}
+        """Why containers that prefer preemptible VMs get ordinary ones, by uuid."""
         self._rules = rules
         self._told: dict[str, InstanceRoom] = {}
         self._seen: dict[str, tuple[object, InstanceRoom]] = {}
@@ -69,20 +73,25 @@ class CloudPlanning:
         limits: Limits,
         *,
         now: float,
+        wall: float = 0.0,
     ) -> CloudPlan:
-        """The containers to start, and the VMs to create or remove. `machines` are by key.
+        """The containers to start, and the VMs to create or remove. `machines` are by key; `wall`
+        is now in seconds since 1970.
 
         The workers of `starts` are the names of VMs; all else is by key, as a VM has no name before
         the cloud has made it.
         """
         self.limits = limits
         present = snapshot.present
-        self.planner.follow(
+        waiting = (
             one
             for one in (*snapshot.queue, *snapshot.workflow_runners)
             # Held ones block nobody (`Snapshot`), so the planner does not see them.
             if one.uuid not in present and one.uuid not in snapshot.held
         )
+        # Before the rooms are told: a ready room that is free now still counts for the choice.
+        self.ordinary = {}
+        self.planner.follow([self._chosen(one, now, wall) for one in waiting])
         self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
         self._tell_rooms(snapshot, machines)
         running = len(present)
@@ -106,6 +115,27 @@ class CloudPlanning:
         )
         return replace(decided, starts=starts)
 
+    def _chosen(self, container: TrackedContainer, now: float, wall: float) -> TrackedContainer:
+        """The container as it is planned: one that prefers preemptible VMs for these alone, or for
+        ordinary ones alone.
+        """
+        if not container.prefers:
+            return container
+        why = "its deadline is near" if cloud_spot.is_deadline_near(container, now=wall) else ""
+        known = self.planner.waiting.get(container.uuid)
+        if not why and known is not None and self.planner.promise(container.uuid):
+            # A promise holds: a VM that boots for it is not given up for one that has to be made.
+            why = "" if known[0].preemptible else "a VM boots for it"
+        elif not why:
+            shape = self.planner.shape_of(container)
+            why = cloud_spot.lack_of_spot(shape, self._rules, self.limits, now=now)
+            # A preemptible VM that is there and free is used all the same.
+            why = "" if shape.nodes == 1 and self.planner.has_room(shape) else why
+        if not why:
+            return container
+        self.ordinary[container.uuid] = why
+        return cloud_spot.ordinary(container)
+
     def explain(
         self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]
     ) -> dict[str, WaitStatus]:
@@ -122,8 +152,17 @@ class CloudPlanning:
             # A container that came after the last decision has no shape there yet.
             known = self.planner.waiting.get(container.uuid)
             shape = self.planner.shape_of(container) if known is None else known[0]
-            found[container.uuid] = self._why(container.uuid, shape, machines, position)
+            found[container.uuid] = self._with_choice(
+                container.uuid, self._why(container.uuid, shape, machines, position)
+            )
         return found
+
+    def _with_choice(self, uuid: str, status: WaitStatus) -> WaitStatus:
+        why = self.ordinary.get(uuid)
+        if why is None:
+            return status
+        sentence = f"{status.sentence.removesuffix('.')}; no preemptible one: {why}."
+        return replace(status, sentence=sentence)
 
     def forget(self, key: str) -> None:
         """Remove a VM that is gone or was never created."""

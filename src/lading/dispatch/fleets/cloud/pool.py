@@ -48,6 +48,7 @@ from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal, LogCo
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
 from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, InstanceWatch, VmBootstrap
 from lading.telemetry import event
 
@@ -85,6 +86,7 @@ class InstancePool:
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
         journal: InstanceJournal | None = None,
+        losses: SpotLosses | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(20),
     ) -> None:
         self.settings = settings
@@ -105,6 +107,7 @@ class InstancePool:
         self._clock = clock
         self._wall = wall
         self._collector = LogCollector(self.journal.logs, driver, wall)
+        self._losses = losses or SpotLosses(clock=clock, wall=wall)
         self._token = token
         self._operations = CallRate(settings.operation_rate)
         self._creating = asyncio.Semaphore(settings.concurrent_creates)
@@ -224,6 +227,7 @@ class InstancePool:
                 tags=self._tags(one),
                 user_data=self.settings.user_data(one.secret),
                 public_key=self._public_key if self.settings.deploy_key else "",
+                avoided_zones=self._losses.zones_to_avoid(one.kind),
             )
             try:
                 made = await self._operate("Create", self._driver.create(spec))
@@ -480,6 +484,8 @@ class InstancePool:
         }
         unwell = one.since if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING) else one.seen
         self._given_up[one.name] = GivenUp(now, unwell, one.why)
+        if one.kind is not None and one.kind.preemptible and not one.why:
+            self._losses.note(one.kind, one.instance.zone if one.instance is not None else "")
         one.take(InstanceEvent.VANISHED, now=now)
         self._consumer.vanished(one)
         self._forget(one)
@@ -561,7 +567,7 @@ class InstancePool:
                 except IllegalTransition as error:
                     event(_logger, "verdict dropped", instance=one.name, why=error.message)
             moments.append(next_moment(one.facts, self.settings.times, now=now))
-        moments.append(self.limits.next_moment(now=now))
+        moments.append(self.present_limits().next_moment(now=now))
         return min((one for one in moments if one is not None), default=None)
 
     def _spawn(self, work: Awaitable[None], name: str, one: CloudMachine | None = None) -> None:
@@ -569,6 +575,10 @@ class InstancePool:
         task = self._tasks.create_task(_quietly(work), name=name)
         if one is not None:
             one.task = task
+
+    def present_limits(self) -> cloud_limits.Limits:
+        """The limits, with the types that were taken away lately."""
+        return self._losses.limit(self.limits)
 
     def by_name(self) -> Mapping[str, CloudMachine]:
         """The VMs by name."""

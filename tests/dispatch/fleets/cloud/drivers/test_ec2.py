@@ -297,3 +297,20 @@ async def test_a_service_gives_volumes_as_asked(tmp_path: Path) -> None:
         assert all(one["Encrypted"] for one in volumes)
         assert [one["Tags"] for one in volumes] == [[{"Key": "T", "Value": "vols"}]] * 2
         await driver.destroy(made.id)
+
+
+async def test_a_zone_to_avoid_is_tried_last() -> None:
+    def made(zone: str) -> dict[str, Any]:
+        return {"Instances": [MADE["Instances"][0] | {"Placement": {"AvailabilityZone": zone}}]}
+
+    client = Client(
+        made("a"), made("b"), made("b"), fault("InsufficientInstanceCapacity"), made("a")
+    )
+    driver = Ec2Driver(SETTINGS, client)
+    assert driver.zones() == ("one", "two")
+    await driver.create(spec())
+    assert driver.zones() == ("a", "two")
+    for _ in range(3):
+        await driver.create(replace(spec(), avoided_zones=frozenset("a")))
+    assert driver.zones() == ("a", "b")
+    assert [one["subnet"] for one in client.asked] == ["one", "two", "two", "two", "one"]

@@ -70,6 +70,8 @@ class InstanceSpec:
     public_key: str
     image: str = ""
     user_data: str = field(default="", repr=False)
+    avoided_zones: frozenset[str] = frozenset()
+    """Zones to try last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ class Ec2Settings:
 
 
 class Ec2Driver:
-    """Implements `Driver`, `Priced` and `Subnetted`. `client` is aiobotocore's."""
+    """Implements `Driver`, `Priced`, `Subnetted` and `Zoned`. `client` is aiobotocore's."""
 
     preemption = "ec2"
 
@@ -122,6 +122,7 @@ class Ec2Driver:
         self._starts: Counter[tuple[str, bool]] = Counter()
         self._there: Counter[str] = Counter()
         self._keys: dict[str, str] = {}
+        self._zones: dict[str, str] = {}
         self._alone = asyncio.Lock()
 
     async def create(self, spec: InstanceSpec) -> Instance:
@@ -131,9 +132,10 @@ class Ec2Driver:
             wanted["KeyName"] = await self._key(spec.public_key)
         count = max(1, len(self._settings.subnets))
         refused: LadingError | None = None
-        for turn in range(count):
-            # The subnet that took the last instance comes first: others were full a moment ago.
-            index = (self._subnet + turn) % count
+        # The subnet that took the last instance comes first: others were full a moment ago.
+        turns = [(self._subnet + turn) % count for turn in range(count)]
+        turns.sort(key=lambda index: self._zone_of(index) in spec.avoided_zones)
+        for index in turns:
             if self._settings.subnets:
                 wanted["NetworkInterfaces"][0]["SubnetId"] = self._settings.subnets[index]
             try:
@@ -148,7 +150,9 @@ class Ec2Driver:
             else:
                 self._starts[self._subnet_of(index), True] += 1
                 self._subnet = index
-                return self._instance(answer["Instances"][0])
+                made = self._instance(answer["Instances"][0])
+                self._zones[self._subnet_of(index)] = made.zone
+                return made
         assert refused is not None
         raise refused
 
@@ -166,6 +170,10 @@ class Ec2Driver:
             listed = [one for group in answer["Reservations"] for one in group["Instances"]]
             found += [self._instance(one) for one in listed]
             there.update(str(one.get("SubnetId") or "") for one in listed)
+            self._zones |= {
+                str(one.get("SubnetId") or ""): instance.zone
+                for one, instance in zip(listed, found[-len(listed) :], strict=True)
+            }
             if not answer.get("NextToken"):
                 self._there = there
                 return found
@@ -181,6 +189,14 @@ class Ec2Driver:
             )
             for name in sorted(names)
         )  # fmt: skip
+
+    def zones(self) -> tuple[str, ...]:
+        """The zone of each subnet; before its first VM the id of the subnet."""
+        return tuple(dict.fromkeys(map(self._zone_of, range(len(self._settings.subnets)))))
+
+    def _zone_of(self, index: int) -> str:
+        subnet = self._subnet_of(index)
+        return self._zones.get(subnet) or subnet
 
     def _subnet_of(self, index: int) -> str:
         return self._settings.subnets[index] if self._settings.subnets else ""
