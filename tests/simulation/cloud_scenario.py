@@ -34,10 +34,11 @@ from lading.core.resources import GIB, Resources
 from lading.core.resources import machine_share as share
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.instance_lifecycle import InstanceTimes
-from lading.core.scheduling.instance_types import InstanceType
+from lading.core.scheduling.instance_types import InstanceType, with_preemptible
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.testing.cloud import Crashed, FakeCloud, Troubles
@@ -45,16 +46,20 @@ from lading.testing.containers import FakeContainers, Faults
 from lading.testing.simulated_loop import play
 from tests.simulation.cloud_exits import tell_exits
 from tests.simulation.cloud_invariants import Referee
+from tests.simulation.cloud_spot import SpotRequests, wall_time
 
 FINAL = (ContainerState.COMPLETE, ContainerState.CANCELLED)
-TYPES = tuple(
-    InstanceType(
-        name=f"type{n}",
-        provider_type=f"provider{n}",
-        resources=Resources(n, 4 * n * GIB),
-        price=n * 0.1,
-    )
-    for n in (1, 2, 3, 4, 6, 8, 16)
+TYPES = with_preemptible(
+    (
+        InstanceType(
+            name=f"type{n}",
+            provider_type=f"provider{n}",
+            resources=Resources(n, 4 * n * GIB),
+            price=n * 0.1,
+        )
+        for n in (1, 2, 3, 4, 6, 8, 16)
+    ),
+    0.3,
 )
 SETTINGS = CloudSettings(
     types=TYPES,
@@ -124,7 +129,7 @@ class Outcome:
 
     `passed`: the longest from the first to the last time that one was passed by others that need
     the same; `idle`: the longest that nothing ran on a VM, in seconds. `price` of the VMs, and what
-    their containers have `cost`, in dollars.
+    their containers have `cost`, in dollars. `spot`: where containers that prefer spot VMs ran.
     """
 
     seconds: float
@@ -136,6 +141,7 @@ class Outcome:
     idle: float
     price: float
     cost: float
+    spot: str
     refused: Mapping[str, int]
 
 
@@ -163,8 +169,10 @@ class Drama:
         self.random = Random(seed)
         self.referee = Referee(lambda uuid: self.server.records[uuid])
         self.server = FakeContainers(
-            seed=seed, faults=faults or faulty(seed), attempts=10**6, watch=self.referee
+            seed=seed, faults=faults or faulty(seed), attempts=10**6, watch=self
         )
+        self.spot = SpotRequests(self.server, Random(f"spot {seed}"))
+        self._losses: dict[str, SpotLosses] = {}
         self.server.tokens = {secret: f"zzzzz-gj3su-{secret:0>15}" for secret in SECRETS[:tokens]}
         self.cloud = FakeCloud(
             seed=seed, troubles=troubles or worst(seed), work=self.supervise,
@@ -176,8 +184,18 @@ class Drama:
         self.twins = twins
         self.waves = waves
 
+    def unheard(self, uuid: str) -> None:
+        """A lock whose answer was lost."""
+        self.referee.unheard(uuid)
+
+    def moved(self, uuid: str, old: str, new: ContainerState) -> None:
+        """A record has another state."""
+        self.referee.moved(uuid, old, new)
+        self.spot.moved(uuid, new)
+
     async def supervise(self, told: Mapping[str, Any]) -> None:
         """What a supervisor does."""
+        self.spot.started(told)
         uuid, token = str(told["container_uuid"]), str(told["supervisor_token"])
         crash = (
             self.random.choice(STEPS)
@@ -217,7 +235,7 @@ class Drama:
             seconds=asyncio.get_running_loop().time(), most=self.cloud.most,
             made=len(self.cloud.past), locks=sum(self.server.locks.values()),
             relocks=self.referee.relocks, passed=self.referee.longest_passed,
-            idle=self.referee.longest_idle, price=price, cost=cost,
+            idle=self.referee.longest_idle, price=price, cost=cost, spot=self.spot.tally(),
             refused=dict(self.cloud.refused),
         )  # fmt: skip
 
@@ -229,7 +247,7 @@ class Drama:
                 priority=self.random.randrange(1, 21),
                 vcpus=self.random.randrange(1, 9),
                 ram=self.random.randrange(1, 4) * GIB,
-                scheduling_parameters={"supervisor": number % 17 == 0} | gang,
+                scheduling_parameters={"supervisor": number % 17 == 0} | gang | self.spot.draw(),
             )
             if self.random.random() < self.waves / self.containers:
                 await asyncio.sleep(self.random.uniform(0.0, 200.0))
@@ -253,7 +271,11 @@ class Drama:
         clock, prefix = asyncio.get_running_loop().time, f"vm{self.random.randrange(1000)}-"
         settings = replace(self.settings, set_id=f"set of {secret}")
         driver, token = self.cloud.of_set(settings.set_id), self.server.tokens[secret]
-        fleet = _Fleet(settings, driver, self.cloud.reach, clock=clock, prefix=prefix)
+        losses = self._losses.setdefault(secret, SpotLosses(clock=clock, wall=wall_time))
+        fleet = _Fleet(
+            settings, driver, self.cloud.reach, clock=clock, wall=wall_time, losses=losses,
+            prefix=prefix,
+        )  # fmt: skip
         fleet.on_failure = lambda uuid, worker: self.referee.failed(uuid, worker, self.cloud)
         self.referee.came(token)
         try:
@@ -272,7 +294,7 @@ class Drama:
         return self.server.tokens
 
     def _over(self) -> bool:
-        return self.server.quiet and set(self.cloud.vms) == {"i-foreign"}
+        return self.server.quiet and self.spot.quiet and set(self.cloud.vms) == {"i-foreign"}
 
     def _check(self, *tasks: asyncio.Task[None]) -> None:
         for task in tasks:
@@ -285,6 +307,7 @@ class Drama:
             self.cloud, {f"set of {secret}": token for secret, token in self._sets.items()}
         )
         assert not self.referee.verdict, self.referee.verdict
+        assert not self.spot.verdict, self.spot.verdict
 
 
 class _Fleet(CloudFleet):
@@ -380,7 +403,7 @@ def _tell(seed: int, containers: int, tick: float) -> bool:
         f"at most {one.most} of {one.made} VMs, "
         f"{one.locks} locks ({one.relocks} again, each for a cause), "
         f"passed for {one.passed:.0f} s at most, no VM for nothing longer than {one.idle:.0f} s, "
-        f"containers paid {one.cost:.2f} of {one.price:.2f} dollars, "
+        f"containers paid {one.cost:.2f} of {one.price:.2f} dollars, {one.spot}, "
         f"refused {one.refused or 'nothing'}; {time.process_time() - began:.1f} s\n"
     )
     sys.stdout.flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from lading.core.containers.container import ContainerState
@@ -12,6 +14,7 @@ from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_exits import Watch
 from tests.simulation.cloud_invariants import IDLE, PASSED, Referee
 from tests.simulation.cloud_scenario import TYPES, Drama, faulty, worst
+from tests.simulation.cloud_spot import SpotRequests
 
 QUIET = Troubles(boot=(5.0, 10.0))
 
@@ -120,5 +123,46 @@ def test_the_referee_sees_vms_for_nothing_and_too_dear_containers() -> None:
         referee.verdict = ""
         referee.bill(cloud)
         assert referee.verdict.startswith("i-1 cost 0.03")
+
+    play(acts())
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "is_spot", "is_right"),
+    [
+        ({}, True, False),
+        ({"preemptible": True}, False, False),
+        ({"preemptible": True}, True, True),
+        ({"preemptible": True, "prefer_preemptible": True}, False, True),
+    ],
+)
+def test_a_container_on_a_vm_that_it_does_not_accept_is_seen(
+    scheduling: dict[str, bool], is_spot: bool, is_right: bool
+) -> None:
+    async def acts() -> None:
+        server = FakeContainers()
+        seen = SpotRequests(server, Random(0))
+        uuid = server.add(scheduling_parameters=scheduling)
+        kind = {"Name": "type1", "Preemptible": is_spot}
+        seen.started({"container_uuid": uuid, "instance_type": kind})
+        assert (seen.verdict == "") is is_right
+
+    play(acts())
+
+
+def test_a_request_on_a_spot_vm_after_its_losses_is_seen() -> None:
+    async def acts() -> None:
+        server = FakeContainers()
+        seen = SpotRequests(server, Random(0))
+        uuid = server.add(scheduling_parameters={"preemptible": True, "prefer_preemptible": True})
+        for _ in range(3):
+            seen.moved(uuid, ContainerState.CANCELLED)
+            await pass_time(1.0)
+            uuid = max(server.records)
+        assert seen.quiet
+        assert server.records[uuid]["scheduling_parameters"]["preemptible"] is False
+        server.records[uuid]["scheduling_parameters"] = {"preemptible": True}
+        seen.started({"container_uuid": uuid, "instance_type": {"Name": "s", "Preemptible": True}})
+        assert "after" in seen.verdict
 
     play(acts())
