@@ -16,10 +16,18 @@ from typing import Any
 import yaml
 
 from lading import sections
-from lading.container_config import SLURM, CloudVMs, Containers, Kubernetes, Local, ShellAccess
+from lading.container_config import (
+    SLURM,
+    CloudVMs,
+    Containers,
+    Kubernetes,
+    Local,
+    ShellAccess,
+)
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB
 from lading.sections import key
+from lading.share_config import FairShare
 from lading.webhook_config import Mail, Webhooks
 
 
@@ -525,6 +533,7 @@ _LAYOUT = sections.SectionLayout(
             "Kubernetes": Kubernetes,
             "ShellAccess": ShellAccess,
             "CloudVMs": CloudVMs,
+            "FairShare": FairShare,
         },
         "LoginSettings": {"OpenIDConnect": OpenIDConnect},
         "InstanceTypeSettings": {"GPU": GPUSettings},

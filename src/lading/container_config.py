@@ -10,6 +10,7 @@ from typing import Any
 
 from lading.core.resources import GIB, MIB
 from lading.sections import key
+from lading.share_config import FairShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,6 +472,7 @@ class Containers:
         "Use of the ram and disk that only a retry had: `off`; `suggest` them for later"
         " requests of the user that run the same tool; `apply` them.",
     )
+    FairShare: FairShare = field(default_factory=FairShare, metadata={"doc": FairShare.__doc__})
     GitRepositories: list[str] = key(
         [],
         "Addresses that git_tree mounts may name;"

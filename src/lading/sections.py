@@ -28,6 +28,7 @@ _TYPES: Mapping[str, Any] = {
     "dict[str, bool]": dict[str, bool],
     "dict[str, dict[str, bool]]": dict[str, dict[str, bool]],
     "dict[str, int]": dict[str, int],
+    "dict[str, float]": dict[str, float],
     "dict[str, str]": dict[str, str],
     "dict[str, dict[str, Any]]": dict[str, dict[str, Any]],
 }

@@ -343,6 +343,8 @@ async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
         return
     metrics, now = unit.services.metrics, unit.now
     unit.tx.after_commit(lambda: metrics.note_transition(old, new, now))
+    if unit.shares is not None:
+        await unit.shares.follow(old, new)
     if old["state"] in HELD:
         ended = new["finished_at"] if new["state"] in FINAL else unit.now
         await intervals.end_intervals(unit.tx, new["uuid"], ended)

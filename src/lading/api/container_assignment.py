@@ -24,7 +24,6 @@ from lading.core.containers import (
     git_trees,
     learned,
     mounts,
-    priority,
     recipe,
     recipe_resolution,
     request,
@@ -260,11 +259,9 @@ async def resolve(
     else:
         uuid = services.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
-        parents = await priorities.parent_priority(unit, change.request)
-        counts = (await priorities.judge_one(unit.tx, change.request, now=unit.now)).counts
-        worth = priority.container_priority([change.request] if counts else [], parents)
         made_of = learned.advised(decision.recipe, decision.advice)
-        container = recipe.new_container(made_of, uuid=uuid, now=unit.now, priority=worth)
+        container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
+        container = await priorities.prioritized(unit, container, change.request)
         await unit.add_container(container)
         # They lose this request, and with it perhaps their priority.
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]

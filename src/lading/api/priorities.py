@@ -15,6 +15,7 @@ from lading.core.containers import priority, request
 from lading.core.containers.container import LIVE, Container
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
+from lading.core.policy import fair_share
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import containers, permissions, records
@@ -43,8 +44,27 @@ async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[Grou
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
     known |= await _of_parents(unit.tx, counting, known.keys())
-    for uuid, value in priority.propagate(known, counting, recompute=recompute).items():
+    if unit.shares is None:
+        changed = priority.propagate(known, counting, recompute=recompute)
+    else:
+        claims = fair_share.claims(known, counting, recompute=recompute)
+        changed = await unit.shares.priorities(claims, rows)
+    for uuid, value in changed.items():
         await unit.write_container(rows[uuid], {"priority": value}, expected={})
+
+
+async def prioritized(
+    unit: UnitOfWork, container: Container, subject: ContainerRequest
+) -> Container:
+    """A new container, which one request wants, with its priority."""
+    parents = await parent_priority(unit, subject)
+    counting = [subject] if (await judge_one(unit.tx, subject, now=unit.now)).counts else []
+    if unit.shares is None:
+        worth = priority.container_priority(counting, parents)
+    else:
+        claim = fair_share.claims(parents, counting, recompute=[container.uuid])[container.uuid]
+        worth = await unit.shares.enter(container, claim) if claim is not None else 0
+    return replace(container, priority=worth)
 
 
 async def _live(

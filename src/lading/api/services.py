@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.supervisor_registry import Supervisors, Tunnels
 from lading.api.events.event_bus import EventBus
+from lading.api.fair_shares import BY_PROJECT, BY_USER, KnownCapacity
 from lading.api.git_cache import GitCache
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import MachineBoard
@@ -35,6 +36,7 @@ from lading.core.containers.container import Container
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import read_rules
 from lading.core.errors import Failure, Invalid
+from lading.core.policy.fair_share import read_weight
 from lading.core.quantities import format_time
 from lading.core.records.collection_rules import Lifetimes, times
 from lading.core.records.schema import Record
@@ -137,6 +139,7 @@ class ApiServices:
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)
+    capacity: KnownCapacity = field(default_factory=KnownCapacity)
     contents: KnownContents = field(default_factory=KnownContents)
     tunnels: Tunnels = field(default_factory=Tunnels)
     supervisors: Supervisors = field(default_factory=Supervisors)
@@ -228,6 +231,7 @@ def _container_key(root_token: str) -> bytes:
 
 def make_policy(config: Config) -> Policy:
     """The configured facts that `core` decides with."""
+    check_fair_share(config)
     classes = config.StorageClasses
     return Policy(
         max_dispatch_attempts=config.Containers.MaxDispatchAttempts,
@@ -251,6 +255,17 @@ def make_policy(config: Config) -> Policy:
         ),
         learning=_learning(config.Containers.LearnResources),
     )
+
+
+def check_fair_share(config: Config) -> None:
+    """Check the configuration of fair share. Raises Invalid."""
+    settings, where = config.Containers.FairShare, "configuration: Containers.FairShare"
+    if settings.By not in (BY_PROJECT, BY_USER):
+        raise Invalid(f"{where}.By: {printable(settings.By)}: must be {BY_PROJECT} or {BY_USER}")
+    if settings.HalfLife <= 0:
+        raise Invalid(f"{where}.HalfLife: must be above 0")
+    for uuid, weight in settings.Weights.items():
+        read_weight(f"{where}.Weights.{printable(uuid)}", weight)
 
 
 def has_preemptible(config: Config) -> bool:

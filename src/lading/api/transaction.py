@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 from lading.api import completion, container_assignment, priorities
 from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
+from lading.api.fair_shares import FairShares
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
 from lading.core.containers import lifecycle, priority, request
@@ -97,6 +98,10 @@ class UnitOfWork:
         self.now = services.now()
         self.made: set[str] = set()
         """Uuids of the containers that were made in this transaction."""
+        self.shares: FairShares | None = None
+        """The accounts of fair share; None where it is off."""
+        if services.config.Containers.FairShare.Enabled:
+            self.shares = FairShares(self)
         self._stale: dict[str, None] = {}
         self._ended: dict[str, None] = {}
         self._groups: dict[GroupKey, None] = {}

@@ -23,6 +23,7 @@ from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
     containers,
     contents,
+    fair_shares,
     learned,
     permissions,
     records,
@@ -214,6 +215,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *containers.ATTEMPT_TABLES,
             *transfers.TABLES,
             *learned.TABLES,
+            *fair_shares.TABLES,
             *webhooks.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.

@@ -19,6 +19,7 @@ from typing import Final
 
 from lading.api import mount_contents
 from lading.api.authorization import committer
+from lading.api.fair_shares import forget_before, retire
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import groups
 from lading.api.resources.repositories import look_up
@@ -32,7 +33,7 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import learned, records, upkeep, waiting
+from lading.store import fair_shares, learned, records, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -58,7 +59,30 @@ async def act(services: ApiServices) -> str | None:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
             unit.stale(due)
             await unit.settle()
+    await _keep_shares(services)
     return upcoming
+
+
+async def _keep_shares(services: ApiServices) -> None:
+    """Charge containers that are held for longer than was expected; without fair share, end what an
+    earlier configuration left.
+    """
+    is_on, now = services.config.Containers.FairShare.Enabled, services.clock().timestamp()
+    async with services.database.reading() as tx:
+        is_due = (
+            await fair_shares.overdue(tx, round(now * 1000), most=1)
+            if is_on
+            else await fair_shares.waiting(tx, most=1)
+        )
+    if is_on:
+        await services.capacity.refresh(services)
+    if is_due:
+        async with services.database.writing() as tx:
+            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            if unit.shares is not None:
+                await unit.shares.prolong()
+            else:
+                await retire(unit)
 
 
 async def keep_time(services: ApiServices) -> None:
@@ -171,7 +195,14 @@ async def sweep(services: ApiServices) -> None:
         marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
         await groups.follow_trashed(tx, services, due)
         await groups.delete_expired(tx, services)
-        await learned.forget(tx, before=format_time(services.clock() - _LESSONS_LAST))
+        lessons_before = format_time(services.clock() - _LESSONS_LAST)
+        await learned.forget(tx, before=lessons_before)
+        half_life = services.config.Containers.FairShare.HalfLife
+        await fair_shares.forget(
+            tx,
+            seen_before=forget_before(services.clock(), half_life),
+            learned_before=lessons_before,
+        )
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     # As long as a deleted collection would be kept.

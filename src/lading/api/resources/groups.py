@@ -24,8 +24,9 @@ from lading.api.resources.generic import find_included
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
-from lading.core.containers.retry_rules import read_container_policy
+from lading.core.containers.retry_rules import SHARE, read_container_policy
 from lading.core.errors import Invalid, NotFound
+from lading.core.policy import fair_share
 from lading.core.records import access, mixed_lists
 from lading.core.records import permissions as group_rules
 from lading.core.records.expressions import (
@@ -212,11 +213,22 @@ def _check(
     )
     if new["group_class"] == GroupClass.FILTER:
         mixed_lists.check_group_filters(new["properties"]["filters"], CONTENT)
-    if read_container_policy(new["container_policy"]) and new["group_class"] != GroupClass.PROJECT:
+    policy = read_container_policy(new["container_policy"])
+    weight = _weight(new)
+    if (policy or weight is not None) and new["group_class"] != GroupClass.PROJECT:
         raise Invalid("container_policy: only projects have one")
+    # Else everyone would raise the weight of the own project.
+    if weight != (_weight(old) if old else None):
+        access.check_admin(call.caller, "set the share of a project")
     group_rules.check_freezing(
         new, old, user_uuid=call.caller.user_uuid, level=level, frozen_above=frozen_above
     )
+
+
+def _weight(group: Record) -> float | None:
+    """The weight of a project's share; None where it has none. Raises Invalid."""
+    weight = (group["container_policy"] or {}).get(SHARE)
+    return fair_share.read_weight(f"container_policy.{SHARE}", weight)
 
 
 def _check_seeded(call: ApiCall, uuid: str) -> None:

@@ -283,7 +283,7 @@ def propagate(
     # Zero until computed: a cycle contributes nothing.
     current = {**priorities, **due}
     # Parents first, so that one pass is enough however deep the workflow is.
-    for uuid in _parents_first(due, wanting):
+    for uuid in parents_first(due, wanting):
         due[uuid] = current[uuid] = container_priority(wanting[uuid], current)
     return {uuid: value for uuid, value in due.items() if value != priorities.get(uuid)}
 
@@ -296,9 +296,7 @@ def _worth(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
     return own_priority(request.priority or 0, request.created_at)
 
 
-def _parents_first(
-    due: Collection[str], wanting: Mapping[str, list[ContainerRequest]]
-) -> list[str]:
+def parents_first(due: Collection[str], wanting: Mapping[str, list[ContainerRequest]]) -> list[str]:
     """The containers in `due`, each after its requesting containers in `due`; a cycle is cut where
     it is entered.
     """

@@ -36,6 +36,8 @@ MOST_RETRIES: Final = 1_000_000
 GROWING_CLASSES: Final = frozenset({Failure.OOM, Failure.DISK})
 """Classes whose retries may get more: ram after `oom`, disk space after `disk`."""
 _RETRY: Final = "retry"
+SHARE: Final = "share"
+"""Key of a project's weight in `container_policy` (`core.policy.fair_share`)."""
 # Sizes must fit into a signed 64-bit integer of the database.
 _TOO_BIG: Final = 1 << 63
 
@@ -111,9 +113,9 @@ def read_container_policy(value: Json) -> RetryRules:
         return {}
     if not isinstance(value, dict):
         raise Invalid("container_policy: must be an object")
-    unknown = sorted(value.keys() - {_RETRY})
+    unknown = sorted(value.keys() - {_RETRY, SHARE})
     if unknown:
-        raise Invalid(f"container_policy: {printable(unknown[0])}: must be {_RETRY}")
+        raise Invalid(f"container_policy: {printable(unknown[0])}: must be {_RETRY} or {SHARE}")
     return read_rules(f"container_policy.{_RETRY}", value.get(_RETRY))
 
 

@@ -492,7 +492,10 @@ GROUPS: Final = RecordType(
         moment("trash_at", "When it goes to the trash, with all that it owns."),
         moment("delete_at", "When it is deleted for good, with all that it owns."),
         flag("is_trashed"),
-        mapping("container_policy", "Of a project: `retry` has rules for the requests in it."),
+        mapping(
+            "container_policy",
+            "Of a project: `retry` has rules for the requests in it, `share` is its weight.",
+        ),
         text("frozen_by_uuid", "User who froze the project; nothing in it can be written then."),
         derived("writable_by", Type.ARRAY, "Some of those who may write it, if the caller may."),
         derived("can_write", Type.BOOLEAN, "Whether the caller may write it."),

@@ -1,0 +1,317 @@
+"""Fair share between projects: accounts and tickets, kept in the transaction of each change.
+
+`core.policy.fair_share` decides; the rows are in `store.fair_shares`. A `UnitOfWork` has
+`FairShares` where `Containers.FairShare.Enabled` is set, else None, and then nothing is read or
+stored.
+
+- `priorities` and `enter`: a container that comes to wait gets a ticket, and from it its priority.
+- `follow`: a lock, a return to the queue, an end.
+- `prolong`, by a timer: charges of containers that are held for longer than was expected.
+
+Each of them changes the rows of one or two shares, and the priority of at most WINDOW containers.
+Source: docs/spec/containers, section Fair share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from lading.core import resources
+from lading.core.containers import learned, priority
+from lading.core.containers.container import FINAL, HELD, Container, ContainerState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.retry_rules import SHARE
+from lading.core.errors import Invalid
+from lading.core.policy import fair_share
+from lading.core.policy.fair_share import Claim, Ratios, ShareAccount, Ticket
+from lading.core.quantities import parse_time
+from lading.core.records.schema import Record
+from lading.core.resources import Resources
+from lading.store import fair_shares as rows
+from lading.store.fair_shares import Place, StoredTicket
+
+if TYPE_CHECKING:
+    from lading.api.services import ApiServices
+    from lading.api.transaction import UnitOfWork
+
+BY_PROJECT: Final = "project"
+BY_USER: Final = "user"
+_PROLONGED: Final = 200
+_RETIRED: Final = 200
+# Half-lives after which an account that nobody uses is deleted: nothing is left of its use.
+_FORGOTTEN: Final = 20
+# A mean that is as near as this to the stored one is not stored.
+_NEAR: Final = 0.1
+_LEARNS: Final = 0.25
+
+
+class FairShares:
+    """Accounts and tickets of one transaction."""
+
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._tx = unit.tx
+        self._config = unit.services.config.Containers.FairShare
+        self._now = _milliseconds(unit.now)
+        # Many containers of a transaction belong to the same few owners.
+        self._shares: dict[str, tuple[str, float]] = {}
+        # Levels and shares in which a container gave up its exact tag, with the clock then.
+        self._open: dict[tuple[int, str], int] = {}
+
+    async def priorities(
+        self, claims: Mapping[str, Claim | None], stored: Mapping[str, Record]
+    ) -> dict[str, int]:
+        """The new priorities of containers whose stored priority is wrong, from their claims."""
+        known = await rows.tickets(self._tx, claims)
+        found: dict[str, int] = {}
+        for uuid, claim in claims.items():
+            value = await self._priority(stored[uuid], claim, known.get(uuid))
+            if value != stored[uuid]["priority"]:
+                found[uuid] = value
+        # After all have left: one that comes forward must not be one that leaves.
+        for uuid in await self._fill():
+            found.pop(uuid, None)
+        return found
+
+    async def enter(self, container: Container, claim: Claim) -> int:
+        """Have a new container wait; its priority."""
+        share, weight = await self.share_of(claim.request)
+        tool = learned.tool_of(container, 0)
+        clock = await self._clock(claim.level)
+        stored = await rows.account(self._tx, claim.level, share)
+        account, reached = stored or (ShareAccount(finish=clock, seen=self._now), clock)
+        account = replace(account, weight=weight)
+        expected = (
+            await rows.held_time(self._tx, tool) or account.expected or fair_share.DEFAULT_EXPECTED
+        )
+        vcpus = fair_share.dominant_vcpus(_need(container), self._unit.services.capacity.ratios)
+        new = StoredTicket(
+            container_uuid=container.uuid,
+            level=claim.level,
+            share=share,
+            created=_milliseconds(claim.request.created_at),
+            place=Place.PARKED,
+            ticket=Ticket(tag=0, vcpus=vcpus, weight=weight, expected=expected, charge=0),
+        )
+        room = await rows.room(self._tx, claim.level, share, clock=clock)
+        # Older ones that are parked go first.
+        if room <= 0 or await rows.parked(self._tx, claim.level, share, most=1):
+            await rows.put_ticket(self._tx, new)
+            if stored is None or stored[0].weight != weight:
+                await rows.put_account(self._tx, claim.level, share, account, reached=reached)
+        else:
+            account, new = self._charged(account, new, clock)
+            await rows.put_account(self._tx, claim.level, share, account, reached=reached)
+            await rows.put_ticket(self._tx, new)
+        return _priority_of(new, claim.level)
+
+    async def follow(self, old: Record, new: Record) -> None:
+        """Follow the change of a container's state."""
+        one = (await rows.tickets(self._tx, [new["uuid"]])).get(new["uuid"])
+        if one is None:
+            return
+        if new["state"] == ContainerState.LOCKED:
+            await self._locked(one)
+        elif new["state"] == ContainerState.QUEUED:
+            # It keeps its tag, and what it was charged.
+            await rows.put_ticket(self._tx, replace(one, place=Place.EXACT, held_at=0, due=None))
+        elif new["state"] in FINAL and old["state"] in HELD:
+            await self._ended(one, Container.from_record(new))
+        elif new["state"] in FINAL:
+            await self._left(one)
+            await self._fill()
+
+    async def share_of(self, request: ContainerRequest) -> tuple[str, float]:
+        """The uuid and weight of the share of a request: of the project with a weight that is
+        nearest to it, else of the topmost project, else of its owner; or of the user.
+        """
+        configured = self._config.Weights
+        if self._config.By == BY_USER:
+            user = request.committed_by_uuid or request.owner_uuid
+            return user, configured.get(user, 1.0)
+        owner = request.owner_uuid
+        if owner not in self._shares:
+            self._shares[owner] = await self._find_share(owner)
+        return self._shares[owner]
+
+    async def _find_share(self, owner: str) -> tuple[str, float]:
+        configured, top = self._config.Weights, owner
+        for uuid, policy in await rows.policies_above(self._tx, owner):
+            weight = policy.get(SHARE, configured.get(uuid))
+            if isinstance(weight, int | float):
+                return uuid, float(weight)
+            top = uuid
+        return top, configured.get(top, 1.0)
+
+    async def _priority(self, row: Record, claim: Claim | None, one: StoredTicket | None) -> int:
+        if claim is None:
+            if one is not None and one.place is not Place.HELD:
+                await self._left(one)
+            return 0
+        if row["state"] in HELD:
+            # The charge stays where it is; the level counts for children.
+            own = priority.own_priority(claim.level, claim.request.created_at)
+            return own if one is None else _priority_of(one, claim.level)
+        if one is not None:
+            share, _ = await self.share_of(claim.request)
+            if (one.level, one.share) == (claim.level, share):
+                return _priority_of(one, claim.level)
+            await self._left(one)
+        return await self.enter(Container.from_record(row), claim)
+
+    async def _clock(self, level: int) -> int:
+        found = await rows.clock(self._tx, level)
+        return found or fair_share.first_clock(self._now)
+
+    async def _account(self, one: StoredTicket, clock: int) -> tuple[ShareAccount, int]:
+        """The account of a ticket, brought up, and the largest tag that it locked."""
+        stored = await rows.account(self._tx, one.level, one.share)
+        account, reached = stored or (
+            ShareAccount(weight=one.ticket.weight, finish=clock, seen=self._now),
+            clock,
+        )
+        return self._brought_up(account, clock), reached
+
+    def _brought_up(self, account: ShareAccount, clock: int) -> ShareAccount:
+        return fair_share.bring_up(
+            account, clock=clock, now=self._now, half_life=round(self._config.HalfLife * 1000)
+        )
+
+    def _charged(
+        self, account: ShareAccount, one: StoredTicket, clock: int
+    ) -> tuple[ShareAccount, StoredTicket]:
+        account, ticket = fair_share.admit(
+            self._brought_up(account, clock), vcpus=one.ticket.vcpus, expected=one.ticket.expected
+        )
+        return account, replace(one, place=Place.EXACT, ticket=ticket)
+
+    async def _locked(self, one: StoredTicket) -> None:
+        clock = await self._clock(one.level)
+        account, reached = await self._account(one, clock)
+        if one.place is Place.PARKED:
+            # A dispatcher had room for it before it came forward; the clock stays.
+            account, one = self._charged(account, one, clock)
+        else:
+            reached = max(reached, one.ticket.tag)
+        clock = max(clock, reached)
+        held = replace(
+            one, place=Place.HELD, held_at=self._now, due=self._now + one.ticket.expected
+        )
+        await rows.put_ticket(self._tx, held)
+        await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
+        await self._forward(one.level, one.share, clock)
+        other = await rows.passed_over(self._tx, one.level, clock=clock)
+        if other is not None and other != one.share:
+            await self._forward(one.level, other, clock)
+
+    async def _ended(self, one: StoredTicket, container: Container) -> None:
+        account, reached = await self._account(one, await self._clock(one.level))
+        held = max(0, self._now - one.held_at)
+        account = fair_share.finish(account, one.ticket, held=held)
+        await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
+        await rows.remove_ticket(self._tx, one.container_uuid)
+        tool = learned.tool_of(container, 0)
+        mean = await rows.held_time(self._tx, tool)
+        new = max(1, held if mean is None else round(mean + (held - mean) * _LEARNS))
+        if mean is None or abs(new - mean) > mean * _NEAR:
+            await rows.put_held_time(self._tx, tool, new, now=self._unit.now)
+
+    async def _left(self, one: StoredTicket) -> None:
+        """Take a container out that does not wait any more."""
+        await rows.remove_ticket(self._tx, one.container_uuid)
+        if one.place is Place.EXACT:
+            clock = await self._clock(one.level)
+            account, reached = await self._account(one, clock)
+            account = fair_share.withdraw(account, one.ticket)
+            await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
+            self._open[one.level, one.share] = clock
+
+    async def _fill(self) -> list[str]:
+        """Have parked containers come forward for those that left; their uuids."""
+        opened, self._open = self._open, {}
+        return [
+            uuid
+            for (level, share), clock in opened.items()
+            for uuid in await self._forward(level, share, clock)
+        ]
+
+    async def _forward(self, level: int, share: str, clock: int) -> list[str]:
+        """Give parked containers of a share exact tags, as far as there is room; their uuids."""
+        parked = await rows.parked(self._tx, level, share, most=fair_share.WINDOW)
+        if not parked:
+            return []
+        room = await rows.room(self._tx, level, share, clock=clock)
+        account, reached = await self._account(parked[0], clock)
+        for one in parked[:room]:
+            account, exact = self._charged(account, one, clock)
+            await rows.put_ticket(self._tx, exact)
+            row = await self._unit.container(one.container_uuid)
+            if row is not None:
+                value = _priority_of(exact, level)
+                await self._unit.write_container(row, {"priority": value}, expected={})
+        await rows.put_account(self._tx, level, share, account, reached=reached)
+        return [one.container_uuid for one in parked[:room]]
+
+    async def prolong(self) -> None:
+        """Charge containers that are held for longer than was expected."""
+        for one in await rows.overdue(self._tx, self._now, most=_PROLONGED):
+            account, reached = await self._account(one, await self._clock(one.level))
+            held = self._now - one.held_at
+            account, ticket = fair_share.prolong(account, one.ticket, held=held)
+            longer = replace(one, ticket=ticket, due=one.held_at + ticket.expected)
+            await rows.put_ticket(self._tx, longer)
+            await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
+
+
+class KnownCapacity:
+    """The ratios of the resources of all machines that dispatchers reported lately."""
+
+    def __init__(self) -> None:
+        self.ratios = Ratios()
+
+    async def refresh(self, services: ApiServices) -> None:
+        """Read the latest reports."""
+        reports = await services.machines.reports(services.now())
+        totals = [one.total for report in reports for one in report.report.machines]
+        self.ratios = fair_share.ratios_of(
+            resources.total(Resources(one.vcpus, one.ram, 0, one.gpus) for one in totals)
+        )
+
+
+def forget_before(now: datetime, half_life: float) -> int:
+    """The time before which an account must have been used to be deleted, in milliseconds."""
+    return round((now.timestamp() - _FORGOTTEN * half_life) * 1000)
+
+
+async def retire(unit: UnitOfWork) -> None:
+    """Give some containers that have tickets the priority that they have without fair share, which
+    is off.
+    """
+    uuids = await rows.waiting(unit.tx, most=_RETIRED)
+    for uuid in uuids:
+        await rows.remove_ticket(unit.tx, uuid)
+    unit.stale(uuids)
+    await unit.settle()
+
+
+def _priority_of(one: StoredTicket, level: int) -> int:
+    if one.place is Place.PARKED:
+        return fair_share.parked_priority(level, one.created)
+    return fair_share.priority_at(level, one.ticket.tag)
+
+
+def _need(container: Container) -> Resources:
+    nodes = container.scheduling_parameters.get("nodes")
+    try:
+        one = resources.need(container.runtime_constraints)
+    except Invalid:
+        # No dispatcher can size it either.
+        return Resources(1)
+    return resources.gang_need(one, nodes) if isinstance(nodes, int) and nodes > 1 else one
+
+
+def _milliseconds(moment: str) -> int:
+    return round(parse_time(moment).timestamp() * 1000)

@@ -1,0 +1,316 @@
+"""Rows of fair share: accounts of shares, tickets of containers, times for which tools are held.
+
+- `fair_accounts`: one row for each share and level (`ShareAccount`). `reached` is
+  the largest tag of a container that it locked; the largest of a level is the level's clock.
+- `fair_tickets`: one row for each container that waits or is held (`Ticket`), with its place.
+- `held_times`: the mean time for which containers of a tool were held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from lading.core.containers.learned import Tool
+from lading.core.policy.fair_share import WINDOW, ShareAccount, Ticket
+from lading.core.values import JsonObject
+from lading.store.database import Deferred, Row, Transaction
+from lading.store.permissions import CHUNK
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS fair_accounts (level BIGINT NOT NULL, share TEXT NOT NULL,"
+    " weight DOUBLE PRECISION NOT NULL, finish BIGINT NOT NULL, credit BIGINT NOT NULL,"
+    " used BIGINT NOT NULL, seen BIGINT NOT NULL, expected BIGINT NOT NULL,"
+    " reached BIGINT NOT NULL, PRIMARY KEY (level, share))",
+    "CREATE INDEX IF NOT EXISTS fair_accounts_reached ON fair_accounts (level, reached)",
+    "CREATE TABLE IF NOT EXISTS fair_tickets (container_uuid TEXT PRIMARY KEY,"
+    " level BIGINT NOT NULL, share TEXT NOT NULL, created BIGINT NOT NULL, place TEXT NOT NULL,"
+    " tag BIGINT NOT NULL, vcpus DOUBLE PRECISION NOT NULL, weight DOUBLE PRECISION NOT NULL,"
+    " expected BIGINT NOT NULL, charge BIGINT NOT NULL, lent BIGINT NOT NULL,"
+    " held_at BIGINT NOT NULL, due BIGINT)",
+    "CREATE INDEX IF NOT EXISTS fair_tickets_share"
+    " ON fair_tickets (level, share, place, created, container_uuid)",
+    "CREATE INDEX IF NOT EXISTS fair_tickets_due ON fair_tickets (due) WHERE due IS NOT NULL",
+    "CREATE TABLE IF NOT EXISTS held_times (user_uuid TEXT NOT NULL, program TEXT NOT NULL,"
+    " image TEXT NOT NULL, mean BIGINT NOT NULL, learned_at TEXT NOT NULL,"
+    " PRIMARY KEY (user_uuid, program, image))",
+)
+
+
+class Place(StrEnum):
+    """Place of a container: behind the exact tags, with one, or Locked or Running."""
+
+    PARKED = "parked"
+    EXACT = "exact"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTicket:
+    """A ticket with its container, share and place. Times are milliseconds since 1970.
+
+    `created` is that of its request; `held_at` 0 before it is held; a held one is prolonged at
+    `due`. A parked one is charged nothing yet.
+    """
+
+    container_uuid: str
+    level: int
+    share: str
+    created: int
+    place: Place
+    ticket: Ticket
+    held_at: int = 0
+    due: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareUse:
+    """Use of a share at all levels, decayed as of `seen`, and its weight."""
+
+    share: str
+    weight: float
+    used: int
+    seen: int
+
+
+_TICKET: Final = (
+    "container_uuid, level, share, created, place, tag, vcpus, weight, expected, charge, lent,"
+    " held_at, due"
+)
+
+
+async def clock(tx: Transaction, level: int) -> int | None:
+    """The largest tag that was locked at a level; None before the first account."""
+    rows = await tx.fetch("SELECT max(reached) FROM fair_accounts WHERE level = ?", (level,))
+    return None if rows[0][0] is None else int(rows[0][0])
+
+
+async def account(tx: Transaction, level: int, share: str) -> tuple[ShareAccount, int] | None:
+    """The account of a share, and the largest tag that it locked; None without one."""
+    rows = await tx.fetch(
+        "SELECT weight, finish, credit, used, seen, expected, reached FROM fair_accounts"
+        " WHERE level = ? AND share = ?",
+        (level, share),
+    )
+    if not rows:
+        return None
+    weight, *amounts = rows[0]
+    finish, credit, used, seen, expected, reached = (int(one or 0) for one in amounts)
+    found = ShareAccount(
+        weight=float(weight or 0),
+        finish=finish,
+        credit=credit,
+        used=used,
+        seen=seen,
+        expected=expected,
+    )
+    return found, reached
+
+
+async def put_account(
+    tx: Transaction, level: int, share: str, new: ShareAccount, *, reached: int
+) -> None:
+    """Store the account of a share."""
+    sql = (
+        "INSERT INTO fair_accounts (level, share, weight, finish, credit, used, seen, expected,"
+        " reached) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (level, share) DO UPDATE SET"
+        " weight = excluded.weight, finish = excluded.finish, credit = excluded.credit,"
+        " used = excluded.used, seen = excluded.seen, expected = excluded.expected,"
+        " reached = excluded.reached"
+    )
+    values = (
+        level,
+        share,
+        new.weight,
+        new.finish,
+        new.credit,
+        new.used,
+        new.seen,
+        new.expected,
+        reached,
+    )
+    await tx.defer(Deferred(sql=sql, values=values, row=f"fair_accounts {level} {share}"))
+
+
+async def tickets(tx: Transaction, uuids: Collection[str]) -> dict[str, StoredTicket]:
+    """The tickets of containers, by uuid."""
+    named, found = tuple(uuids), dict[str, StoredTicket]()
+    for start in range(0, len(named), CHUNK):
+        part = named[start : start + CHUNK]
+        rows = await tx.fetch(
+            f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns
+            f" WHERE container_uuid IN ({', '.join('?' for _ in part)})",
+            part,
+        )
+        found |= {one.container_uuid: one for one in map(_ticket, rows)}
+    return found
+
+
+async def put_ticket(tx: Transaction, one: StoredTicket) -> None:
+    """Store a ticket."""
+    sql = (
+        f"INSERT INTO fair_tickets ({_TICKET})"  # noqa: S608 - names of columns
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (container_uuid) DO UPDATE SET level = excluded.level,"
+        " share = excluded.share, created = excluded.created, place = excluded.place,"
+        " tag = excluded.tag, vcpus = excluded.vcpus, weight = excluded.weight,"
+        " expected = excluded.expected, charge = excluded.charge, lent = excluded.lent,"
+        " held_at = excluded.held_at, due = excluded.due"
+    )
+    ticket = one.ticket
+    values = (
+        one.container_uuid,
+        one.level,
+        one.share,
+        one.created,
+        one.place.value,
+        ticket.tag,
+        ticket.vcpus,
+        ticket.weight,
+        ticket.expected,
+        ticket.charge,
+        ticket.lent,
+        one.held_at,
+        one.due,
+    )
+    await tx.defer(Deferred(sql=sql, values=values, row=f"fair_tickets {one.container_uuid}"))
+
+
+async def remove_ticket(tx: Transaction, container_uuid: str) -> None:
+    """Delete the ticket of a container."""
+    await tx.execute("DELETE FROM fair_tickets WHERE container_uuid = ?", (container_uuid,))
+
+
+async def room(tx: Transaction, level: int, share: str, *, clock: int) -> int:
+    """How many more exact tags a share may have. Tags behind the clock do not count: others have
+    passed their containers, which cannot run now.
+    """
+    rows = await tx.fetch(
+        # Counting stops at WINDOW rows.
+        "SELECT count(*) FROM (SELECT 1 FROM fair_tickets WHERE level = ? AND share = ?"
+        " AND place = 'exact' AND tag >= ? LIMIT ?) ahead",
+        (level, share, clock, WINDOW),
+    )
+    return WINDOW - int(rows[0][0] or 0)
+
+
+async def parked(tx: Transaction, level: int, share: str, *, most: int) -> list[StoredTicket]:
+    """The oldest parked containers of a share."""
+    rows = await tx.fetch(
+        f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns
+        " WHERE level = ? AND share = ? AND place = 'parked'"
+        " ORDER BY created, container_uuid LIMIT ?",
+        (level, share, most),
+    )
+    return [_ticket(row) for row in rows]
+
+
+async def passed_over(tx: Transaction, level: int, *, clock: int) -> str | None:
+    """A share with parked containers whose finish is behind the clock; None without one."""
+    rows = await tx.fetch(
+        "SELECT a.share FROM fair_accounts a WHERE a.level = ? AND a.finish <= ?"
+        " AND EXISTS (SELECT 1 FROM fair_tickets t WHERE t.level = a.level AND t.share = a.share"
+        " AND t.place = 'parked') LIMIT 1",
+        (level, clock),
+    )
+    return str(rows[0][0]) if rows else None
+
+
+async def overdue(tx: Transaction, now: int, *, most: int) -> list[StoredTicket]:
+    """Held containers that were charged for a shorter time than they are held."""
+    rows = await tx.fetch(
+        f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns
+        " WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?",
+        (now, most),
+    )
+    return [_ticket(row) for row in rows]
+
+
+async def waiting(tx: Transaction, *, most: int) -> list[str]:
+    """Containers with a ticket."""
+    rows = await tx.fetch("SELECT container_uuid FROM fair_tickets LIMIT ?", (most,))
+    return [str(row[0]) for row in rows]
+
+
+async def uses(tx: Transaction) -> list[ShareUse]:
+    """The use of each share."""
+    rows = await tx.fetch(
+        "SELECT share, max(weight), sum(used), max(seen) FROM fair_accounts GROUP BY share"
+    )
+    return [
+        ShareUse(str(row[0]), float(row[1] or 1), int(row[2] or 0), int(row[3] or 0))
+        for row in rows
+    ]
+
+
+async def held_time(tx: Transaction, tool: Tool) -> int | None:
+    """The mean time in milliseconds for which containers of a tool were held; None if unknown."""
+    rows = await tx.fetch(
+        "SELECT mean FROM held_times WHERE user_uuid = ? AND program = ? AND image = ?",
+        (tool.user_uuid, tool.program, tool.image),
+    )
+    return int(rows[0][0] or 0) if rows else None
+
+
+async def put_held_time(tx: Transaction, tool: Tool, mean: int, *, now: str) -> None:
+    """Store the mean time for which containers of a tool were held."""
+    await tx.execute(
+        "INSERT INTO held_times (user_uuid, program, image, mean, learned_at)"
+        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (user_uuid, program, image) DO UPDATE SET"
+        " mean = excluded.mean, learned_at = excluded.learned_at",
+        (tool.user_uuid, tool.program, tool.image, mean, now),
+    )
+
+
+async def forget(tx: Transaction, *, seen_before: int, learned_before: str) -> None:
+    """Delete accounts and times that nobody has used for long; the clocks stay."""
+    await tx.execute(
+        "DELETE FROM fair_accounts WHERE seen < ?"
+        " AND reached < (SELECT max(o.reached) FROM fair_accounts o"
+        " WHERE o.level = fair_accounts.level)"
+        " AND NOT EXISTS (SELECT 1 FROM fair_tickets t"
+        " WHERE t.level = fair_accounts.level AND t.share = fair_accounts.share)",
+        (seen_before,),
+    )
+    await tx.execute("DELETE FROM held_times WHERE learned_at < ?", (learned_before,))
+
+
+async def policies_above(tx: Transaction, uuid: str) -> list[tuple[str, JsonObject]]:
+    """A project and the projects above it, nearest first, with the policy of each; empty for a
+    user.
+    """
+    rows = await tx.fetch(
+        "WITH RECURSIVE above (uuid, owner_uuid, policy, depth) AS"
+        " (SELECT uuid, owner_uuid, container_policy, 1 FROM groups WHERE uuid = ? UNION ALL"
+        " SELECT g.uuid, g.owner_uuid, g.container_policy, above.depth + 1"
+        " FROM groups g JOIN above ON g.uuid = above.owner_uuid)"
+        " SELECT uuid, CAST(policy AS TEXT) FROM above ORDER BY depth",
+        (uuid,),
+    )
+    return [(str(row[0]), msgspec.json.decode(str(row[1] or "{}"))) for row in rows]
+
+
+def _ticket(row: Row) -> StoredTicket:
+    uuid, level, share, created, place, tag, vcpus, weight, *rest, due = row
+    expected, charge, lent, held_at = (int(one or 0) for one in rest)
+    return StoredTicket(
+        container_uuid=str(uuid),
+        level=int(level or 0),
+        share=str(share),
+        created=int(created or 0),
+        place=Place(str(place)),
+        ticket=Ticket(
+            tag=int(tag or 0),
+            vcpus=float(vcpus or 0),
+            weight=float(weight or 1),
+            expected=expected,
+            charge=charge,
+            lent=lent,
+        ),
+        held_at=held_at,
+        due=None if due is None else int(due),
+    )
