@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lading.api import authorization, completion, learning, priorities
+from lading.api import authorization, completion, learning, priorities, quotas
 from lading.api.authorization import acting_for
 from lading.api.events import audit
 from lading.api.live_mounts import check_live_places
@@ -261,6 +261,7 @@ async def resolve(
         change = request.then(change, request.assign(subject, uuid))
         made_of = learned.advised(decision.recipe, decision.advice)
         container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
+        await quotas.check_new(unit, change, container)
         container = await priorities.prioritized(unit, container, change.request)
         await unit.add_container(container)
         # They lose this request, and with it perhaps their priority.
@@ -280,6 +281,7 @@ async def _attach(
     if container.state in FINAL and change.request.state is request.RequestState.COMMITTED:
         end = await completion.make_final(unit, change.request, container, reused=True)
         return request.then(change, end)
+    await quotas.check_commit(unit, change)
     sizes = recipe.joined(made_of, container)
     row = await unit.container(container.uuid) if sizes else None
     if row is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from lading.api import quotas
 from lading.core.containers import priority, request
 from lading.core.containers.container import LIVE, Container
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
 
 
 # A request of such a readiness has ceased to wait for others.
-_FREE = (Readiness.READY, Readiness.EARLY, Readiness.TURN, Readiness.PAUSED)
+_FREE = (
+    Readiness.READY,
+    Readiness.EARLY,
+    Readiness.TURN,
+    Readiness.PAUSED,
+    Readiness.QUOTA,
+    Readiness.BUDGET,
+)
 
 
 async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[GroupKey] = ()) -> None:
@@ -44,6 +52,7 @@ async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[Grou
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
     known |= await _of_parents(unit.tx, counting, known.keys())
+    counting = await quotas.admit(unit, rows, recompute, counting, known)
     if unit.shares is None:
         changed = priority.propagate(known, counting, recompute=recompute)
     else:
@@ -57,6 +66,10 @@ async def prioritized(
     unit: UnitOfWork, container: Container, subject: ContainerRequest
 ) -> Container:
     """A new container, which one request wants, with its priority."""
+    if await unit.ledger.concerning(subject):
+        # Once the request is stored, `settle` finds out whether there is room in its quotas.
+        unit.stale([container.uuid])
+        return container
     parents = await parent_priority(unit, subject)
     counting = [subject] if (await judge_one(unit.tx, subject, now=unit.now)).counts else []
     if unit.shares is None:
@@ -107,7 +120,16 @@ async def _out_of_step(tx: Transaction, groups: Iterable[GroupKey], now: str) ->
 async def judge(
     tx: Transaction, subjects: list[ContainerRequest], *, now: str, new: bool = False
 ) -> dict[str, ReadinessVerdict]:
-    """Whether each request counts now, by uuid; `new`: they are being committed.
+    """Whether each request counts now, by uuid; `new`: they are being committed."""
+    found = await _judge_others(tx, subjects, now=now, new=new)
+    ready = [one for one in subjects if found[one.uuid].counts]
+    return found | await quotas.verdicts(tx, ready, now)
+
+
+async def _judge_others(
+    tx: Transaction, subjects: list[ContainerRequest], *, now: str, new: bool = False
+) -> dict[str, ReadinessVerdict]:
+    """As `judge`, but for quotas.
 
     A request that has ceased to wait for others does not wait again, whatever becomes of them.
     """
@@ -207,7 +229,7 @@ async def _with_descendants(tx: Transaction, uuids: Iterable[str]) -> dict[str, 
 
 async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[ContainerRequest]:
     """The requests that count now; those whose dependencies have ended wait for them no more."""
-    judgements = await judge(unit.tx, wanting, now=unit.now)
+    judgements = await _judge_others(unit.tx, wanting, now=unit.now)
     for subject in wanting:
         readiness = judgements[subject.uuid].readiness
         if subject.depends_on and readiness in _FREE:

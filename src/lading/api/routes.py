@@ -23,6 +23,7 @@ from lading.api.resources import (
     links,
     machines,
     progress,
+    quotas,
     repositories,
     service_records,
     tokens,
@@ -72,6 +73,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dispatching.HANDLERS,
     **service_records.HANDLERS,
     **webhooks.HANDLERS,
+    **quotas.HANDLERS,
     **workflows.HANDLERS,
 }
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lading.api import completion, container_assignment, priorities
+from lading.api import completion, container_assignment, priorities, quotas
 from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
 from lading.api.fair_shares import FairShares
@@ -105,6 +105,10 @@ class UnitOfWork:
         self._stale: dict[str, None] = {}
         self._ended: dict[str, None] = {}
         self._groups: dict[GroupKey, None] = {}
+        self._touched: dict[str, None] = {}
+        self.ledger = quotas.Ledger(tx)
+        self.queued: dict[str, int] = {}
+        """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
 
     async def _carry_out(self, effect: ContainerEffect | RequestEffect, target: _Target) -> None:
         """Carry out one effect that `core` returned with the change of `target`."""
@@ -187,6 +191,9 @@ class UnitOfWork:
             commit.awaits_output = await container_assignment.waits_for_output(
                 self, change.request, principal
             )
+        if commit.is_early or commit.awaits_output:
+            # Else once its container is known: a result that exists is given in any case.
+            await quotas.check_commit(self, change)
         for effect in change.effects:
             await self._carry_out(effect, commit)
         return commit.change
@@ -303,16 +310,24 @@ class UnitOfWork:
         # Computed once at the end: many changes of a transaction concern the same few containers.
         self._stale |= dict.fromkeys(container_uuids)
 
+    def touch(self, subjects: Iterable[str]) -> None:
+        """Have `settle` look at the requests that wait for the quotas of these subjects."""
+        self._touched |= dict.fromkeys(subjects)
+
     async def settle(self) -> None:
         """Release or end the requests that depend on ended requests; then compute stale priorities,
         and those below them, anew.
         """
         # Each pass may end further requests, or make further priorities stale; a chain of
         # dependencies ends one link in each.
-        while self._ended or self._stale or self._groups:
+        while self._ended or self._stale or self._groups or self._touched:
             if self._ended:
                 ended, self._ended = self._ended, {}
                 await completion.release_dependents(self, ended)
+            elif not (self._stale or self._groups):
+                # After the priorities: they say who waits for a quota.
+                touched, self._touched = self._touched, {}
+                await quotas.fill(self, touched)
             else:
                 # Taken out before the work, which may add further ones.
                 stale, self._stale = self._stale, {}
@@ -345,6 +360,9 @@ class UnitOfWork:
         await contents.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
+        # One that is made with a priority, for a further attempt, may have no room.
+        if container.priority > 0 and await self.ledger.kinds():
+            self.stale([container.uuid])
         return row
 
     async def write_container(
@@ -355,6 +373,7 @@ class UnitOfWork:
             return old
         new = await self._write(CONTAINERS, old, changed, expected)
         await completion.follow_container(self, old, new)
+        await quotas.follow_container(self, old, new)
         return new
 
     async def set_log(self, row: Record, log_uuid: str) -> None:

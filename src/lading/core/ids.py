@@ -41,6 +41,7 @@ class Infix(StrEnum):
     CREDENTIAL = "oss07"
     REPOSITORY = "s0uqq"
     WEBHOOK = "hk4wb"
+    QUOTA = "qu0ta"
 
 
 def is_uuid(text: str, infix: str | None = None) -> bool:

@@ -26,6 +26,7 @@ from lading.store import (
     fair_shares,
     learned,
     permissions,
+    quotas,
     records,
     transfers,
     waiting,
@@ -217,6 +218,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *learned.TABLES,
             *fair_shares.TABLES,
             *webhooks.TABLES,
+            *quotas.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))

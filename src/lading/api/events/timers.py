@@ -2,6 +2,7 @@
 
 - When a request expires, or may start, the priority of its container is computed anew. The
   dispatcher then stops the container, or starts it.
+- When the money of a quota is there again, in its next period, its first requests are looked at.
 - A Committed request without a container, whose git repository was still being fetched at the
   commit, gets its container, or ends with the reason why it can have none.
 - The sweep deletes collections and projects whose time in the trash is over, expired tokens, old
@@ -33,7 +34,7 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import fair_shares, learned, records, upkeep, waiting
+from lading.store import fair_shares, learned, quotas, records, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -54,13 +55,20 @@ async def act(services: ApiServices) -> str | None:
         # Read first: most looks find nothing, and a write transaction would hold up the others.
         due = await waiting.outdated(tx, now)
         upcoming = await waiting.next_moment(tx, now)
-    if due:
+        subjects = await quotas.due(tx, now)
+    if due or subjects:
         async with services.database.writing() as tx:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
             unit.stale(due)
+            for one in subjects:
+                await quotas.clear_due(tx, one, now)
+            unit.touch(subjects)
             await unit.settle()
     await _keep_shares(services)
-    return upcoming
+    async with services.database.reading() as tx:
+        # After the work: a quota may have more to give, or money again in the next period.
+        again = await quotas.next_due(tx)
+    return min((one for one in (upcoming, again) if one is not None), default=None)
 
 
 async def _keep_shares(services: ApiServices) -> None:

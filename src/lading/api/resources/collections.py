@@ -26,7 +26,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, etag, show
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
-from lading.api.resources import dispatching, generic
+from lading.api.resources import dispatching, generic, quotas
 from lading.api.resources.lineage import brief_lineage
 from lading.api.services import ApiServices
 from lading.core import ids
@@ -126,6 +126,7 @@ async def create_collection(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await dispatching.check_log(tx, call, record)
+        await quotas.check_room(tx, call, record)
         await settle_name(tx, record, ensure=bool(call.params.get("ensure_unique_name")))
         await generic.insert(tx, call, COLLECTIONS, record)
     return await _shown(call, record, select)
@@ -174,6 +175,7 @@ async def _update(call: ApiCall) -> Record:
         }
         _check_values(services, new, given)
         await dispatching.check_log(tx, call, old, new)
+        await quotas.check_room(tx, call, new, old)
         if new["owner_uuid"] != old["owner_uuid"]:
             await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
@@ -229,6 +231,7 @@ async def _writable(tx: Transaction, call: ApiCall) -> Record:
 async def _moved(tx: Transaction, call: ApiCall, old: Record, new: Record) -> ApiResponse:
     """Put a collection into the trash or take it out."""
     await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
+    await quotas.check_room(tx, call, new, old)
     new = await change_collection(tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
 

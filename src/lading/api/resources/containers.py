@@ -9,10 +9,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lading.api import authorization
+from lading.api import authorization, quotas
 from lading.api.container_access import port_addresses
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.quotas import NoRoom
 from lading.api.resources import generic
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe
@@ -25,7 +26,7 @@ from lading.core.records import access, attributes
 from lading.core.records.filters import check_number, check_select
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
 from lading.core.records.schema import Record
-from lading.core.values import printable
+from lading.core.values import JsonObject, printable
 from lading.store import containers, contents, records
 from lading.store.database import Transaction
 
@@ -157,15 +158,11 @@ async def lock_container(call: ApiCall) -> ApiResponse:
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
         raise Invalid("runtime_constraints: must be an object of ram and vcpus")
-    async with call.services.database.writing() as tx:
-        row = await find_container(tx, call)
-        change = lifecycle.lock(
-            Container.from_record(row),
-            caller=caller_of(call),
-            tokens=_new_tokens(call),
-            amounts=amounts,
-        )
-        row = await store_change(tx, call, row, change)
+    try:
+        row = await _lock(call, amounts)
+    except NoRoom:
+        # The least may have room where more has none.
+        row = await _lock_or_hold(call, {})
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     # The token's secret is derived from its uuid (`container_secret`): the database has its hash
@@ -180,6 +177,29 @@ async def lock_container(call: ApiCall) -> ApiResponse:
             "auth": auth,
         }
     return ApiResponse(body=shown)
+
+
+async def _lock(call: ApiCall, amounts: JsonObject) -> Record:
+    async with call.services.database.writing() as tx:
+        row = await find_container(tx, call)
+        change = lifecycle.lock(
+            Container.from_record(row),
+            caller=caller_of(call),
+            tokens=_new_tokens(call),
+            amounts=amounts,
+        )
+        return await store_change(tx, call, row, change)
+
+
+async def _lock_or_hold(call: ApiCall, amounts: JsonObject) -> Record:
+    try:
+        return await _lock(call, amounts)
+    except NoRoom:
+        # The transaction of the lock was undone: its requests are to wait for their quotas.
+        async with call.services.database.writing() as tx:
+            unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
+            await quotas.refuse(unit, call.uuid)
+        raise
 
 
 async def unlock_container(call: ApiCall) -> ApiResponse:

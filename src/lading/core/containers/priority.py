@@ -6,6 +6,7 @@ A Committed request counts, with these exceptions (docs/spec/containers, section
 - `start_after`: before then it counts as 0; likewise `retry_after`, the delay before a retry.
 - `max_parallel`: of the requests of its user with the same `parallel_group`, so many containers run
   at a time; the others count as 0 until it is their turn (`take_turns`).
+- Quotas: it counts as 0 until there is room in those that concern it (`core.policy.quotas`).
 - `depends_on`: it counts as 0 until every request named there is Final with a container that is
   Complete with exit code 0. If one ended otherwise, or was deleted, the request ends too, with that
   reason.
@@ -55,6 +56,8 @@ class Readiness(StrEnum):
     BROKEN = "broken dependency"
     TURN = "turn"
     PAUSED = "retry delay"
+    QUOTA = "usage quota"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +264,7 @@ def container_priority(
     `parents` gives the priority of each requesting container; an absent or null one counts as no
     parent.
     """
-    return max((_worth(one, parents) for one in requests if one.is_wanted), default=0)
+    return max((request_value(one, parents) for one in requests if one.is_wanted), default=0)
 
 
 def propagate(
@@ -288,7 +291,8 @@ def propagate(
     return {uuid: value for uuid, value in due.items() if value != priorities.get(uuid)}
 
 
-def _worth(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
+def request_value(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
+    """What a request that counts adds to the choice of its container's priority, its rank."""
     # The priority of the request itself does not count: a workflow and all its parts move together.
     inherited = parents.get(request.requesting_container_uuid or "")
     if inherited is not None:

@@ -42,6 +42,7 @@ from lading.core.records.service_records import (
     COMPUTED_PERMISSIONS,
     CREDENTIALS,
     KEEP_SERVICES,
+    QUOTAS,
     REPOSITORIES,
     VIRTUAL_MACHINES,
     WEBHOOKS,
@@ -561,6 +562,7 @@ RECORDS: Final = (
     VIRTUAL_MACHINES,
     AUTHORIZED_KEYS,
     WEBHOOKS,
+    QUOTAS,
     COMPUTED_PERMISSIONS,
 )
 BY_PLURAL: Final = {one.plural: one for one in RECORDS}

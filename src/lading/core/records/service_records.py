@@ -1,5 +1,5 @@
 """Record types for block services, git repositories, virtual machines, login keys, credentials,
-webhooks, and computed permissions.
+webhooks, quotas, and computed permissions.
 
 `record_types` includes them in its table. Source: docs/spec/api, section Other records.
 """
@@ -238,6 +238,53 @@ WEBHOOKS: Final = RecordType(
         ),
     ),
     indexes=(("owner_uuid",), ("modified_at", "uuid"), ("state",)),
+)  # fmt: skip
+
+_LIMIT: Final = "null is no limit"
+
+QUOTAS: Final = RecordType(
+    plural="quotas",
+    singular="quota",
+    infix=Infix.QUOTA,
+    doc="Limits on what a user, a role's users or a project may use (admin writes).",
+    fields=(
+        *COMMON,
+        Field(
+            name="subject_uuid", null=False,
+            doc=(
+                "The user, the role or the project that is limited, or the request whose tree has "
+                "a budget; one quota each."
+            ),
+        ),
+        text("name", "How messages name the subject; by default as it is called."),
+        number("containers", f"Containers that are Locked or Running; {_LIMIT}.", default=None),
+        number("vcpus", f"Their virtual CPUs; {_LIMIT}.", default=None),
+        number("ram", f"Their bytes of RAM; {_LIMIT}.", default=None),
+        number("gpus", f"Their GPUs; {_LIMIT}.", default=None),
+        number("queued", f"Committed requests that have not started; {_LIMIT}.", default=None),
+        number("bytes_stored", f"Bytes in its collections; {_LIMIT}.", default=None),
+        Field(name="money", type=Type.FLOAT, doc=f"Dollars in each period; {_LIMIT}."),
+        Field(name="period", default="month", null=False, doc="day, week or month."),
+        Field(name="budget", type=Type.FLOAT, doc=f"Dollars in all; {_LIMIT}."),
+        Field(
+            name="warn_share", type=Type.FLOAT, default=0.8, null=False,
+            doc="Share of money or budget at which is warned.",
+        ),
+        flag("stop", "Whether containers that run are stopped at the end of money or budget, too."),
+        text("contact", "Whom to ask for more, for messages."),
+    ),
+    actions=(
+        *CRUD,
+        RecordAction(
+            name="uses", method="GET", scope=Scope.COLLECTION, path="uses", answer="object",
+            doc="The present use of several quotas.",
+            parameters=(
+                Parameter(name="uuids", type=Type.ARRAY, doc="The quotas; 1,000 at most."),
+            ),
+        ),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid")),
+    unique=(("subject_uuid",),),
 )  # fmt: skip
 
 COMPUTED_PERMISSIONS: Final = RecordType(

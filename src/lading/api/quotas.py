@@ -1,0 +1,445 @@
+"""Quotas at work: which waiting containers have room, what is charged to whom, and what was spent.
+
+`core.policy.quotas` has the rules, `store.quotas` the rows. All of this happens in write
+transactions, which take turns in all servers of a database, so that no quota is exceeded:
+
+- `admit`: a request counts for the priority of its container if there is room in all quotas that
+  concern it. Then the container is charged to them; else the request waits for the first of them.
+- `fill`: charges became smaller, so the first requests that wait for a quota are looked at.
+- `follow_container`: a lock is refused where there is no room (`NoRoom`); the end of a container
+  takes its charges back; a report of its cost is added to what was spent.
+
+Each looks at the containers that are concerned and at the first requests that wait, never at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lading.api import spending
+from lading.core.containers import priority, request
+from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
+from lading.core.containers.priority import Readiness, ReadinessVerdict
+from lading.core.containers.request import ContainerRequest
+from lading.core.errors import Conflict
+from lading.core.ids import Infix
+from lading.core.policy import quotas as rules
+from lading.core.policy.budgets import Spent
+from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
+from lading.store import quotas, records
+from lading.store.database import Transaction
+from lading.store.quotas import QuotaKey, QuotaWait, StoredCharge
+
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
+
+MOST: Final = 100
+"""Requests that are looked at, and containers that give their room away, in one step."""
+_NEVER: Final = -1
+"""Rank of a request that needs more than the whole quota: it keeps no other one waiting."""
+
+
+class NoRoom(Conflict):
+    """The quotas have no room for the container."""
+
+
+class Ledger:
+    """What a unit of work knows about quotas: they do not change while it lasts."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._kinds: frozenset[str] | None = None
+        self._found: dict[QuotaKey, list[Quota]] = {}
+
+    async def kinds(self) -> frozenset[str]:
+        """The kinds of subjects that have quotas."""
+        if self._kinds is None:
+            self._kinds = await quotas.kinds(self._tx)
+        return self._kinds
+
+    async def concerning(self, subject: ContainerRequest) -> list[Quota]:
+        """The quotas that concern a request."""
+        kinds = await self.kinds()
+        if not kinds:
+            return []
+        in_tree = Infix.REQUEST in kinds
+        key = QuotaKey(
+            subject.committed_by_uuid or subject.owner_uuid,
+            subject.owner_uuid,
+            (subject.requesting_container_uuid or "") if in_tree else "",
+            subject.uuid if in_tree else "",
+        )
+        if key not in self._found:
+            self._found[key] = await quotas.concerning(self._tx, key, kinds)
+        return self._found[key]
+
+
+async def admit(
+    unit: UnitOfWork, rows: Mapping[str, Record], recompute: Sequence[str],
+    counting: list[ContainerRequest], parents: Mapping[str, int | None],
+) -> list[ContainerRequest]:  # fmt: skip
+    """Those of the counting requests for containers in `recompute` that have room.
+
+    `parents` are the priorities of containers in `rows`, and of others that made the requests.
+    """
+    if not await unit.ledger.kinds():
+        return counting
+    known = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
+    waits = await quotas.waits_for(unit.tx, recompute)
+    charges = await quotas.charges_of(unit.tx, recompute)
+    wanting: dict[str, list[tuple[int, ContainerRequest]]] = {}
+    for subject in counting:
+        rank = priority.request_value(subject, known)
+        wanting.setdefault(subject.container_uuid or "", []).append((rank, subject))
+    held: dict[str, QuotaWait] = {}
+    queued = [uuid for uuid in recompute if rows[uuid]["state"] == ContainerState.QUEUED]
+    # By rank: of what becomes ready together, the first gets the room.
+    for uuid in sorted(
+        queued, key=lambda one: -max((r for r, _ in wanting.get(one, ())), default=0)
+    ):
+        ranked = sorted(wanting.get(uuid, ()), key=lambda one: (-one[0], one[1].uuid))
+        container = Container.from_record(rows[uuid])
+        short = await _settle_one(unit, container, ranked, charges.get(uuid, {}))
+        held |= {one.request_uuid: one for one in short}
+    for one in held.values():
+        if waits.get(one.request_uuid) != one:
+            await quotas.wait(unit.tx, one)
+    # A request that left a queue lets the next one be the first.
+    await quotas.unwait(unit.tx, waits.keys() - held.keys())
+    unit.touch(
+        was.subject_uuid
+        for uuid, was in waits.items()
+        if uuid not in held or held[uuid].subject_uuid != was.subject_uuid
+    )
+    return [one for one in counting if one.uuid not in held]
+
+
+async def _settle_one(
+    unit: UnitOfWork,
+    container: Container,
+    ranked: Iterable[tuple[int, ContainerRequest]],
+    charged: Mapping[str, StoredCharge],
+) -> list[QuotaWait]:
+    """Charge a waiting container to the quotas of its requests that have room; the requests that
+    have none.
+    """
+    kept: dict[str, int] = {}
+    short: list[QuotaWait] = []
+    wanted = rules.amounts_of(container)
+    for rank, subject in ranked:
+        concerning = await unit.ledger.concerning(subject)
+        # Without priority it takes no room; its container has none through it either.
+        if not concerning or rank <= 0:
+            continue
+        look = _Look(container.uuid, subject.uuid, wanted, rank)
+        found = await _look(unit, look, concerning, {*charged, *kept})
+        if isinstance(found, Shortage):
+            short.append(await _wait(unit, look, found, concerning))
+        else:
+            for one in concerning:
+                kept.setdefault(one.subject_uuid, rank)
+    for subject_uuid, rank in kept.items():
+        charge = StoredCharge(rank, held=False, amounts=wanted)
+        if charged.get(subject_uuid) != charge:
+            await quotas.charge(
+                unit.tx, container.uuid, [subject_uuid], wanted, rank=rank, held=False
+            )
+    if surplus := charged.keys() - kept.keys():
+        unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
+    return short
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Look:
+    """A request for a waiting container that is looked at; `head`: it is the first that waits for
+    this subject.
+    """
+
+    container_uuid: str
+    request_uuid: str
+    wanted: Amounts
+    rank: int
+    head: str = ""
+
+    def follows(self, first: QuotaWait | None) -> bool:
+        """Whether another request comes first."""
+        if first is None or first.request_uuid == self.request_uuid:
+            return False
+        return (-first.rank, first.request_uuid) < (-self.rank, self.request_uuid)
+
+
+async def _look(
+    unit: UnitOfWork, look: _Look, concerning: Sequence[Quota], charged: Collection[str],
+    *, displaces: bool = True,
+) -> Room | Shortage:  # fmt: skip
+    """Whether there is room for a container that is charged to some subjects; others that wait
+    and rank below give theirs away, if need be.
+    """
+    tx = unit.tx
+    missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
+    used = await quotas.used(tx, missing, without=look.container_uuid) if missing else {}
+    below: dict[str, list[rules.Charge]] = {}
+    standings = []
+    for one in concerning:
+        uuid, spent = one.subject_uuid, await spending.spent(tx, one, unit.now)
+        if uuid not in used:
+            standings.append(Standing(quota=one, spent=spent))
+            continue
+        if displaces and rules.exceeds(used[uuid] + look.wanted, one):
+            below[uuid] = await quotas.yielding(tx, uuid, look.rank, most=MOST)
+        is_behind = uuid != look.head and look.follows(await quotas.first_waiting(tx, uuid))
+        yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
+        standings.append(
+            Standing(
+                quota=one, used=used[uuid], yielding=yielding, is_behind=is_behind, spent=spent
+            )
+        )
+    found = rules.find_room(look.wanted, standings)
+    if isinstance(found, Room):
+        await _displace(unit, found, below)
+    return found
+
+
+async def _displace(
+    unit: UnitOfWork, room: Room, below: Mapping[str, Sequence[rules.Charge]]
+) -> None:
+    gone: set[str] = set()
+    for subject_uuid, lacking in room.displaces.items():
+        waiting = below[subject_uuid]
+        left = lacking
+        for one in waiting:
+            if one.container_uuid in gone:
+                left -= one.amounts
+        chosen = rules.choose_displaced(
+            left, [one for one in waiting if one.container_uuid not in gone]
+        )
+        gone |= set(chosen or ())
+    for uuid in sorted(gone):
+        unit.touch(await quotas.discharge(unit.tx, uuid))
+    unit.stale(sorted(gone))
+
+
+async def _wait(
+    unit: UnitOfWork, look: _Look, short: Shortage, concerning: Iterable[Quota]
+) -> QuotaWait:
+    quota = next(one for one in concerning if one.subject_uuid == short.subject_uuid)
+    again = spending.next_moment(quota, unit.now) if short.limit is Limit.MONEY else None
+    if again is not None:
+        unit.tx.after_commit(unit.services.wakeups.wake)
+    rank = _NEVER if short.for_ever else look.rank
+    return QuotaWait(
+        look.request_uuid, look.container_uuid, short.subject_uuid, short.limit, rank, again
+    )
+
+
+async def fill(unit: UnitOfWork, subjects: Iterable[str]) -> None:
+    """Give free room of quotas to the first requests that wait for them."""
+    for subject_uuid in subjects:
+        for _ in range(MOST):
+            if not await _fill_one(unit, subject_uuid):
+                break
+        else:
+            await _go_on_later(unit, subject_uuid)
+
+
+async def _go_on_later(unit: UnitOfWork, subject_uuid: str) -> None:
+    first = await quotas.first_waiting(unit.tx, subject_uuid)
+    if first is not None:
+        await quotas.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
+        unit.tx.after_commit(unit.services.wakeups.wake)
+
+
+async def _fill_one(unit: UnitOfWork, subject_uuid: str) -> bool:
+    """Look at the first request that waits for a quota; whether to look at the next one."""
+    first = await quotas.first_waiting(unit.tx, subject_uuid)
+    if first is None:
+        return False
+    row = await records.get(unit.tx, REQUESTS, first.request_uuid)
+    held = await unit.container(first.container_uuid)
+    if row is None or held is None or held["state"] != ContainerState.QUEUED:
+        await quotas.unwait(unit.tx, [first.request_uuid])
+        unit.stale([first.container_uuid] if held is not None and held["state"] in LIVE else [])
+        return True
+    subject, container = ContainerRequest.from_record(row), Container.from_record(held)
+    concerning = await unit.ledger.concerning(subject)
+    rank = first.rank
+    if rank == _NEVER:
+        rank = await _rank(unit, subject)
+    look = _Look(container.uuid, subject.uuid, rules.amounts_of(container), rank, subject_uuid)
+    charged = (await quotas.charges_of(unit.tx, [container.uuid])).get(container.uuid, {})
+    found = await _look(unit, look, concerning, charged)
+    if isinstance(found, Room):
+        missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
+        await quotas.charge(unit.tx, container.uuid, missing, look.wanted, rank=rank, held=False)
+        await quotas.unwait(unit.tx, [subject.uuid])
+        unit.stale([container.uuid])
+        return True
+    moved = await _wait(unit, look, found, concerning)
+    if moved != first:
+        await quotas.wait(unit.tx, moved)
+    # One that can never run is passed by; it is the last then.
+    return found.subject_uuid != subject_uuid or moved.rank != first.rank
+
+
+async def _rank(unit: UnitOfWork, subject: ContainerRequest) -> int:
+    uuid = subject.requesting_container_uuid
+    parent = await unit.container(uuid) if uuid else None
+    return priority.request_value(subject, {parent["uuid"]: parent["priority"]} if parent else {})
+
+
+async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
+    """Change the charges of a container after a change of its state or its cost. Raises NoRoom when
+    it may not be locked now.
+    """
+    state = new["state"]
+    if (state, new["cost"]) == (old["state"], old["cost"]) or not await unit.ledger.kinds():
+        return
+    if new["cost"] != old["cost"] and old["state"] in HELD:
+        await spending.spend(unit, old, new)
+    if state == old["state"]:
+        return
+    if state == ContainerState.LOCKED:
+        await _hold(unit, new)
+    elif state == ContainerState.QUEUED:
+        charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
+        amounts = rules.amounts_of(Container.from_record(new))
+        for uuid, one in charged.items():
+            await quotas.charge(unit.tx, new["uuid"], [uuid], amounts, rank=one.rank, held=False)
+        unit.touch(charged)
+        # What it has may have become too little meanwhile.
+        unit.stale([new["uuid"]])
+    elif state in FINAL:
+        unit.touch(await quotas.discharge(unit.tx, new["uuid"]))
+        unit.touch(await quotas.unwait_container(unit.tx, new["uuid"]))
+
+
+async def _hold(unit: UnitOfWork, row: Record) -> None:
+    """Charge a container that is being locked, in place of what it was charged while it waited."""
+    container = Container.from_record(row)
+    amounts = rules.amounts_of(container)
+    waits = await quotas.waits_for(unit.tx, [container.uuid])
+    charged = (await quotas.charges_of(unit.tx, [container.uuid])).get(container.uuid, {})
+    wanting = [
+        subject
+        for _, subject in await unit.committed(container.uuid)
+        if subject.is_wanted and subject.uuid not in waits
+    ]
+    kept: dict[str, None] = {}
+    short: Shortage | None = None
+    is_free = False
+    for subject in wanting:
+        concerning = await unit.ledger.concerning(subject)
+        found = await _room_to_hold(unit, container, subject, amounts, concerning, charged)
+        if isinstance(found, Shortage):
+            short = found
+        else:
+            is_free = True
+            kept |= {one.subject_uuid: None for one in concerning}
+    if not is_free and (short is not None or waits):
+        subjects = [short.subject_uuid] if short else [one.subject_uuid for one in waits.values()]
+        raise NoRoom(f"{container.uuid}: cannot lock: no room in {await _titles(unit, subjects)}")
+    if surplus := charged.keys() - kept.keys():
+        unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
+    await quotas.charge(unit.tx, container.uuid, kept, amounts, rank=container.priority, held=True)
+    unit.touch(await quotas.unwait_container(unit.tx, container.uuid))
+
+
+async def _titles(unit: UnitOfWork, subjects: Iterable[str]) -> str:
+    found = await quotas.find(unit.tx, dict.fromkeys(subjects))
+    return ", ".join(one.title for one in found.values()) or "a quota"
+
+
+async def _room_to_hold(
+    unit: UnitOfWork, container: Container, subject: ContainerRequest, amounts: Amounts,
+    concerning: Sequence[Quota], charged: Mapping[str, StoredCharge],
+) -> Room | Shortage:  # fmt: skip
+    """Whether a container may be locked: beside all that is held, and where it was not admitted
+    before also beside all that was.
+    """
+    if any(one.subject_uuid not in charged for one in concerning):
+        rank = await _rank(unit, subject)
+        look = _Look(container.uuid, subject.uuid, amounts, rank)
+        return await _look(unit, look, concerning, (), displaces=False)
+    uuids = [one.subject_uuid for one in concerning]
+    held = await quotas.used(unit.tx, uuids, without=container.uuid, held=True) if uuids else {}
+    return rules.find_room(
+        amounts,
+        [
+            Standing(
+                quota=one,
+                used=held[one.subject_uuid],
+                spent=await spending.spent(unit.tx, one, unit.now),
+            )
+            for one in concerning
+        ],
+    )
+
+
+async def refuse(unit: UnitOfWork, container_uuid: str) -> None:
+    """Look anew at a container whose lock was refused: its requests wait, or have room again."""
+    unit.touch(await quotas.discharge(unit.tx, container_uuid))
+    unit.stale([container_uuid])
+    await unit.settle()
+
+
+async def verdicts(
+    tx: Transaction, subjects: Iterable[ContainerRequest], now: str
+) -> dict[str, ReadinessVerdict]:
+    """Those of the requests that wait for a quota, by uuid, with the reason in words."""
+    known = {one.uuid: one for one in subjects}
+    waits = await quotas.waits_of(tx, known)
+    if not waits:
+        return {}
+    names = {one.subject_uuid for one in waits.values()}
+    found, used = await quotas.find(tx, names), await quotas.used(tx, names)
+    spent = {uuid: await spending.spent(tx, one, now) for uuid, one in found.items()}
+    rows = await records.among(
+        tx, CONTAINERS, "uuid", dict.fromkeys(one.container_uuid for one in waits.values())
+    )
+    wanted = {row["uuid"]: rules.amounts_of(Container.from_record(row)) for row in rows}
+    verdict: dict[str, ReadinessVerdict] = {}
+    for uuid, one in waits.items():
+        quota = found.get(one.subject_uuid)
+        # Its quota was deleted a moment ago.
+        if quota is not None:
+            sentence = rules.shortage_sentence(
+                quota,
+                one.reason,
+                used=used[one.subject_uuid],
+                wanted=wanted.get(one.container_uuid, Amounts()),
+                spent=spent.get(one.subject_uuid, Spent()),
+            )
+            is_money = one.reason in (Limit.MONEY, Limit.BUDGET)
+            readiness = Readiness.BUDGET if is_money else Readiness.QUOTA
+            verdict[uuid] = ReadinessVerdict(readiness, sentence)
+    return verdict
+
+
+async def check_commit(unit: UnitOfWork, change: request.RequestChange) -> None:
+    """Check that a request may be committed: not too many of its subjects wait. Raises Invalid."""
+    subject = change.request
+    if subject.state is not request.RequestState.COMMITTED or "state" not in change.changed:
+        return
+    for one in await unit.ledger.concerning(subject):
+        if one.queued is None:
+            continue
+        before = unit.queued.get(one.subject_uuid)
+        if before is None:
+            before = await quotas.queued(unit.tx, one.subject_uuid, most=one.queued + 1)
+        rules.check_queued(one, before)
+        # Counted once in a transaction of many requests.
+        unit.queued[one.subject_uuid] = before + 1
+
+
+async def check_new(unit: UnitOfWork, change: request.RequestChange, container: Container) -> None:
+    """Check that a request may be committed that gets this new container. Raises Invalid, also
+    when it could never run in its quotas.
+    """
+    await check_commit(unit, change)
+    if change.request.state is request.RequestState.COMMITTED:
+        for one in await unit.ledger.concerning(change.request):
+            rules.check_single(one, rules.amounts_of(container))

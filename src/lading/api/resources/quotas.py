@@ -1,0 +1,263 @@
+"""Quotas: admins write them, those whom a quota concerns read it.
+
+A quota belongs to its subject: a user reads its own, the members of a role that of the role, and
+the readers of a project that of the project; one of a request belongs to the owner of the request.
+When a quota is made or changed, what runs keeps its room, and what waits is looked at anew.
+Source: docs/spec/containers, section Quotas.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api import authorization, quotas, spending
+from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.resources import generic
+from lading.api.transaction import UnitOfWork
+from lading.core.containers.container import HELD, Container, ContainerState
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.policy import quotas as rules
+from lading.core.policy.quotas import Quota
+from lading.core.records import access
+from lading.core.records.expressions import Among, Column, Query
+from lading.core.records.filters import check_select
+from lading.core.records.record_types import CONTAINERS, GROUPS, REQUESTS, USERS
+from lading.core.records.schema import Record, RecordType, Type
+from lading.core.records.service_records import QUOTAS
+from lading.store import quotas as rows
+from lading.store import records
+from lading.store.database import Transaction
+
+_KINDS: Final[dict[str, RecordType]] = {
+    Infix.USER: USERS,
+    Infix.GROUP: GROUPS,
+    Infix.REQUEST: REQUESTS,
+}
+# Quotas whose use one call asks for.
+_MOST_LISTED: Final = 1000
+# Containers of a transaction that are looked at after a change of a quota.
+_PAGE: Final = 200
+
+
+async def list_quotas(call: ApiCall) -> ApiResponse:
+    """A page of quotas."""
+    return await generic.list_records(call, QUOTAS)
+
+
+async def get_quota(call: ApiCall) -> ApiResponse:
+    """One quota."""
+    return await generic.get_record(call, QUOTAS)
+
+
+async def create_quota(call: ApiCall) -> ApiResponse:
+    """A new quota; what its subject has spent until now counts."""
+    access.check_admin(call.caller, "write quotas")
+    given = generic.check_attributes(call, QUOTAS, None)
+    async with call.services.database.writing() as tx:
+        subject = await _subject(tx, given.get("subject_uuid"))
+        record = generic.new_record(call, QUOTAS, given)
+        is_request = infix_of(subject["uuid"]) == Infix.REQUEST
+        record["owner_uuid"] = subject["owner_uuid"] if is_request else subject["uuid"]
+        record["name"] = record["name"] or subject.get("name") or subject.get("username")
+        rules.check_quota(record)
+        if await records.matching(tx, QUOTAS, subject_uuid=subject["uuid"]):
+            raise Invalid(f"subject_uuid: {subject['uuid']} has a quota already; change that")
+        await generic.insert(tx, call, QUOTAS, record)
+        for day, amount in (await rows.spent_before(tx, subject["uuid"])).items():
+            await rows.spend(tx, [subject["uuid"]], day, amount)
+        await _charge_running(tx, Quota.from_record(record))
+    await _look_anew(call, subject["uuid"])
+    return ApiResponse(body=show(QUOTAS, record))
+
+
+async def update_quota(call: ApiCall) -> ApiResponse:
+    """Change a quota."""
+    access.check_admin(call.caller, "write quotas")
+    select = check_select(call.params.get("select"), QUOTAS)
+    async with call.services.database.writing() as tx:
+        old = await _find(tx, call)
+        new = {**old, **generic.check_attributes(call, QUOTAS, old)}
+        for name in ("subject_uuid", "owner_uuid"):
+            if new[name] != old[name]:
+                raise Invalid(f"{name}: a quota stays with its subject; make another one")
+        rules.check_quota(new)
+        new = await generic.apply(
+            tx, call.services, QUOTAS, old, new, user_uuid=call.caller.user_uuid
+        )
+    await _look_anew(call, new["subject_uuid"])
+    return ApiResponse(body=show(QUOTAS, new, select))
+
+
+async def delete_quota(call: ApiCall) -> ApiResponse:
+    """Remove a quota; what waits for it has room as far as other quotas have."""
+    access.check_admin(call.caller, "write quotas")
+    async with call.services.database.writing() as tx:
+        old = await _find(tx, call)
+        await generic.remove(tx, call.services, QUOTAS, old, user_uuid=call.caller.user_uuid)
+        await rows.forget(tx, old["subject_uuid"])
+    await _look_anew(call, old["subject_uuid"])
+    return ApiResponse(body=show(QUOTAS, old))
+
+
+async def list_uses(call: ApiCall) -> ApiResponse:
+    """The present use of those of the given quotas that the caller can read: {"items": [{"uuid",
+    "use"}]}, each use with the attributes that a quota limits.
+    """
+    uuids = call.params.get("uuids")
+    if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
+        raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of quotas")
+    services, now = call.services, call.services.now()
+    where = (
+        *generic.readable(call, QUOTAS),
+        Among(Column("uuid", Type.STRING), tuple(map(str, uuids))),
+    )
+    async with services.database.reading() as tx:
+        query = Query(where=where, limit=_MOST_LISTED)
+        query = await generic.narrowed(tx, QUOTAS, query, call.caller)
+        found = await records.search(tx, services.database.dialect, QUOTAS, query)
+        known = [Quota.from_record(one) for one in found]
+        held = await rows.used(tx, [one.subject_uuid for one in known], held=True)
+        items = [
+            {
+                "uuid": one.uuid,
+                "use": rules.shown_use(
+                    one,
+                    held[one.subject_uuid],
+                    await spending.spent_of(tx, one, now),
+                    await _queued(tx, one),
+                    await _stored(tx, one, now),
+                ),
+            }
+            for one in known
+        ]
+    return ApiResponse(body={"items": items})
+
+
+async def _queued(tx: Transaction, quota: Quota) -> int:
+    if quota.queued is None:
+        return 0
+    # One beyond the limit is enough to see that it is exceeded.
+    return await rows.queued(tx, quota.subject_uuid, most=quota.queued + 1)
+
+
+async def _stored(tx: Transaction, quota: Quota, now: str) -> int:
+    if quota.bytes_stored is None:
+        return 0
+    return await rows.stored_bytes(tx, await rows.below(tx, quota.subject_uuid), now)
+
+
+async def check_room(
+    tx: Transaction, call: ApiCall, new: Record, old: Record | None = None
+) -> None:
+    """Check that there is room for a new collection, or for one that grows, moves to another owner
+    or comes out of the trash. Raises Invalid.
+
+    The results of containers are always kept: the work for them is done.
+    """
+    caller = call.caller
+    if caller.container_uuid is not None or caller.supervises or new.get("is_trashed"):
+        return
+    former = old if old is not None and not old["is_trashed"] else None
+    if _is_smaller(former, new):
+        return
+    for quota, owners in await rows.storing(tx, new["owner_uuid"]):
+        # Moved between two of its projects, it takes the room that it had.
+        before = former if former is not None and former["owner_uuid"] in owners else None
+        had = int(before["file_size_total"] or 0) if before is not None else 0
+        stored = await rows.stored_bytes(tx, owners, call.services.now()) - had
+        rules.check_stored(quota, stored, more=int(new["file_size_total"] or 0))
+
+
+def _is_smaller(old: Record | None, new: Record) -> bool:
+    """Whether the owner of the new collection stores no more than before."""
+    if old is None or old["owner_uuid"] != new["owner_uuid"]:
+        return False
+    return int(new["file_size_total"] or 0) <= int(old["file_size_total"] or 0)
+
+
+async def _subject(tx: Transaction, uuid: object) -> Record:
+    kind = _kind(uuid)
+    if kind is None or not isinstance(uuid, str):
+        raise Invalid("subject_uuid: must be the uuid of a user, a role, a project or a request")
+    found = await records.get(tx, kind, uuid)
+    if found is None:
+        raise Invalid(f"subject_uuid: '{uuid}' not found")
+    if kind is GROUPS and found["group_class"] not in ("project", "role"):
+        raise Invalid(f"subject_uuid: {uuid} is a filter group, which has nothing to limit")
+    return found
+
+
+def _kind(uuid: object) -> RecordType | None:
+    if not isinstance(uuid, str) or not is_uuid(uuid):
+        return None
+    return _KINDS.get(infix_of(uuid))
+
+
+async def _find(tx: Transaction, call: ApiCall) -> Record:
+    return await authorization.find_readable(tx, call.services, QUOTAS, call.uuid, call.caller)
+
+
+async def _charge_running(tx: Transaction, quota: Quota) -> None:
+    """Charge what runs to a new quota, also beyond its limits."""
+    after = ""
+    while True:
+        held = await rows.live(tx, quota.subject_uuid, states=sorted(HELD), after=after, most=_PAGE)
+        if not held:
+            return
+        for one in await records.among(tx, CONTAINERS, "uuid", held):
+            container = Container.from_record(one)
+            await rows.charge(
+                tx, container.uuid, [quota.subject_uuid], rules.amounts_of(container),
+                rank=container.priority, held=True,
+            )  # fmt: skip
+        after = held[-1]
+
+
+async def _look_anew(call: ApiCall, subject_uuid: str) -> None:
+    """Look at all that waits of a subject, some in a transaction: others write between two. Until
+    one is looked at, its lock is refused if there is no room.
+    """
+    services = call.services
+    after, first = "", True
+    while first or after:
+        async with services.database.writing() as tx:
+            unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
+            some = await rows.live(
+                tx, subject_uuid, states=[ContainerState.QUEUED], after=after, most=_PAGE
+            )
+            if first:
+                await _take_back(unit, subject_uuid)
+            unit.stale(some)
+            unit.touch([subject_uuid])
+            await unit.settle()
+            after, first = (some[-1] if some else ""), False
+    while True:
+        async with services.database.writing() as tx:
+            if not await rows.waiting_at(tx, subject_uuid, most=1):
+                return
+            if await rows.find(tx, [subject_uuid]):
+                # The rest waits for room; `quotas.fill` goes on as it becomes free.
+                return
+            unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
+            waiting = await rows.waiting_at(tx, subject_uuid, most=_PAGE)
+            unit.stale({one.container_uuid: None for one in waiting})
+            await unit.settle()
+
+
+async def _take_back(unit: UnitOfWork, subject_uuid: str) -> None:
+    """Take back what waiting containers were given of a quota that may be smaller now."""
+    while waiting := await rows.admitted(unit.tx, subject_uuid, most=quotas.MOST):
+        for uuid in waiting:
+            unit.touch(await rows.discharge(unit.tx, uuid))
+        unit.stale(waiting)
+
+
+HANDLERS: Final = {
+    "quotas.list": list_quotas,
+    "quotas.get": get_quota,
+    "quotas.create": create_quota,
+    "quotas.update": update_quota,
+    "quotas.delete": delete_quota,
+    "quotas.uses": list_uses,
+}

@@ -1,0 +1,107 @@
+"""What is spent of the money of quotas: reports of cost, warnings, and the end of a budget.
+
+A supervisor reports the cost of its container so far, and at its end; each difference is added to
+the subjects that the container is charged to. `core.policy.budgets` has the rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lading.api.events import audit
+from lading.core.containers.container import HELD, Container
+from lading.core.policy import budgets
+from lading.core.policy.budgets import Spent
+from lading.core.policy.quotas import Quota
+from lading.core.quantities import format_time, parse_time
+from lading.core.records.schema import Record
+from lading.store import quotas
+from lading.store.database import Transaction
+
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
+
+# Containers that are warned, held or stopped at once; others when they are looked at.
+_MOST: Final = 1000
+WARNING: Final = "budget_warning"
+END: Final = "budget_end"
+
+
+def day_of(now: str) -> str:
+    """The day of an API timestamp."""
+    return now[:10]
+
+
+def next_moment(quota: Quota, now: str) -> str:
+    """The API timestamp at which the next period of a quota begins."""
+    return format_time(parse_time(budgets.next_period(quota.money.period, day_of(now))))
+
+
+async def spent(tx: Transaction, quota: Quota, now: str) -> Spent:
+    """What was spent; nothing is read for a quota without money."""
+    money = quota.money
+    if money.limit is None and money.budget is None:
+        return Spent()
+    return await spent_of(tx, quota, now)
+
+
+async def spent_of(tx: Transaction, quota: Quota, now: str) -> Spent:
+    """What was spent in the present period of a quota, and in all."""
+    since = budgets.period_start(quota.money.period, day_of(now))
+    return await quotas.spent(tx, quota.subject_uuid, since)
+
+
+async def spend(unit: UnitOfWork, old: Record, new: Record) -> None:
+    """Add the difference of the cost of a container to what the subjects have spent that it is
+    charged to.
+    """
+    amount = float(new["cost"]) - float(old["cost"])
+    charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
+    for subject_uuid, quota in (await quotas.find(unit.tx, charged.keys())).items():
+        before = await spent(unit.tx, quota, unit.now)
+        await quotas.spend(unit.tx, [subject_uuid], day_of(unit.now), amount)
+        after = Spent(before.period + amount, before.total + amount)
+        for name, is_end in budgets.crossed(quota.money, before, after):
+            await _tell(unit, quota, name, after, is_end=is_end)
+
+
+async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_end: bool) -> None:
+    """Write an event that the share to warn at, or the end, is reached; at the end nothing further
+    of the subject starts.
+    """
+    money = quota.money
+    most = (money.budget if name == "budget" else money.limit) or 0.0
+    spent_now = after.total if name == "budget" else after.period
+    kind = "budget" if name == "budget" else f"limit for the {money.period}"
+    doing = "nothing further starts" if is_end else f"at ${most:.2f} nothing further starts"
+    text = f"{quota.title}: ${spent_now:.2f} of the {kind} of ${most:.2f} are spent; {doing}"
+    about: Record = {"uuid": quota.uuid, "owner_uuid": quota.owner_uuid}
+    properties: Record = {
+        "text": text,
+        "subject_uuid": quota.subject_uuid,
+        "limit": name,
+        "spent": spent_now,
+        "most": most,
+    }
+    await audit.note(unit.tx, unit.services, about, END if is_end else WARNING, text, properties)
+    if is_end:
+        unit.stale(await quotas.admitted(unit.tx, quota.subject_uuid, most=_MOST))
+    for uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
+        await _warn(unit, uuid, text)
+        if is_end and money.stops:
+            await _stop(unit, uuid, quota)
+
+
+async def _warn(unit: UnitOfWork, container_uuid: str, text: str) -> None:
+    row = await unit.container(container_uuid)
+    if row is not None and row["state"] in HELD:
+        status = {**Container.from_record(row).runtime_status, "warning": text}
+        await unit.write_container(row, {"runtime_status": status}, expected={})
+
+
+async def _stop(unit: UnitOfWork, container_uuid: str, quota: Quota) -> None:
+    """Cancel the requests for a container that a quota concerns; for others it goes on."""
+    for row, subject in await unit.committed(container_uuid):
+        concerning = await unit.ledger.concerning(subject)
+        if any(one.uuid == quota.uuid for one in concerning):
+            await unit.cancel(row)

@@ -1,0 +1,252 @@
+"""`lading quota`: limits on what users, roles, projects and trees of requests may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from lading.cli import display
+from lading.cli.references import find_project, find_request
+from lading.cli.session import CliSession, with_session
+from lading.cli.users import find_user
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.policy import descriptions
+from lading.core.quantities import parse_size
+
+_QUOTAS: Final = "quotas"
+_NONE: Final = "none"
+_MONEY: Final = re.compile(r"\$?(\d+(?:\.\d+)?)(?:/(day|week|month))?")
+_HEADINGS: Final = ("SUBJECT", "KIND", "LIMIT", "USED", "OF", "USE")
+# Quotas whose use one call gives.
+_BATCH: Final = 200
+
+
+@click.group()
+def quota() -> None:
+    """Limit what a user, a role, a project or a tree of requests may use, and show the use.
+
+    SUBJECT is a uuid or a name: of a user (or an e-mail address), a project or a role. Where
+    several are called so, write user:NAME, project:NAME or role:NAME; request:NAME, or
+    `request:last`, is a request with all that it leads to. Admins set limits; you see those that
+    concern you.
+    """
+
+
+def _count(value: str) -> int | None:
+    if value == _NONE:
+        return None
+    if not value.isdecimal():
+        raise Invalid(f"{value!r}: must be a number, or none for no limit")
+    return int(value)
+
+
+def _size(value: str) -> int | None:
+    return None if value == _NONE else parse_size(value)
+
+
+@quota.command(name="set")
+@click.argument("subject")
+@click.option("--containers", metavar="N", help="Containers that run at a time.")
+@click.option("--vcpus", metavar="N", help="VCPUs of running containers.")
+@click.option("--ram", metavar="SIZE", help="RAM of running containers.")
+@click.option("--gpus", metavar="N", help="GPUs of running containers.")
+@click.option("--queued", metavar="N", help="Requests that wait; further ones are refused.")
+@click.option("--stored", metavar="SIZE", help="Bytes in collections; more is refused.")
+@click.option("--money", metavar="AMOUNT[/PERIOD]", help="Dollars a day, week or month (month).")
+@click.option("--budget", metavar="AMOUNT", help="Dollars in all.")
+@click.option(
+    "--warn-at", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT",
+    help="Percent of money or budget at which is warned (80).",
+)  # fmt: skip
+@click.option(
+    "--stop/--no-stop", default=None,
+    help="Stop what runs at the end of money or budget, too; else only nothing further starts.",
+)  # fmt: skip
+@click.option("--contact", metavar="TEXT", help="Whom to ask for more, for messages.")
+@click.option("--name", metavar="TEXT", help="How messages name the subject.")
+@display.json_option
+def set_quota(subject: str, as_json: bool, **given: Any) -> None:
+    """Set limits of SUBJECT; those that are not given stay as they are. `none` is no limit.
+
+    \b
+    lading quota set ada --containers 20 --vcpus 64 --ram 256GiB
+    lading quota set project:thesis --money 200/month --warn-at 75
+    lading quota set request:last --budget 50 --stop
+    """
+    attributes = _attributes(given)
+
+    async def action(session: CliSession) -> Record:
+        uuid = await _find_subject(session, subject)
+        found = await session.api.list(_QUOTAS, filters=[["subject_uuid", "=", uuid]], limit=1)
+        if found:
+            return await session.api.update(_QUOTAS, found[0]["uuid"], attributes)
+        if not attributes:
+            raise Invalid("no limit is given; see 'lading quota set --help'")
+        return await session.api.create(_QUOTAS, {**attributes, "subject_uuid": uuid})
+
+    made = with_session(action)
+    if as_json:
+        display.emit_json(_picked(made))
+    else:
+        display.note(f"the quota of {descriptions.kind_text(made)} {made['name']} is set")
+
+
+def _attributes(given: dict[str, Any]) -> Record:
+    found: Record = {}
+    for name in ("containers", "vcpus", "gpus", "queued"):
+        if given[name] is not None:
+            found[name] = _count(given[name])
+    for option, name in (("ram", "ram"), ("stored", "bytes_stored")):
+        if given[option] is not None:
+            found[name] = _size(given[option])
+    for name in ("money", "budget"):
+        if given[name] is not None:
+            found |= _money(name, given[name])
+    if given["warn_at"] is not None:
+        found["warn_share"] = given["warn_at"] / 100
+    for name in ("stop", "contact", "name"):
+        if given[name] is not None:
+            found[name] = given[name]
+    return found
+
+
+def _money(name: str, value: str) -> Record:
+    if value == _NONE:
+        return {name: None}
+    match = _MONEY.fullmatch(value)
+    if match is None or (name == "budget" and match[2]):
+        example = "200/month" if name == "money" else "500"
+        raise Invalid(f"--{name}: {value!r} is no amount in dollars, such as {example}")
+    return {name: float(match[1])} | ({"period": match[2]} if match[2] else {})
+
+
+@quota.command(name="list")
+@display.json_option
+def list_quotas(as_json: bool) -> None:
+    """List the quotas that you can see, with their use."""
+
+    async def action(session: CliSession) -> list[Record]:
+        pages = session.api.pages(_QUOTAS, select=descriptions.SHOWN)
+        return await _with_use(session, [one async for page in pages for one in page])
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json([_picked(one) for one in found])
+    else:
+        _print(found)
+
+
+@quota.command()
+@click.argument("subject")
+@display.json_option
+def show(subject: str, as_json: bool) -> None:
+    """Show the limits of SUBJECT and their use."""
+
+    async def action(session: CliSession) -> Record:
+        return (await _with_use(session, [await _find(session, subject)]))[0]
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json(_picked(found))
+        return
+    _print([found])
+    if found["money"] is not None or found["budget"] is not None:
+        click.echo()
+        at_end = "what runs is stopped" if found["stop"] else "what runs goes on"
+        display.fields((("warned at", f"{found['warn_share']:.0%}"), ("at the end", at_end)))
+
+
+@quota.command()
+@click.argument("subject")
+@display.json_option
+def remove(subject: str, as_json: bool) -> None:
+    """Remove all limits of SUBJECT."""
+
+    async def action(session: CliSession) -> Record:
+        found = await _find(session, subject)
+        return await session.api.delete(_QUOTAS, found["uuid"])
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json(_picked(found))
+    else:
+        display.note(f"the quota of {descriptions.kind_text(found)} {found['name']} is removed")
+
+
+def _print(found: Sequence[Record]) -> None:
+    rows = [
+        (one["name"], descriptions.kind_text(one), line.label, line.used, line.most,
+         f"{line.bar} {line.share:.0%}")
+        for one in found
+        for line in descriptions.use_lines(one, one["use"])
+    ]  # fmt: skip
+    display.table(_HEADINGS, rows, optional=("KIND",))
+
+
+async def _with_use(session: CliSession, found: list[Record]) -> list[Record]:
+    uses: dict[str, Any] = {}
+    for start in range(0, len(found), _BATCH):
+        uuids = [one["uuid"] for one in found[start : start + _BATCH]]
+        answer: Any = await session.api.action(_QUOTAS, None, "uses", method="GET", uuids=uuids)
+        uses |= {one["uuid"]: one["use"] for one in answer["items"]}
+    return [{**one, "use": uses.get(one["uuid"], {})} for one in found]
+
+
+async def _find(session: CliSession, subject: str) -> Record:
+    """The quota of a subject. Raises NotFound, Invalid."""
+    if is_uuid(subject, Infix.QUOTA):
+        return await session.api.get(_QUOTAS, subject)
+    uuid = await _find_subject(session, subject)
+    found = await session.api.list(_QUOTAS, filters=[["subject_uuid", "=", uuid]], limit=1)
+    if not found:
+        raise NotFound(f"{subject}: has no quota; 'lading quota list' shows those that you can see")
+    return found[0]
+
+
+async def _find_subject(session: CliSession, text: str) -> str:
+    """The uuid of a user, a project, a role or a request. Raises NotFound, Invalid."""
+    kind, colon, name = text.partition(":")
+    if colon and kind == "user":
+        return str((await find_user(session, name))["uuid"])
+    if colon and kind == "project":
+        return await find_project(session, name)
+    if colon and kind == "request":
+        return str((await find_request(session, name))["uuid"])
+    if colon and kind == "role":
+        return _only(name, await _groups(session, name, ["role"]))
+    if is_uuid(text):
+        if infix_of(text) not in (Infix.USER, Infix.GROUP, Infix.REQUEST):
+            raise Invalid(f"{text}: is not the uuid of a user, a project, a role or a request")
+        return text
+    field = "email" if "@" in text else "username"
+    users = await session.api.list("users", filters=[[field, "=", text]], select=["uuid"], limit=2)
+    return _only(text, [*users, *await _groups(session, text, ["project", "role"])])
+
+
+async def _groups(session: CliSession, name: str, classes: list[str]) -> list[Record]:
+    filters: list[Any] = [["group_class", "in", classes], ["name", "=", name]]
+    return await session.api.list("groups", filters=filters, select=["uuid"], limit=3)
+
+
+def _only(text: str, found: Sequence[Record]) -> str:
+    if not found:
+        raise NotFound(
+            f"{text}: no user, project or role is called so; request:NAME names a request"
+        )
+    if len(found) > 1:
+        raise Invalid(
+            f"{text}: several users, projects or roles are called so; write user:{text}, "
+            f"project:{text} or role:{text}, or a uuid: "
+            + ", ".join(str(one["uuid"]) for one in found)
+        )
+    return str(found[0]["uuid"])
+
+
+def _picked(record: Record) -> Record:
+    shown = {name: record.get(name) for name in descriptions.SHOWN}
+    return shown | ({"use": record["use"]} if "use" in record else {})

@@ -1,0 +1,422 @@
+"""Quotas: limits on what a user, the users of a role, or the requests of a project may use.
+
+A quota concerns a request whose subject it names: the user who committed it, a role of that user,
+or a project that the request is in, directly or below. It limits
+
+- `containers`, `vcpus`, `ram`, `gpus`: those of containers that are Locked or Running;
+- `queued`: Committed requests whose container has not started; further ones are refused;
+- `bytes_stored`: bytes in collections that belong to the subject; more is refused;
+- `money` of a period, and a `budget` for all time: `core.policy.budgets`.
+
+A container that waits has *room* once it is charged to each quota that concerns one of its
+requests; the charges of a quota never exceed its limits, so locking what has room exceeds none. A
+container is charged once to a quota, however many of its requests the quota concerns. A request
+without room waits in the queue of the first quota that has none: its priority does not count. Who
+comes first there is decided by rank, the value of the request for the priority of its container. A
+later request is not admitted before an earlier one that waits for the same quota, so that small
+containers do not keep a large one from ever running; one of a higher rank takes the room of
+containers that wait themselves. What is Locked or Running keeps its room, also if a limit is
+lowered.
+
+Source: docs/spec/containers, section Quotas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lading.core.containers.container import Container
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, infix_of
+from lading.core.policy.budgets import Money, Period, Spent, exhausted
+from lading.core.records.schema import Record
+from lading.core.resources import format_bytes, gang_need, need
+from lading.core.values import JsonObject, printable
+
+
+class Limit(StrEnum):
+    """What a quota limits, by its attribute; ORDER: earlier requests wait for the same quota."""
+
+    CONTAINERS = "containers"
+    VCPUS = "vcpus"
+    RAM = "ram"
+    GPUS = "gpus"
+    MONEY = "money"
+    BUDGET = "budget"
+    QUEUED = "queued"
+    BYTES = "bytes_stored"
+    ORDER = "order"
+
+
+AMOUNTS: Final = (Limit.CONTAINERS, Limit.VCPUS, Limit.RAM, Limit.GPUS)
+"""The limits on what containers hold."""
+_UNITS: Final[Mapping[Limit, str]] = {
+    Limit.CONTAINERS: "containers",
+    Limit.VCPUS: "VCPUs",
+    Limit.GPUS: "GPUs",
+    Limit.QUEUED: "queued requests",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What containers hold: their number, virtual CPUs, bytes of RAM, GPUs."""
+
+    containers: int = 0
+    vcpus: int = 0
+    ram: int = 0
+    gpus: int = 0
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            self.containers + other.containers,
+            self.vcpus + other.vcpus,
+            self.ram + other.ram,
+            self.gpus + other.gpus,
+        )
+
+    def __sub__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            self.containers - other.containers,
+            self.vcpus - other.vcpus,
+            self.ram - other.ram,
+            self.gpus - other.gpus,
+        )
+
+    def of(self, limit: Limit) -> int:
+        """The amount that a limit is about."""
+        return {
+            Limit.CONTAINERS: self.containers,
+            Limit.VCPUS: self.vcpus,
+            Limit.RAM: self.ram,
+            Limit.GPUS: self.gpus,
+        }[limit]
+
+
+def amounts_of(container: Container) -> Amounts:
+    """What a container holds while it runs, all nodes of a gang together; one that cannot be sized
+    counts as a container alone, as no machine takes it.
+    """
+    nodes = container.scheduling_parameters.get("nodes", 1)
+    try:
+        one = need(container.runtime_constraints)
+    except Invalid:
+        return Amounts(1)
+    wanted = gang_need(one, nodes if isinstance(nodes, int) and nodes > 1 else 1)
+    return Amounts(1, wanted.vcpus, wanted.ram, wanted.gpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The limits of one subject; None is no limit. `name` is how people know the subject."""
+
+    uuid: str = ""
+    owner_uuid: str = ""
+    subject_uuid: str
+    name: str = ""
+    containers: int | None = None
+    vcpus: int | None = None
+    ram: int | None = None
+    gpus: int | None = None
+    queued: int | None = None
+    bytes_stored: int | None = None
+    money: Money = Money()
+    contact: str = ""
+
+    @classmethod
+    def from_record(cls, record: Record) -> Quota:
+        """The quota in a row."""
+        return cls(
+            uuid=record["uuid"],
+            owner_uuid=record["owner_uuid"],
+            subject_uuid=record["subject_uuid"],
+            name=record["name"] or record["subject_uuid"],
+            containers=record["containers"],
+            vcpus=record["vcpus"],
+            ram=record["ram"],
+            gpus=record["gpus"],
+            queued=record["queued"],
+            bytes_stored=record["bytes_stored"],
+            money=Money(
+                limit=record["money"],
+                period=Period(record["period"]),
+                budget=record["budget"],
+                warn_share=record["warn_share"],
+                stops=bool(record["stop"]),
+            ),
+            contact=record["contact"] or "",
+        )
+
+    def limit(self, limit: Limit) -> int | None:
+        """The limit on an amount."""
+        found: int | None = getattr(self, limit.value)
+        return found
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        kind = {
+            Infix.USER: "user",
+            Infix.GROUP: "group",
+            Infix.REQUEST: "request",
+        }.get(Infix(infix_of(self.subject_uuid)), "subject")
+        return f"the quota of the {kind} {printable(self.name)}"
+
+    @property
+    def help(self) -> str:
+        """Whom to ask for more."""
+        return f"ask {printable(self.contact)}" if self.contact else "ask an administrator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A quota and its present use, without the container in question.
+
+    `used` is charged already; of that `yielding` to containers that wait and rank below the
+    request. `is_behind`: a request that ranks above waits for this quota.
+    """
+
+    quota: Quota
+    used: Amounts = Amounts()
+    yielding: Amounts = Amounts()
+    is_behind: bool = False
+    spent: Spent = Spent()
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """The quota that has no room for a request, and the limit that is reached.
+
+    `for_ever`: the request alone needs more than the limit; it keeps no other one waiting.
+    """
+
+    subject_uuid: str
+    limit: Limit
+    for_ever: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """There is room, once the quotas named in `displaces` took back so much from containers that
+    wait and rank below.
+    """
+
+    displaces: Mapping[str, Amounts]
+
+
+def find_room(wanted: Amounts, standings: Iterable[Standing]) -> Room | Shortage:
+    """Whether there is room for a container in all these quotas."""
+    displaces: dict[str, Amounts] = {}
+    for one in standings:
+        short = _shortage(wanted, one)
+        if short is not None:
+            return short
+        lacking = _excess(wanted + one.used, one.quota)
+        if lacking != Amounts():
+            displaces[one.quota.subject_uuid] = lacking
+    return Room(displaces)
+
+
+def _shortage(wanted: Amounts, one: Standing) -> Shortage | None:
+    quota = one.quota
+    alone = _first_excess(wanted, quota)
+    if alone is not None:
+        return Shortage(quota.subject_uuid, alone, for_ever=True)
+    spent = exhausted(quota.money, one.spent)
+    if spent is not None:
+        return Shortage(quota.subject_uuid, Limit(spent))
+    full = _first_excess(wanted + one.used - one.yielding, quota)
+    if full is not None:
+        return Shortage(quota.subject_uuid, full)
+    return Shortage(quota.subject_uuid, Limit.ORDER) if one.is_behind else None
+
+
+def _first_excess(used: Amounts, quota: Quota) -> Limit | None:
+    for name in AMOUNTS:
+        most = quota.limit(name)
+        if most is not None and used.of(name) > most:
+            return name
+    return None
+
+
+def _excess(used: Amounts, quota: Quota) -> Amounts:
+    """What is used beyond the limits; nothing where there is none."""
+    return Amounts(
+        *(
+            0 if (most := quota.limit(name)) is None else max(0, used.of(name) - most)
+            for name in AMOUNTS
+        )
+    )
+
+
+def exceeds(used: Amounts, quota: Quota) -> bool:
+    """Whether so much is more than a quota allows."""
+    return _first_excess(used, quota) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A container that waits and has room in a quota."""
+
+    container_uuid: str
+    rank: int
+    amounts: Amounts
+
+
+def choose_displaced(lacking: Amounts, waiting: Sequence[Charge]) -> list[str] | None:
+    """The containers that give their room away so that `lacking` becomes free, the lowest rank
+    first; None if all of them are not enough.
+    """
+    chosen: list[str] = []
+    for one in sorted(waiting, key=lambda one: (one.rank, one.container_uuid)):
+        if not any(lacking.of(name) > 0 for name in AMOUNTS):
+            break
+        # Only those whose room helps.
+        if any(lacking.of(name) > 0 and one.amounts.of(name) > 0 for name in AMOUNTS):
+            chosen.append(one.container_uuid)
+            lacking -= one.amounts
+    return None if any(lacking.of(name) > 0 for name in AMOUNTS) else chosen
+
+
+def amount_text(limit: Limit, amount: float) -> str:
+    """An amount with its unit."""
+    if limit in (Limit.RAM, Limit.BYTES):
+        unit = "of RAM" if limit is Limit.RAM else "stored"
+        return f"{format_bytes(int(amount))} {unit}"
+    if limit in (Limit.MONEY, Limit.BUDGET):
+        return f"${amount:.2f}"
+    return f"{int(amount)} {_UNITS[limit]}"
+
+
+def shortage_sentence(
+    quota: Quota, limit: Limit, *, used: Amounts, wanted: Amounts, spent: Spent
+) -> str:
+    """Why a request waits for a quota: whose, how much is used of how much, and what helps."""
+    if limit in (Limit.MONEY, Limit.BUDGET):
+        return f"It waits for {quota.title}: {_spent_text(quota, limit, spent)}."
+    if limit is Limit.ORDER:
+        return (
+            f"It waits for {quota.title}, for which requests before it wait: "
+            f"{use_text(quota, used)}. Its turn comes when some of it is free."
+        )
+    most = quota.limit(limit) or 0
+    if wanted.of(limit) > most:
+        return (
+            f"It can never run: it needs {amount_text(limit, wanted.of(limit))}, and "
+            f"{quota.title} is {amount_text(limit, most)} in all; ask for less, or "
+            f"{quota.help} for more."
+        )
+    if limit is Limit.RAM:
+        use = f"{format_bytes(used.ram)} of {format_bytes(most)} of RAM"
+        needs = format_bytes(wanted.ram)
+    else:
+        use, needs = f"{used.of(limit)} of {amount_text(limit, most)}", str(wanted.of(limit))
+    return (
+        f"It waits for {quota.title}: {use} are in use, and it needs {needs}; "
+        f"it runs when others end, or {quota.help} for more."
+    )
+
+
+def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
+    money = quota.money
+    if limit is Limit.BUDGET:
+        return (
+            f"${spent.total:.2f} of its budget of ${money.budget or 0:.2f} are spent; "
+            f"{quota.help} for more"
+        )
+    return (
+        f"${spent.period:.2f} of ${money.limit or 0:.2f} a {money.period} are spent; "
+        f"it runs in the next {money.period}, or {quota.help} for more"
+    )
+
+
+def use_text(quota: Quota, used: Amounts) -> str:
+    """The use of each limited amount, as "3 of 10 containers"."""
+    parts = []
+    for name in AMOUNTS:
+        most = quota.limit(name)
+        if most is None:
+            continue
+        if name is Limit.RAM:
+            parts.append(f"{format_bytes(used.ram)} of {format_bytes(most)} of RAM")
+        else:
+            parts.append(f"{used.of(name)} of {most} {_UNITS[name]}")
+    return ", ".join(parts) or "no limit"
+
+
+def check_single(quota: Quota, wanted: Amounts) -> None:
+    """Check that a container could run within a quota that nobody else uses. Raises Invalid."""
+    limit = _first_excess(wanted, quota)
+    if limit is not None:
+        raise Invalid(
+            f"Runtime constraints need {amount_text(limit, wanted.of(limit))}, and {quota.title} "
+            f"is {amount_text(limit, quota.limit(limit) or 0)} in all; ask for less, or "
+            f"{quota.help} for more"
+        )
+
+
+def check_queued(quota: Quota, queued: int, *, more: int = 1) -> None:
+    """Check that `more` requests may be committed beside `queued` that wait. Raises Invalid."""
+    most = quota.queued
+    if most is not None and queued + more > most:
+        raise Invalid(
+            f"{quota.title[:1].upper()}{quota.title[1:]} is used up: {queued} of {most} requests "
+            f"wait; commit it when some have started, or {quota.help} for more"
+        )
+
+
+def check_stored(quota: Quota, stored: int, *, more: int) -> None:
+    """Check that `more` bytes may be stored beside `stored`. Raises Invalid."""
+    most = quota.bytes_stored
+    if most is not None and more > 0 and stored + more > most:
+        raise Invalid(
+            f"{quota.title[:1].upper()}{quota.title[1:]} has no room for {format_bytes(more)}: "
+            f"{format_bytes(stored)} of {format_bytes(most)} are stored; delete some collections, "
+            f"or {quota.help} for more"
+        )
+
+
+def check_quota(record: Record) -> None:
+    """Check the values of a quota before they are stored. Raises Invalid."""
+    infix = infix_of(record["subject_uuid"] or "")
+    if infix not in (Infix.USER, Infix.GROUP, Infix.REQUEST):
+        raise Invalid("subject_uuid: must be a user, a group or a project, or a request")
+    for name in (*COUNTS, "money", "budget"):
+        # Written so that it is false for nan, too.
+        if record[name] is not None and not record[name] >= 0:
+            raise Invalid(f"{name}: must not be negative; null is no limit")
+    if record["period"] not in tuple(Period):
+        raise Invalid(f"period: must be {', '.join(Period)}")
+    if not 0 < record["warn_share"] <= 1:
+        raise Invalid("warn_share: must be above 0, and 1 at most")
+    if infix == Infix.REQUEST and record["bytes_stored"] is not None:
+        raise Invalid("bytes_stored: a request stores nothing itself; limit its project")
+    for name in ("name", "contact"):
+        _check_line(name, record[name] or "")
+
+
+def _check_line(name: str, text: str) -> None:
+    if len(text) > _LONGEST or not text.isprintable():
+        raise Invalid(f"{name}: must be a line of at most {_LONGEST} characters")
+
+
+COUNTS: Final = ("containers", "vcpus", "ram", "gpus", "queued", "bytes_stored")
+"""The attributes that are whole numbers, or null."""
+_LONGEST: Final = 255
+
+
+def shown_use(quota: Quota, used: Amounts, spent: Spent, queued: int, stored: int) -> JsonObject:
+    """Plain JSON of the present use, by attribute."""
+    return {
+        "containers": used.containers,
+        "vcpus": used.vcpus,
+        "ram": used.ram,
+        "gpus": used.gpus,
+        "queued": queued if quota.queued is not None else None,
+        "bytes_stored": stored if quota.bytes_stored is not None else None,
+        "money": spent.period,
+        "budget": spent.total,
+    }

@@ -1,0 +1,521 @@
+"""Rows about quotas: what is charged to each, who waits for it, and what was spent.
+
+- `quota_charges`: a container that waits and has room (`held` 0), or that is Locked or Running
+  (`held` 1), for each quota that it is charged to, with its amounts.
+- `quota_waits`: a request without room, with the subject of the quota that it waits for, its rank
+  there, and the time at which it is looked at again if nothing else happens.
+- `quota_spending`: dollars by subject and day.
+
+`core.policy.quotas` has the rules, `api.quotas` carries them out.
+"""
+
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lading.core.ids import Infix
+from lading.core.policy.budgets import Spent
+from lading.core.policy.quotas import Amounts, Charge, Limit, Quota
+from lading.core.records.service_records import QUOTAS
+from lading.store import records
+from lading.store.database import Row, Transaction, Value
+from lading.store.permissions import CHUNK
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS quota_charges (container_uuid TEXT NOT NULL,"
+    " subject_uuid TEXT NOT NULL, rank BIGINT NOT NULL, held SMALLINT NOT NULL,"
+    " containers INTEGER NOT NULL, vcpus BIGINT NOT NULL, ram BIGINT NOT NULL,"
+    " gpus BIGINT NOT NULL, PRIMARY KEY (container_uuid, subject_uuid))",
+    "CREATE INDEX IF NOT EXISTS quota_charges_subject_uuid"
+    " ON quota_charges (subject_uuid, held, rank)",
+    "CREATE TABLE IF NOT EXISTS quota_waits (request_uuid TEXT NOT NULL PRIMARY KEY,"
+    " container_uuid TEXT NOT NULL, subject_uuid TEXT NOT NULL, reason TEXT NOT NULL,"
+    " rank BIGINT NOT NULL, again_at TEXT)",
+    "CREATE INDEX IF NOT EXISTS quota_waits_subject_uuid"
+    " ON quota_waits (subject_uuid, rank DESC, request_uuid)",
+    "CREATE INDEX IF NOT EXISTS quota_waits_container_uuid ON quota_waits (container_uuid)",
+    "CREATE INDEX IF NOT EXISTS quota_waits_again_at ON quota_waits (again_at)"
+    " WHERE again_at IS NOT NULL",
+    "CREATE TABLE IF NOT EXISTS quota_spending (subject_uuid TEXT NOT NULL, day TEXT NOT NULL,"
+    " amount DOUBLE PRECISION NOT NULL, PRIMARY KEY (subject_uuid, day))",
+)
+_SUMS: Final = "sum(containers), sum(vcpus), sum(ram), sum(gpus)"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaKey:
+    """What decides which quotas concern a request: its committer, its owner, the container that
+    made it, and itself.
+    """
+
+    user_uuid: str
+    owner_uuid: str
+    requesting_uuid: str = ""
+    request_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCharge:
+    """A charge of a container to a subject."""
+
+    rank: int
+    held: bool
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWait:
+    """A request that waits for a quota."""
+
+    request_uuid: str
+    container_uuid: str
+    subject_uuid: str
+    reason: Limit
+    rank: int
+    again_at: str | None = None
+
+
+async def kinds(tx: Transaction) -> frozenset[str]:
+    """The kinds of subjects that have quotas, as infixes of uuids; empty without any quota."""
+    rows = await tx.fetch("SELECT DISTINCT substr(subject_uuid, 7, 5) FROM quotas")
+    return frozenset(str(row[0]) for row in rows)
+
+
+async def concerning(tx: Transaction, key: QuotaKey, known: frozenset[str]) -> list[Quota]:
+    """The quotas that concern a request, by subject; `known` are the kinds that exist."""
+    parts: list[str] = []
+    values: list[Value] = []
+    if known & {Infix.USER, Infix.GROUP} and key.user_uuid:
+        # The user and the roles that it is a member of.
+        parts.append(
+            "subject_uuid IN (SELECT m.subject_uuid FROM memberships m WHERE m.user_uuid = ?)"
+        )
+        values.append(key.user_uuid)
+    if Infix.GROUP in known:
+        parts.append(
+            "subject_uuid = ? OR subject_uuid IN (WITH RECURSIVE above (uuid) AS"
+            " (SELECT owner_uuid FROM groups WHERE uuid = ? UNION"
+            " SELECT g.owner_uuid FROM groups g JOIN above ON g.uuid = above.uuid)"
+            # The user at the top owns the project, and did not ask for what others run there.
+            f" SELECT uuid FROM above WHERE substr(uuid, 7, 5) = '{Infix.GROUP}')"
+        )
+        values += [key.owner_uuid if _is_group(key.owner_uuid) else "", key.owner_uuid]
+    if Infix.REQUEST in known:
+        parts.append(
+            "subject_uuid = ? OR subject_uuid IN (WITH RECURSIVE tree (uuid, parent) AS"
+            " (SELECT uuid, requesting_container_uuid FROM container_requests"
+            " WHERE container_uuid = ? UNION"
+            " SELECT r.uuid, r.requesting_container_uuid FROM container_requests r"
+            " JOIN tree ON r.container_uuid = tree.parent) SELECT uuid FROM tree)"
+        )
+        values += [key.request_uuid, key.requesting_uuid]
+    if not parts:
+        return []
+    where = " OR ".join(f"({one})" for one in parts)
+    rows = await records.selected(
+        tx, QUOTAS, f" WHERE {where} ORDER BY subject_uuid", tuple(values)
+    )
+    return [Quota.from_record(row) for row in rows]
+
+
+def _is_group(uuid: str) -> bool:
+    return uuid[6:11] == Infix.GROUP
+
+
+async def find(tx: Transaction, subjects: Collection[str]) -> dict[str, Quota]:
+    """The quotas of some subjects, by subject."""
+    rows = await records.among(tx, QUOTAS, "subject_uuid", sorted(subjects))
+    return {row["subject_uuid"]: Quota.from_record(row) for row in rows}
+
+
+async def storing(tx: Transaction, owner_uuid: str) -> list[tuple[Quota, list[str]]]:
+    """The quotas with a limit of bytes on an owner or on one above it, each with the owners whose
+    collections count.
+    """
+    if not await tx.fetch("SELECT 1 FROM quotas WHERE bytes_stored IS NOT NULL LIMIT 1"):
+        return []
+    rows = await records.selected(
+        tx,
+        QUOTAS,
+        " WHERE bytes_stored IS NOT NULL AND (subject_uuid = ? OR subject_uuid IN"
+        " (WITH RECURSIVE above (uuid) AS (SELECT owner_uuid FROM groups WHERE uuid = ? UNION"
+        " SELECT g.owner_uuid FROM groups g JOIN above ON g.uuid = above.uuid)"
+        " SELECT uuid FROM above)) ORDER BY subject_uuid",
+        (owner_uuid, owner_uuid),
+    )
+    return [(quota, await below(tx, quota.subject_uuid)) for quota in map(Quota.from_record, rows)]
+
+
+async def below(tx: Transaction, subject_uuid: str) -> list[str]:
+    """A user or project, and all projects below it."""
+    rows = await tx.fetch(
+        "WITH RECURSIVE below (uuid) AS (SELECT uuid FROM groups WHERE owner_uuid = ? UNION"
+        " SELECT g.uuid FROM groups g JOIN below ON g.owner_uuid = below.uuid)"
+        " SELECT uuid FROM below",
+        (subject_uuid,),
+    )
+    return [subject_uuid, *(str(row[0]) for row in rows)]
+
+
+async def stored_bytes(tx: Transaction, owners: Sequence[str], now: str) -> int:
+    """Bytes of the files of the collections of some owners; past versions and what is in the
+    trash are left out.
+    """
+    total = 0
+    for part, marks in _parts(owners):
+        rows = await tx.fetch(
+            f"SELECT sum(file_size_total) FROM collections WHERE owner_uuid IN ({marks})"
+            " AND current_version_uuid = uuid AND (trash_at IS NULL OR trash_at > ?)",
+            (*part, now),
+        )
+        total += int(rows[0][0] or 0)
+    return total
+
+
+# Charges.
+
+
+async def charges_of(
+    tx: Transaction, containers: Collection[str]
+) -> dict[str, dict[str, StoredCharge]]:
+    """The charges of containers, by container and subject."""
+    found: defaultdict[str, dict[str, StoredCharge]] = defaultdict(dict)
+    for part, marks in _parts(sorted(containers)):
+        rows = await tx.fetch(
+            "SELECT container_uuid, subject_uuid, rank, held, containers, vcpus, ram, gpus"
+            f" FROM quota_charges WHERE container_uuid IN ({marks})",
+            part,
+        )
+        for row in rows:
+            charge = StoredCharge(int(row[2] or 0), bool(row[3]), _amounts(row[4:]))
+            found[str(row[0])][str(row[1])] = charge
+    return found
+
+
+async def charge(
+    tx: Transaction,
+    container_uuid: str,
+    subjects: Iterable[str],
+    amounts: Amounts,
+    *,
+    rank: int,
+    held: bool,
+) -> None:
+    """Charge a container to subjects, in place of an earlier charge to them."""
+    for subject in subjects:
+        await tx.execute(
+            "INSERT INTO quota_charges (container_uuid, subject_uuid, rank, held, containers,"
+            " vcpus, ram, gpus) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (container_uuid, subject_uuid) DO UPDATE SET rank = excluded.rank,"
+            " held = excluded.held, containers = excluded.containers, vcpus = excluded.vcpus,"
+            " ram = excluded.ram, gpus = excluded.gpus",
+            (
+                container_uuid,
+                subject,
+                rank,
+                int(held),
+                amounts.containers,
+                amounts.vcpus,
+                amounts.ram,
+                amounts.gpus,
+            ),
+        )
+
+
+async def rank_charges(tx: Transaction, container_uuid: str, rank: int) -> None:
+    """Change the rank of the charges of a container that waits."""
+    await tx.execute(
+        "UPDATE quota_charges SET rank = ? WHERE container_uuid = ?", (rank, container_uuid)
+    )
+
+
+async def discharge(
+    tx: Transaction, container_uuid: str, subjects: Collection[str] | None = None
+) -> list[str]:
+    """Delete the charges of a container, or those to some subjects; the subjects."""
+    marks = f" AND subject_uuid IN ({', '.join('?' for _ in subjects)})" if subjects else ""
+    rows = await tx.fetch(
+        f"DELETE FROM quota_charges WHERE container_uuid = ?{marks} RETURNING subject_uuid",
+        (container_uuid, *(subjects or ())),
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def used(
+    tx: Transaction, subjects: Collection[str], *, without: str = "", held: bool = False
+) -> dict[str, Amounts]:
+    """What is charged to each subject, but for one container; `held`: by what is Locked or Running
+    alone.
+    """
+    found = dict.fromkeys(subjects, Amounts())
+    only = " AND held = 1" if held else ""
+    for part, marks in _parts(sorted(subjects)):
+        rows = await tx.fetch(
+            f"SELECT subject_uuid, {_SUMS} FROM quota_charges WHERE subject_uuid IN ({marks})"
+            f" AND container_uuid <> ?{only} GROUP BY subject_uuid",
+            (*part, without),
+        )
+        found |= {str(row[0]): _amounts(row[1:]) for row in rows}
+    return found
+
+
+async def yielding(tx: Transaction, subject: str, rank: int, *, most: int) -> list[Charge]:
+    """The containers that wait and rank below, the lowest first."""
+    rows = await tx.fetch(
+        "SELECT container_uuid, rank, containers, vcpus, ram, gpus FROM quota_charges"
+        " WHERE subject_uuid = ? AND held = 0 AND rank < ? ORDER BY rank LIMIT ?",
+        (subject, rank, most),
+    )
+    return [Charge(str(row[0]), int(row[1] or 0), _amounts(row[2:])) for row in rows]
+
+
+async def admitted(tx: Transaction, subject: str, *, most: int) -> list[str]:
+    """Containers that wait and have room, the lowest rank first."""
+    rows = await tx.fetch(
+        "SELECT container_uuid FROM quota_charges WHERE subject_uuid = ? AND held = 0"
+        " ORDER BY rank LIMIT ?",
+        (subject, most),
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def running(tx: Transaction, subject: str, *, most: int) -> list[str]:
+    """Containers that are Locked or Running and are charged to a subject."""
+    rows = await tx.fetch(
+        "SELECT container_uuid FROM quota_charges WHERE subject_uuid = ? AND held = 1 LIMIT ?",
+        (subject, most),
+    )
+    return [str(row[0]) for row in rows]
+
+
+# Waits.
+
+
+async def wait(tx: Transaction, one: QuotaWait) -> None:
+    """Store that a request waits, in place of an earlier row."""
+    await tx.execute(
+        "INSERT INTO quota_waits (request_uuid, container_uuid, subject_uuid, reason, rank,"
+        " again_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (request_uuid) DO UPDATE SET"
+        " container_uuid = excluded.container_uuid, subject_uuid = excluded.subject_uuid,"
+        " reason = excluded.reason, rank = excluded.rank, again_at = excluded.again_at",
+        (
+            one.request_uuid,
+            one.container_uuid,
+            one.subject_uuid,
+            str(one.reason),
+            one.rank,
+            one.again_at,
+        ),
+    )
+
+
+_WAIT: Final = "request_uuid, container_uuid, subject_uuid, reason, rank, again_at"
+
+
+async def first_waiting(tx: Transaction, subject: str) -> QuotaWait | None:
+    """The request of the highest rank that waits for the quota of a subject."""
+    rows = await tx.fetch(
+        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid = ?"
+        " ORDER BY rank DESC, request_uuid LIMIT 1",
+        (subject,),
+    )
+    return _wait(rows[0]) if rows else None
+
+
+async def waits_of(tx: Transaction, requests: Collection[str]) -> dict[str, QuotaWait]:
+    """Those of the requests that wait for a quota."""
+    return await _waits(tx, "request_uuid", requests)
+
+
+async def waits_for(tx: Transaction, containers: Collection[str]) -> dict[str, QuotaWait]:
+    """The requests for these containers that wait for a quota."""
+    return await _waits(tx, "container_uuid", containers)
+
+
+async def _waits(tx: Transaction, name: str, uuids: Collection[str]) -> dict[str, QuotaWait]:
+    found: dict[str, QuotaWait] = {}
+    for part, marks in _parts(sorted(uuids)):
+        rows = await tx.fetch(f"SELECT {_WAIT} FROM quota_waits WHERE {name} IN ({marks})", part)
+        found |= {str(row[0]): _wait(row) for row in rows}
+    return found
+
+
+async def unwait(tx: Transaction, requests: Collection[str]) -> None:
+    """Delete the rows of requests."""
+    for part, marks in _parts(sorted(requests)):
+        await tx.execute(f"DELETE FROM quota_waits WHERE request_uuid IN ({marks})", part)
+
+
+async def unwait_container(tx: Transaction, container_uuid: str) -> list[str]:
+    """Delete the rows of requests for a container; the subjects that they waited for."""
+    rows = await tx.fetch(
+        "DELETE FROM quota_waits WHERE container_uuid = ? RETURNING subject_uuid",
+        (container_uuid,),
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def due(tx: Transaction, now: str) -> list[str]:
+    """Subjects with a request that is to be looked at again by now."""
+    rows = await tx.fetch(
+        "SELECT DISTINCT subject_uuid FROM quota_waits WHERE again_at <= ?", (now,)
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def clear_due(tx: Transaction, subject: str, now: str) -> None:
+    """Forget the times until now at which requests of a subject are to be looked at again."""
+    await tx.execute(
+        "UPDATE quota_waits SET again_at = NULL WHERE subject_uuid = ? AND again_at <= ?",
+        (subject, now),
+    )
+
+
+async def next_due(tx: Transaction) -> str | None:
+    """The time at which the next request is to be looked at again."""
+    rows = await tx.fetch("SELECT min(again_at) FROM quota_waits WHERE again_at IS NOT NULL")
+    return None if rows[0][0] is None else str(rows[0][0])
+
+
+async def waiting_at(tx: Transaction, subject: str, *, most: int) -> list[QuotaWait]:
+    """The first requests that wait for a subject."""
+    rows = await tx.fetch(
+        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid = ?"
+        " ORDER BY rank DESC, request_uuid LIMIT ?",
+        (subject, most),
+    )
+    return [_wait(row) for row in rows]
+
+
+# Requests of a subject.
+
+_NOT_STARTED: Final = (
+    "r.state = 'Committed' AND (r.container_uuid IS NULL OR EXISTS (SELECT 1 FROM containers c"
+    " WHERE c.uuid = r.container_uuid AND c.state = 'Queued'))"
+)
+
+
+def _members(subject: str) -> tuple[str, list[Value]]:
+    """The condition that the quota of a subject concerns a request `r`."""
+    infix = subject[6:11]
+    if infix == Infix.USER:
+        return "r.committed_by_uuid = ?", [subject]
+    if infix == Infix.REQUEST:
+        return (
+            "(r.uuid = ? OR r.requesting_container_uuid IN (WITH RECURSIVE down (container) AS"
+            " (SELECT container_uuid FROM container_requests WHERE uuid = ? UNION"
+            " SELECT q.container_uuid FROM container_requests q"
+            " JOIN down ON q.requesting_container_uuid = down.container)"
+            " SELECT container FROM down WHERE container IS NOT NULL))",
+            [subject, subject],
+        )
+    return (
+        "(r.owner_uuid = ? OR r.owner_uuid IN (WITH RECURSIVE below (uuid) AS"
+        " (SELECT uuid FROM groups WHERE owner_uuid = ? UNION"
+        " SELECT g.uuid FROM groups g JOIN below ON g.owner_uuid = below.uuid)"
+        " SELECT uuid FROM below) OR r.committed_by_uuid IN"
+        " (SELECT m.user_uuid FROM memberships m WHERE m.subject_uuid = ?))",
+        [subject, subject, subject],
+    )
+
+
+async def queued(tx: Transaction, subject: str, *, most: int) -> int:
+    """Committed requests of a subject whose container has not started, counted up to `most`."""
+    condition, values = _members(subject)
+    rows = await tx.fetch(
+        "SELECT count(*) FROM (SELECT 1 FROM container_requests r"
+        f" WHERE {condition} AND {_NOT_STARTED} LIMIT ?) found",
+        (*values, most),
+    )
+    return int(rows[0][0] or 0)
+
+
+async def live(
+    tx: Transaction, subject: str, *, states: Sequence[str], after: str = "", most: int
+) -> list[str]:
+    """Containers in some states of Committed requests of a subject, ordered by uuid, after one."""
+    condition, values = _members(subject)
+    marks = ", ".join("?" for _ in states)
+    rows = await tx.fetch(
+        "SELECT DISTINCT r.container_uuid FROM container_requests r"
+        " JOIN containers live ON live.uuid = r.container_uuid"
+        f" WHERE r.state = 'Committed' AND live.state IN ({marks}) AND live.uuid > ?"
+        f" AND {condition} ORDER BY r.container_uuid LIMIT ?",
+        (*states, after, *values, most),
+    )
+    return [str(row[0]) for row in rows]
+
+
+# Spending.
+
+
+async def spend(tx: Transaction, subjects: Iterable[str], day: str, amount: float) -> None:
+    """Add to what subjects have spent on a day."""
+    for subject in subjects:
+        await tx.execute(
+            "INSERT INTO quota_spending (subject_uuid, day, amount) VALUES (?, ?, ?)"
+            " ON CONFLICT (subject_uuid, day) DO UPDATE"
+            " SET amount = quota_spending.amount + excluded.amount",
+            (subject, day, amount),
+        )
+
+
+async def spent(tx: Transaction, subject: str, since: str) -> Spent:
+    """What a subject has spent since a day, and in all."""
+    rows = await tx.fetch(
+        "SELECT sum(CASE WHEN day >= ? THEN amount ELSE 0 END), sum(amount)"
+        " FROM quota_spending WHERE subject_uuid = ?",
+        (since, subject),
+    )
+    return Spent(float(rows[0][0] or 0), float(rows[0][1] or 0))
+
+
+async def spent_before(tx: Transaction, subject: str) -> dict[str, float]:
+    """What the containers of the requests of a subject cost until now, by day of their end or
+    start: for a quota that is new.
+    """
+    condition, values = _members(subject)
+    rows = await tx.fetch(
+        "SELECT substr(coalesce(x.finished_at, x.started_at, x.created_at), 1, 10) AS day,"
+        " sum(x.cost) FROM containers x WHERE x.cost > 0 AND EXISTS (SELECT 1 FROM"
+        " container_requests r WHERE (r.container_uuid = x.uuid OR r.uuid IN (SELECT"
+        " a.request_uuid FROM container_attempts a WHERE a.container_uuid = x.uuid))"
+        # Found work was paid by an earlier request, as in the report of costs.
+        f" AND r.created_at <= x.created_at AND {condition}) GROUP BY day",
+        values,
+    )
+    return {str(row[0]): float(row[1] or 0) for row in rows}
+
+
+async def forget(tx: Transaction, subject: str) -> None:
+    """Delete the charges and the spending of a subject without a quota; who waits for it stays, to
+    be looked at again.
+    """
+    await tx.execute("DELETE FROM quota_charges WHERE subject_uuid = ?", (subject,))
+    await tx.execute("DELETE FROM quota_spending WHERE subject_uuid = ?", (subject,))
+
+
+def _wait(row: Row) -> QuotaWait:
+    return QuotaWait(
+        str(row[0]),
+        str(row[1]),
+        str(row[2]),
+        Limit(str(row[3])),
+        int(row[4] or 0),
+        None if row[5] is None else str(row[5]),
+    )
+
+
+def _amounts(values: Sequence[Value]) -> Amounts:
+    return Amounts(*(int(one or 0) for one in values))
+
+
+def _parts(values: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for start in range(0, len(values), CHUNK):
+        part = tuple(values[start : start + CHUNK])
+        yield part, ", ".join("?" for _ in part)

@@ -1,0 +1,63 @@
+"""Charges, waits and spending of quotas, on each database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lading.core.policy.budgets import Spent
+from lading.core.policy.quotas import Amounts, Charge, Limit
+from lading.store import quotas
+from lading.store.database import Database
+from lading.store.quotas import QuotaWait, StoredCharge
+
+ADA, LAB = "zzzzz-tpzed-00000000000000a", "zzzzz-j7d0g-00000000000000b"
+ONE = Amounts(1, 2, 1 << 40, 0)
+
+
+async def test_charges(database: Database) -> None:
+    async with database.writing() as tx:
+        await quotas.charge(tx, "a", [ADA, LAB], ONE, rank=1 << 60, held=False)
+        await quotas.charge(tx, "b", [ADA], ONE, rank=5, held=False)
+        await quotas.charge(tx, "c", [ADA], ONE, rank=7, held=True)
+        assert await quotas.used(tx, [ADA, LAB]) == {ADA: ONE + ONE + ONE, LAB: ONE}
+        assert await quotas.used(tx, [ADA], without="a", held=True) == {ADA: ONE}
+        assert await quotas.yielding(tx, ADA, 1 << 60, most=9) == [Charge("b", 5, ONE)]
+        assert await quotas.admitted(tx, ADA, most=9) == ["b", "a"]
+        assert await quotas.running(tx, ADA, most=9) == ["c"]
+        # Charged again, it is charged once.
+        await quotas.charge(tx, "b", [ADA], Amounts(1), rank=6, held=True)
+        assert await quotas.charges_of(tx, ["b"]) == {
+            "b": {ADA: StoredCharge(6, held=True, amounts=Amounts(1))}
+        }
+        assert await quotas.discharge(tx, "a", [LAB]) == [LAB]
+        assert await quotas.discharge(tx, "a") == [ADA]
+        await quotas.forget(tx, ADA)
+        assert await quotas.used(tx, [ADA]) == {ADA: Amounts()}
+
+
+async def test_waits(database: Database) -> None:
+    first = QuotaWait("r1", "c1", ADA, Limit.VCPUS, 10)
+    second = QuotaWait("r2", "c1", ADA, Limit.MONEY, 10, "2026-02-01")
+    async with database.writing() as tx:
+        for one in (second, replace(first, rank=3), first):
+            await quotas.wait(tx, one)
+        assert await quotas.first_waiting(tx, ADA) == first
+        assert await quotas.waiting_at(tx, ADA, most=9) == [first, second]
+        assert await quotas.waits_of(tx, ["r1", "r3"]) == {"r1": first}
+        assert await quotas.waits_for(tx, ["c1"]) == {"r1": first, "r2": second}
+        assert await quotas.next_due(tx) == "2026-02-01"
+        assert await quotas.due(tx, "2026-01-31") == []
+        assert await quotas.due(tx, "2026-02-01") == [ADA]
+        await quotas.clear_due(tx, ADA, "2026-02-01")
+        assert await quotas.next_due(tx) is None
+        await quotas.unwait(tx, ["r1"])
+        assert await quotas.unwait_container(tx, "c1") == [ADA]
+        assert await quotas.first_waiting(tx, ADA) is None
+
+
+async def test_spending(database: Database) -> None:
+    async with database.writing() as tx:
+        for day, amount in (("2026-01-31", 1.5), ("2026-02-01", 2.0), ("2026-02-01", 0.25)):
+            await quotas.spend(tx, [ADA], day, amount)
+        assert await quotas.spent(tx, ADA, "2026-02-01") == Spent(2.25, 3.75)
+        assert await quotas.spent(tx, LAB, "2026-02-01") == Spent()
