@@ -28,6 +28,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB
 from lading.sections import key
 from lading.share_config import FairShare
+from lading.telemetry_config import SystemLogs
 from lading.webhook_config import Mail, Webhooks
 
 
@@ -470,6 +471,7 @@ class Config:
     )
     InstanceTypes: dict[str, InstanceTypeSettings] = key({}, "Kinds of VMs by name.")
     API: API = field(default_factory=API, metadata={"doc": API.__doc__})
+    SystemLogs: SystemLogs = field(default_factory=SystemLogs, metadata={"doc": SystemLogs.__doc__})
     AuditLogs: AuditLogs = field(default_factory=AuditLogs, metadata={"doc": AuditLogs.__doc__})
     Collections: Collections = field(
         default_factory=Collections, metadata={"doc": Collections.__doc__}
@@ -515,6 +517,7 @@ _LAYOUT = sections.SectionLayout(
         "Config": {
             "API": API,
             "AuditLogs": AuditLogs,
+            "SystemLogs": SystemLogs,
             "Collections": Collections,
             "Containers": Containers,
             "Local": Local,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import logging
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,19 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from lading import telemetry
 from lading.api.container_access.port_addresses import PortAddresses
+from lading.core.errors import Invalid
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
-from lading.wiring.http_metrics import HttpMetrics, Receive, Scope, Send
+from lading.wiring.http_metrics import (
+    HttpMetrics,
+    LoggedCalls,
+    Receive,
+    Scope,
+    Send,
+    read_logged_calls,
+)
 from lading.wiring.server import combine
 
 
@@ -88,6 +100,35 @@ async def test_a_client_that_leaves_is_counted_once() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert counted(registry) == {("files", "files", "GET", "0"): 1}
+
+
+async def test_calls_are_logged_with_their_request_id() -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        telemetry.configure(stream=stream, format=telemetry.LogFormat.JSON)
+        metrics = HttpMetrics(CollectorRegistry(), LoggedCalls.REFUSED)
+        transport = AsgiTransport(metrics.measured("blocks", blocks))
+        for sent in ("req-mine", "bad\nid", ""):
+            await transport.request("GET", "/x", headers={"X-Request-Id": sent})
+        quiet = AsgiTransport(HttpMetrics(CollectorRegistry()).measured("blocks", blocks))
+        await quiet.request("GET", "/x", headers={})
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["message"], line["service"], line["status"]) for line in lines] == [
+        ("call answered", "blocks", 404)
+    ] * 3
+    assert lines[0]["request_id"] == "req-mine"
+    assert all(line["request_id"].startswith("req-") for line in lines)
+
+
+def test_the_configuration_names_the_calls() -> None:
+    assert read_logged_calls("faults") is LoggedCalls.FAULTS
+    with pytest.raises(Invalid, match="'some'; it must be one of all, refused, faults, none"):
+        read_logged_calls("some")
 
 
 async def test_websockets_pass_uncounted() -> None:

@@ -75,7 +75,7 @@ from lading.net.outside_way import OutsideNetwork
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
 from lading.store.database import Database, TransactionInterrupted
-from lading.telemetry import redact
+from lading.telemetry import current_request, in_request, redact
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -270,17 +270,17 @@ class Application:
         request_id = headers.get("x-request-id", "")
         # A client's id becomes part of log lines and of a response header.
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
-            request_id = make_request_id(self.services.entropy(20))
+            request_id = current_request() or make_request_id(self.services.entropy(20))
         # Large streams give way while calls are under way (`core.protocols.transfer_rates`).
         self.services.turns.note_call()
-        work = self._respond(scope, headers, request_id, receive)
-        response = await self._respond_always(scope, request_id, work)
-        if response.session is not None:
-            await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
-        elif response.is_endless:
-            await _while_read(receive, _send_response(response, request_id, scope["method"], send))
-        else:
-            await _send_response(response, request_id, scope["method"], send)
+        with in_request(request_id):
+            work = self._respond(scope, headers, request_id, receive)
+            response = await self._respond_always(scope, request_id, work)
+            if response.session is not None:
+                await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
+                return
+            sending = _send_response(response, request_id, scope["method"], send)
+            await (_while_read(receive, sending) if response.is_endless else sending)
 
     async def _respond_always(
         self, scope: Mapping[str, Any], request_id: str, work: Awaitable[ApiResponse]
@@ -303,9 +303,7 @@ class Application:
         except asyncio.CancelledError:
             raise
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
-            _logger.exception(
-                "request failed path=%s request_id=%s", redact(scope["path"]), request_id
-            )
+            _logger.exception("request failed path=%s", redact(scope["path"]))
             return _refusal(LadingError("internal error: see the server's log"), request_id)
 
     async def _respond(

@@ -40,6 +40,7 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.ids import encode
+from lading.telemetry import current_request
 
 Json = Any
 Record = dict[str, Any]
@@ -85,10 +86,12 @@ class ApiClient:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request: the token and a new request id."""
+        """Headers of every request: the token, and the id of the call that this one is made for, or
+        a new one.
+        """
         return {
             "Authorization": self._authorization,
-            "X-Request-Id": f"req-{encode(os.urandom(13), 20)}",
+            "X-Request-Id": current_request() or f"req-{encode(os.urandom(13), 20)}",
         }
 
     async def request(

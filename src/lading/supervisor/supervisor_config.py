@@ -15,6 +15,7 @@ import msgspec
 from lading.core import ids
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
+from lading.telemetry import LogFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,8 @@ class SupervisorConfig:
     log_update_size: int = 1 << 20
     usage_interval: float = 10.0
     stop_grace_period: float = 10.0
+    log_level: str = "INFO"
+    log_format: LogFormat = LogFormat.TEXT
     gateway: str = ""
     """HOST:PORT at which the server reaches this machine (port 0: any), `tunnel` to connect to the
     server instead, `none`; empty: the loopback address when the server is on this machine

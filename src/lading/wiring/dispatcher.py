@@ -37,10 +37,17 @@ from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
-from lading.telemetry import configure, event
+from lading.telemetry import configure, event, read_format, read_level
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.engine import with_engine
-from lading.wiring.process import ChildOptions, StartReport, end_with_parent, parse_options, say
+from lading.wiring.process import (
+    ChildOptions,
+    StartReport,
+    configure_logs,
+    end_with_parent,
+    parse_options,
+    say,
+)
 
 # Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"
@@ -163,8 +170,9 @@ def run_further(
     directory.prepare(say=say)
     lock = directory.claim()
     try:
-        configure()
-        asyncio.run(_serve(check(membership), fleet, directory, load(config), on_ready))
+        known = load(config)
+        configure_logs(known)
+        asyncio.run(_serve(check(membership), fleet, directory, known, on_ready))
     except asyncio.CancelledError:
         # SIGTERM: the orderly end. Containers continue.
         return 0
@@ -270,6 +278,8 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "usage_interval": containers.UsageInterval,
         "stop_grace_period": containers.StopGracePeriod,
         "unreachable_timeout": containers.UnreachableTimeout,
+        "log_level": read_level(config.SystemLogs.LogLevel),
+        "log_format": read_format(config.SystemLogs.Format).value,
     }
 
 
@@ -380,7 +390,9 @@ async def _run(options: ChildOptions, start: StartReport) -> None:
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
-    await serve(options.directory, options.listen, on_ready=start.succeeded)
+    directory = options.directory
+    configure_logs(directory.config(directory.secrets(), address=options.listen))
+    await serve(directory, options.listen, on_ready=start.succeeded)
 
 
 def main(options: ChildOptions) -> int:

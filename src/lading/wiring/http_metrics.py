@@ -1,4 +1,4 @@
-"""Counts and times of the HTTP calls of a server: by service and route, in front of its parts.
+"""Counts, times and log lines of the HTTP calls of a server, in front of its parts.
 
 A route is the name that the API gives it (`api.routes`). The other services have one route each;
 their paths name files, blocks and records, which are no labels. A time ends with the head of the
@@ -7,14 +7,21 @@ response: streams of events and large files go on after it.
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from enum import IntEnum
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lading.api.http import ROUTE
+from lading.core.errors import Invalid
+from lading.core.ids import make_request_id
 from lading.metrics import REQUEST_SECONDS
+from lading.telemetry import event, in_request
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,14 +34,39 @@ _METHODS: Final = frozenset(
         "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "TOUCH",
     )
 )  # fmt: skip
+# An id of a client becomes part of log lines and of calls of the API.
+_GIVEN: Final = re.compile(r"[!-~]{1,256}")
 _OTHER: Final = "other"
 _UNKNOWN: Final = "unknown"
+_logger = logging.getLogger("lading.calls")
+
+
+class LoggedCalls(IntEnum):
+    """Lowest status of calls that get a log line."""
+
+    ALL = 0
+    REFUSED = 400
+    FAULTS = 500
+    NONE = 1000
+
+
+def read_logged_calls(text: str) -> LoggedCalls:
+    """The calls that the configuration wants logged. Raises Invalid."""
+    names = [one.name.lower() for one in LoggedCalls]
+    if text not in names:
+        raise Invalid(
+            f"configuration: SystemLogs.LogRequests: {text!r}; it must be one of {', '.join(names)}"
+        )
+    return LoggedCalls[text.upper()]
 
 
 class HttpMetrics:
-    """Measures the applications of one server process."""
+    """Measures the applications of one server process, and logs calls with at least the status
+    `logged`.
+    """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, logged: LoggedCalls = LoggedCalls.NONE) -> None:
+        self._logged = logged
         self._seconds = Histogram(
             "lading_http_request_seconds",
             "From the head of a call to that of its response, by service, route and method.",
@@ -57,6 +89,8 @@ class HttpMetrics:
                 await app(scope, receive, send)
                 return
             began, status = time.perf_counter(), 0
+            # The API takes the id of the client; the other services have none of their own.
+            request_id = _request_id(scope)
 
             async def answer(message: MutableMapping[str, Any]) -> None:
                 nonlocal status
@@ -65,11 +99,12 @@ class HttpMetrics:
                     self._note(service, scope, status, time.perf_counter() - began)
                 await send(message)
 
-            try:
-                await app(scope, receive, answer)
-            finally:
-                if not status:
-                    self._note(service, scope, status, time.perf_counter() - began)
+            with in_request(request_id):
+                try:
+                    await app(scope, receive, answer)
+                finally:
+                    if not status:
+                        self._note(service, scope, status, time.perf_counter() - began)
 
         return call
 
@@ -78,3 +113,17 @@ class HttpMetrics:
         route = scope.get(ROUTE) or (_UNKNOWN if service == "api" else service)
         self._seconds.labels(service, route, method).observe(seconds)
         self._responses.labels(service, route, method, str(status)).inc()
+        if status >= self._logged:
+            event(
+                _logger, "call answered", service=service, route=route, method=method,
+                status=status, seconds=round(seconds, 6),
+            )  # fmt: skip
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope.get("headers", ()):
+        if name == b"x-request-id":
+            given = value.decode("latin-1")
+            if _GIVEN.fullmatch(given):
+                return str(given)
+    return make_request_id(os.urandom(20))

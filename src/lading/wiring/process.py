@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lading import telemetry
+from lading.config import Config
 from lading.wiring.directory import DataDirectory
 
 READY = b"ready\n"
@@ -119,6 +121,14 @@ class StartReport:
                 os.write(descriptor, text)
             finally:
                 os.close(descriptor)
+
+
+def configure_logs(config: Config) -> None:
+    """Write log lines as the configuration asks for. Raises Invalid."""
+    logs = config.SystemLogs
+    telemetry.configure(
+        telemetry.read_level(logs.LogLevel), format=telemetry.read_format(logs.Format)
+    )
 
 
 def say(text: str) -> None:

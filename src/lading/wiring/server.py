@@ -52,7 +52,7 @@ from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.ga4gh import make_ga4gh
-from lading.wiring.http_metrics import HttpMetrics
+from lading.wiring.http_metrics import HttpMetrics, read_logged_calls
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
 from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
@@ -60,6 +60,7 @@ from lading.wiring.process import (
     ChildOptions,
     StartReport,
     come_before,
+    configure_logs,
     end_with_parent,
     open_many_files,
     parse_options,
@@ -196,7 +197,8 @@ async def serve(
                 files = _make_gateway(transport, config, directory)
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
-                counting = HttpMetrics(registry)
+                logged = read_logged_calls(config.SystemLogs.LogRequests)
+                counting = HttpMetrics(registry, logged)
                 app = combine(api, blocks, files, sites, ga4gh.app, page, counting)
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
@@ -377,7 +379,9 @@ async def _run(options: ChildOptions, start: StartReport) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await serve(options.directory, options.listen, stop=stop, on_ready=start.succeeded)
+    directory = options.directory
+    configure_logs(directory.config(directory.secrets(), address=options.listen))
+    await serve(directory, options.listen, stop=stop, on_ready=start.succeeded)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -36,7 +36,7 @@ from lading.wiring.directory import (
     keep_room,
 )
 from lading.wiring.engine import engine_search
-from lading.wiring.process import READY, ended, private_files, say
+from lading.wiring.process import READY, configure_logs, ended, private_files, say
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 # Seconds until a child must be ready; includes opening the database and volumes.
@@ -104,7 +104,11 @@ def _main(
     try:
         host = listen.rpartition(":")[0].strip("[]")
         secrets = directory.secrets(entropy=os.urandom(400))
-        containers = directory.config(secrets, address=listen).Containers
+        config = directory.config(secrets, address=listen)
+        containers = config.Containers
+        if not has_log_files:
+            # With log files this process is somebody's command, which prints and logs nothing.
+            configure_logs(config)
         kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"

@@ -55,7 +55,7 @@ from lading.dispatch.capacity import Shares, measure, see_gpus
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine
 from lading.net.rpc import PacketChannel, RpcReply
-from lading.telemetry import event
+from lading.telemetry import event, read_format, read_level
 
 WORKER = "this machine"
 _MACHINE = "/run/lading"
@@ -137,6 +137,10 @@ def local_settings(site: FleetSite) -> LocalSettings:
             "lading.supervisor.process.forkserver",
             "--engine",
             site.config.Containers.RuntimeEngine,
+            "--log-level",
+            read_level(site.config.SystemLogs.LogLevel),
+            "--log-format",
+            read_format(site.config.SystemLogs.Format),
         ),
         run_directory=site.run_directory,
         capacity=capacity,

@@ -87,6 +87,7 @@ from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
 from lading.supervisor.process.worker import WorkerPool, ignore_probes, work
 from lading.supervisor.supervisor import EngineMaker
+from lading.telemetry import LogFormat
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
 _MOST_DESCRIPTORS = 200
@@ -403,8 +404,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--engine", default=AUTOMATIC)
+    parser.add_argument("--log-level", default="INFO")
+    parser.add_argument("--log-format", type=LogFormat, default=LogFormat.TEXT)
     given = parser.parse_args(arguments)
-    telemetry.configure()
+    # Supervisors are forked from this process, and log as it does.
+    telemetry.configure(given.log_level, format=given.log_format)
     ignore_probes()
     os.set_inheritable(given.fd, False)
     given.run.mkdir(mode=0o700, parents=True, exist_ok=True)

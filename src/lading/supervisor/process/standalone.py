@@ -56,6 +56,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     ignore_probes()
     locks = _Locks(config, Register(register))
     if not detach:
+        telemetry.configure(config.log_level, format=config.log_format)
         return locks.run()
     pid = os.fork()
     if pid:
@@ -66,7 +67,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
         return 0
     code = 1
     try:
-        _leave(log or str(Path(config.run_directory) / LOG))
+        _leave(log or str(Path(config.run_directory) / LOG), config)
         code = locks.run()
     finally:
         os._exit(code)
@@ -120,7 +121,7 @@ class _Locks:
                 removal.retry(place, stop=lambda: time.monotonic() > until)
 
 
-def _leave(log: str) -> None:
+def _leave(log: str, config: SupervisorConfig) -> None:
     """Detach this process from the terminal and the standard streams of its starter."""
     os.setsid()
     os.chdir("/")
@@ -131,7 +132,7 @@ def _leave(log: str) -> None:
     os.dup2(out, 2)
     os.close(null)
     os.close(out)
-    telemetry.configure()
+    telemetry.configure(config.log_level, format=config.log_format)
 
 
 async def clean_after_crash(run_directory: Path, *, engines: EngineMaker) -> None:
