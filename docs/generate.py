@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client import Metric
 
-from docs import diagrams
+from docs import dashboards, diagrams
 from lading import config
 from lading.api.metrics import ServerMetrics
 from lading.blobs.metrics import BlockMetrics
@@ -327,6 +327,8 @@ PAGES = {
     "api.md": reference, "commands.md": commands, "configuration.md": configuration,
     "errors.md": refusals, "lading.1": manual_page, "metrics.md": metrics, "packages.md": packages,
     "states.md": states,
+    "../deploy/monitoring/dashboard.json": dashboards.site,
+    "../deploy/monitoring/dashboard-cloud.json": dashboards.cloud,
     "pictures/states-container.svg": diagrams.container_diagram,
     "pictures/states-request.svg": diagrams.request_diagram,
     "pictures/states-hpc-code.svg": diagrams.hpc_code_diagram,

@@ -12,7 +12,7 @@ run_tools=(crun fusermount3 nft slirp4netns)
 test_tools=(
     crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
     fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter nft slirp4netns mmdebstrap
-    chromium
+    chromium promtool
 )
 declare -A package=(
     [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
@@ -20,7 +20,7 @@ declare -A package=(
     [slurmctld]=slurm-wlm [slurmd]=slurm-wlm [munged]=munge [podman]=podman [docker-registry]=docker-registry
     [ssh]=openssh-client [sftp-server]=openssh-sftp-server [fusermount3]=fuse3 [cadaver]=cadaver [mount.davfs]=davfs2 [unzip]=unzip [node]=nodejs [gcc]=build-essential [pkg-config]=pkg-config [fuse.pc]=libfuse-dev
     [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux [nft]=nftables [slirp4netns]=slirp4netns [mmdebstrap]=mmdebstrap
-    [chromium]=chromium
+    [chromium]=chromium [promtool]=prometheus
 )
 
 installed=()

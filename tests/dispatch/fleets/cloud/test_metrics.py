@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.dispatch.fleets.cloud.metrics import (
     PREFIX,
@@ -157,20 +153,3 @@ def test_every_metric_of_the_contract_is_there_with_its_kind_and_labels() -> Non
     assert {name: found[name][1] - {"quantile"} for name in CONTRACT} == {
         name: set(labels.split()) for name, (_, labels) in CONTRACT.items()
     }
-
-
-def test_the_dashboard_shows_what_there_is() -> None:
-    page = json.loads((Path(__file__).parents[4] / "docs/grafana-cloud.json").read_text())
-    asked = " ".join(target["expr"] for panel in page["panels"] for target in panel["targets"])
-    names = set(re.findall(r"arvados_dispatchcloud_(\w+)", asked))
-    there = {re.split(r"[{ ]", line)[0] for line in lines(CloudCounters())} | {
-        line.split()[2][22:] for line in _types()
-    }
-    assert len(page["panels"]) == 8
-    assert names <= there
-
-
-def _types() -> list[str]:
-    return [
-        line for line in CloudCounters().text().decode().splitlines() if line.startswith("# TYPE")
-    ]
