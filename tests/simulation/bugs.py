@@ -27,6 +27,7 @@ from lading.core.containers.container import (
 )
 from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
 from lading.core.containers.request import ContainerRequest
+from lading.core.policy.quotas import Amounts, Room, Shortage
 from lading.core.scheduling.batch_planner import (
     Case,
     ProcessState,
@@ -63,6 +64,10 @@ class Bug(StrEnum):
     """The priority of a container does not reach the containers that it has asked for."""
     TURNS = "all-take-turns"
     """The containers of a group run without regard of its limit."""
+    QUOTA = "quota-exceeded"
+    """Containers run without regard of the quotas."""
+    NO_REFILL = "room-not-given"
+    """The room of what has ended is given to no request that waits for the quota."""
     ORPHANS = "orphaned-children"
     """The requests that a container made go on after its end."""
     REUSE = "reuse-of-failed"
@@ -202,6 +207,14 @@ def _all_at_a_time(members: list[priority.GroupMember]) -> frozenset[str]:
     return frozenset(one.container_uuid for one in members)
 
 
+def _room_anyway(_wanted: Amounts, _standings: object) -> Room | Shortage:
+    return Room({})
+
+
+def _no_subjects(_: Collection[str]) -> Collection[str]:
+    return ()
+
+
 _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
     {
         Bug.LOCK: ServerRules(lock=_lock_anything),
@@ -213,6 +226,8 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
         Bug.PRIORITY: ServerRules(concerned=_no_requests),
         Bug.CHILDREN_PRIORITY: ServerRules(propagate=_propagate_to_none),
         Bug.TURNS: ServerRules(take_turns=_all_at_a_time),
+        Bug.QUOTA: ServerRules(find_room=_room_anyway),
+        Bug.NO_REFILL: ServerRules(refills=_no_subjects),
         Bug.ORPHANS: ServerRules(carries_out=_keeps_children),
         Bug.REUSE: ServerRules(choose=_choose_failed),
         Bug.EXIT_CODE: ServerRules(update=_update_without_code),

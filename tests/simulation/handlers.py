@@ -30,7 +30,7 @@ from lading.store.database import Row
 from lading.testing.world import MemoryBlocks, call_asgi, make_seal
 from tests.simulation.memory_database import MemoryDatabase
 from tests.simulation.server import CONFIG, IMAGE_MANIFEST, START, Fields
-from tests.simulation.tables import ADMIN_TOKEN, ADMIN_USER, DISPATCHER_TOKENS, token_text
+from tests.simulation.tables import ADMIN_TOKEN, ADMIN_USER, DISPATCHER_TOKENS, PROJECT, token_text
 
 _SECRET: Final = "x" * 50
 _LOGS: Final = Path("no-such-directory")
@@ -151,13 +151,16 @@ async def _prepare() -> bytes:
             dispatch_secret=_SECRET,
         )
         await app.bootstrap(first)
-    image = msgspec.json.encode({"collection": {"manifest_text": IMAGE_MANIFEST}})
+    image = {"collection": {"manifest_text": IMAGE_MANIFEST}}
+    project = {"group": {"uuid": PROJECT, "group_class": "project", "name": "project"}}
     headers = {
         "authorization": f"Bearer {token_text(ADMIN_TOKEN)}",
         "content-type": "application/json",
     }
-    reply = await call_asgi(app, "POST", "/arvados/v1/collections", headers=headers, body=image)
-    assert reply.status == 200, reply.body
+    for plural, body in (("collections", image), ("groups", project)):
+        path, sent = f"/arvados/v1/{plural}", msgspec.json.encode(body)
+        reply = await call_asgi(app, "POST", path, headers=headers, body=sent)
+        assert reply.status == 200, reply.body
     found = database.dump()
     await database.close()
     return found

@@ -58,6 +58,10 @@ class Invariant(StrEnum):
     """Of a group as many containers may run as its limit says, not more, and not fewer if more
     wait.
     """
+    QUOTA = "quota"
+    """What becomes Locked keeps every quota of its requests."""
+    ROOM = "room"
+    """No request waits that has room in its quotas, and before which no other one waits there."""
     COST = "cost"
     """A request costs what the containers that it had, and their requests, have cost."""
     GIVEN_BACK = "given back"
@@ -118,6 +122,7 @@ _NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
 _NEXT_REQUEST: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {"": {"Committed", "Final"}, "Committed": {"Committed", "Final"}, "Final": set()}
 )
+_UNLOCKED: Final = (0, set[str](), set[str]())
 _Value = TypeVar("_Value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -146,6 +151,8 @@ class Invariants:
         self._unwanted: dict[Command, tuple[float, int]] = {}
         self._known: dict[tuple[int, str], int] = {}
         self._now = 0.0
+        # Of each Locked or Running container the lock, and the subjects that it is charged to.
+        self._locks: dict[str, tuple[int, set[str], set[str]]] = {}
 
     def begin(self, machine: Machine, command: Command) -> None:
         """Check a command before it starts."""
@@ -368,6 +375,7 @@ class Invariants:
                     what = f"{one.uuid} has a priority, and {parent.uuid}, which made it, has ended"
                     raise Broken(Invariant.CHILDREN, what)
         self._check_groups()
+        self._check_quotas(wanting)
         for uuid, record in containers.items():
             if record.state in _LIVE:
                 self._check_priority(record, wanting.get(uuid, ()))
@@ -391,9 +399,10 @@ class Invariants:
                 for uuid, one in records.items()
                 if one.state in _HELD or (one.state == "Queued" and one.priority > 0)
             }
+            # One in its turn may have no room in a quota, see `_check_quotas`.
             waits = any(
                 one.container_uuid not in taken and (one.priority or 0) > 0 for one in members
-            )
+            ) and not any(self._quotas_of(one) for one in members)
             most = members[0].max_parallel
             if len(taken) > most or (waits and len(taken) < most):
                 what = f"{len(taken)} containers of {name} may run, and {most} should"
@@ -404,6 +413,8 @@ class Invariants:
         wanting = list(wanting)
         if record.priority == 0 and any(one.max_parallel for one in wanting):
             return  # It may not be its turn, see `_check_groups`.
+        limited = any(self._quotas_of(one) for one in wanting)
+        worths = {0} if limited else set[int]()
         for one in wanting:
             has_one = True
             value = one.priority or 0
@@ -411,12 +422,85 @@ class Invariants:
             if value > 0:
                 own = own_worth(value, one.created_at)
                 worth = max(worth, own if parent is None else parent.priority)
+                worths.add(own if parent is None else parent.priority)
         if not has_one:
             what = f"{record.uuid} is {record.state}, and no request is Committed for it"
             raise Broken(Invariant.OPEN, what)
-        if record.priority != worth:
+        # With quotas some of its requests may wait, see `_check_quotas`.
+        if record.priority != worth and not (limited and record.priority in worths):
             what = f"{record.uuid} has the priority {record.priority} and should have {worth}"
             raise Broken(Invariant.PRIORITY, what)
+
+    def _quotas_of(self, one: ContainerRequest) -> list[str]:
+        """The subjects of the quotas that concern a request."""
+        quotas = self._records.quotas
+        return [uuid for uuid in (one.committed_by_uuid or "", one.owner_uuid) if uuid in quotas]
+
+    def _check_quotas(self, wanting: Mapping[str, Sequence[ContainerRequest]]) -> None:
+        containers = self._records.containers
+        held = {uuid: one.lock_count for uuid, one in containers.items() if one.state in _HELD}
+        for uuid, count in held.items():
+            if self._locks.get(uuid, _UNLOCKED)[0] == count:
+                continue
+            asking = [one for one in wanting.get(uuid, ()) if (one.priority or 0) > 0]
+            found = [{one.committed_by_uuid or "", one.owner_uuid} for one in asking]
+            # Charged for certain to what concerns all of the requests, perhaps to any of them.
+            surely = set.intersection(*found) if found else set[str]()
+            self._locks[uuid] = (count, surely, set().union(*found))
+            for subject in surely & self._records.quotas.keys():
+                self._check_use(subject, uuid)
+        for uuid in self._locks.keys() - held.keys():
+            del self._locks[uuid]
+        self._check_room(wanting)
+
+    def _check_use(self, subject: str, locked: str) -> None:
+        charged = [uuid for uuid, (_, surely, _) in self._locks.items() if subject in surely]
+        if not self._fits(subject, charged):
+            what = f"{locked} is locked beyond the quota of {subject}, beside {charged}"
+            raise Broken(Invariant.QUOTA, what)
+
+    def _fits(self, subject: str, uuids: Collection[str]) -> bool:
+        quota, containers = self._records.quotas[subject], self._records.containers
+        sizes = (containers[uuid].runtime_constraints["vcpus"] for uuid in uuids)
+        vcpus = sum(one for one in sizes if isinstance(one, int))
+        fits = quota.containers is None or len(uuids) <= quota.containers
+        return fits and (quota.vcpus is None or vcpus <= quota.vcpus)
+
+    def _check_room(self, wanting: Mapping[str, Sequence[ContainerRequest]]) -> None:
+        containers = self._records.containers
+        # At most what is charged: what runs, or may, for any request of the subject.
+        used: dict[str, set[str]] = {subject: set() for subject in self._records.quotas}
+        for uuid, (_, _, perhaps) in self._locks.items():
+            for subject in used.keys() & perhaps:
+                used[subject].add(uuid)
+        waits: list[tuple[int, ContainerRequest]] = []
+        for uuid, asking in wanting.items():
+            record = containers[uuid]
+            may_run = record.priority > 0 or record.state in _HELD
+            for one in asking:
+                for subject in self._quotas_of(one) if may_run else ():
+                    used[subject].add(uuid)
+                parent = containers.get(one.requesting_container_uuid or "")
+                own = own_worth(one.priority or 0, one.created_at)
+                rank = own if parent is None else parent.priority
+                if record.state == "Queued" and record.priority == 0 and one.priority:
+                    waits += [(rank, one)] if rank > 0 else []
+        for rank, one in waits:
+            subjects, uuid = self._quotas_of(one), one.container_uuid or ""
+            before = {
+                subject
+                for more, other in waits
+                for subject in self._quotas_of(other)
+                if other is not one and more >= rank
+            }
+            is_free = all(
+                subject not in before and self._fits(subject, {*used[subject], uuid})
+                for subject in subjects
+            )
+            # One of a group may wait for its turn.
+            if subjects and is_free and not one.max_parallel:
+                what = f"{one.uuid} waits for {subjects}, and there is room"
+                raise Broken(Invariant.ROOM, what)
 
     # Commands.
 

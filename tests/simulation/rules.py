@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,12 +10,18 @@ from lading.core.containers import finalize, lifecycle, priority, request, reuse
 from lading.core.containers import retry as planning
 from lading.core.containers.container import Container, ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
+from lading.core.policy.quotas import Room, Shortage, find_room
 
 ContainerChange: TypeAlias = lifecycle.ContainerChange
 
 
 def _every(_: ContainerEffect) -> bool:
     return True
+
+
+def every(subjects: Collection[str]) -> Collection[str]:
+    """All subjects."""
+    return subjects
 
 
 def concerned(change: request.RequestChange) -> tuple[str, ...]:
@@ -35,7 +41,8 @@ class ServerRules:
 
     `carries_out`: whether an effect is carried out. `concerned`: the containers whose priority is
     computed anew after the change of a request. `below`: whether the priority of a request's
-    container is computed anew with that of another one. `fences`: ended tokens are refused.
+    container is computed anew with that of another one. `refills`: the subjects whose waiting
+    requests are looked at, of those with smaller charges. `fences`: ended tokens are refused.
     """
 
     lock: Callable[..., ContainerChange] = lifecycle.lock
@@ -49,6 +56,8 @@ class ServerRules:
     concerned: Callable[[request.RequestChange], tuple[str, ...]] = concerned
     below: Callable[[Container, ContainerRequest], bool] = below
     take_turns: Callable[..., frozenset[str]] = priority.take_turns
+    find_room: Callable[..., Room | Shortage] = find_room
+    refills: Callable[[Collection[str]], Collection[str]] = every
     fences: bool = True
 
 

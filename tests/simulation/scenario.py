@@ -29,7 +29,13 @@ from tests.simulation.host import ENDLESS, PROBE, Host
 from tests.simulation.invariants import Broken, Invariant, Invariants
 from tests.simulation.rules import CORRECT, ServerRules
 from tests.simulation.server import ModelServer, request_body
-from tests.simulation.tables import ADMIN_TOKEN, DISPATCHER_TOKENS, token_text
+from tests.simulation.tables import (
+    ADMIN_TOKEN,
+    ADMIN_USER,
+    DISPATCHER_TOKENS,
+    PROJECT,
+    token_text,
+)
 from tests.simulation.traffic import Message, Traffic
 
 SHARE: Final = 5
@@ -40,6 +46,8 @@ _TRAIL: Final = 400
 _MOST_REQUESTS: Final = 10
 _COMMANDS: Final = 3
 _PARALLEL: Final = 2
+# Every so many seeds have quotas.
+_WITH_QUOTAS: Final = 3
 _PRIORITIES: Final = (1, 500, 1000)
 _KINDS: Final = ("event", "fleet", "host", "host", "api")
 _TO_HOSTS: Final = ("host d1", "host d2")
@@ -78,6 +86,7 @@ class Scenario:
 
     def __init__(self, seed: int, *, rules: ServerRules = CORRECT, compares: bool = False) -> None:
         self.seed = seed
+        self.has_quotas = seed % _WITH_QUOTAS == 1
         self.step = 0
         self.trail: deque[str] = deque(maxlen=_TRAIL)
         self.random = Random(seed)
@@ -155,6 +164,8 @@ class Scenario:
             return self._wait
         if chance < 0.972:
             return self._act_as_user
+        if chance > 0.992 and self.has_quotas:
+            return self._set_quota
         return self._crash
 
     def _pick(self) -> Message:
@@ -265,9 +276,34 @@ class Scenario:
             has_api=number == 1,
             # One of the commands runs a few times at a time only.
             parallel=_PARALLEL if number == _COMMANDS - 1 else 0,
+            owner=PROJECT if self.has_quotas and self.random.random() < 0.5 else "",
         )
         made = self.server.call(_USER, "POST", "container_requests", body)
         self._say(f"user: submits {made['uuid'][-3:]} for {made['container_uuid'][-3:]}")
+
+    def _set_quota(self) -> None:
+        """Make, change or remove the quota of the user or of the project."""
+        subject = self.random.choice((ADMIN_USER, PROJECT))
+        found = self.server.records.quotas.get(subject)
+        # Three VCPUs are the largest command: less would refuse it.
+        limits: dict[str, Any] = {
+            "containers": self.random.choice((1, 2, 3, None)),
+            "vcpus": self.random.choice((3, 4, 6, None)),
+        }
+        if found is None:
+            self._say(f"admin: quota of {subject[6:11]} {limits}")
+            body = {"quota": {"subject_uuid": subject, **limits}}
+            self.server.call(_USER, "POST", "quotas", body)
+        elif self.random.random() < 0.7:
+            self._say(f"admin: quota of {subject[6:11]} becomes {limits}")
+            self.server.call(_USER, "PUT", f"quotas/{found.uuid}", {"quota": limits})
+        else:
+            self._remove_quota(subject)
+
+    def _remove_quota(self, subject: str) -> None:
+        self._say(f"admin: no quota of {subject[6:11]}")
+        uuid = self.server.records.quotas[subject].uuid
+        self.server.call(_USER, "DELETE", f"quotas/{uuid}")
 
     def _cancel(self, uuid: str) -> None:
         self._say(f"user: cancels {uuid[-3:]}")
@@ -333,6 +369,9 @@ class Scenario:
             if not one.is_up:
                 one.start(self.loop)
         self._do(self._give_up)
+        for subject in list(self.server.records.quotas):
+            # A container that waits for those that it made may have all of a small one.
+            self._do(partial(self._remove_quota, subject))
         for _ in range(_QUIET_STEPS):
             if self._is_quiet():
                 return

@@ -41,9 +41,11 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.request_rules import Parent
 from lading.core.containers.reuse import Candidate, Reuse
 from lading.core.data import manifest
-from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
+from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix
+from lading.core.policy.quotas import Quota
 from lading.core.quantities import format_time
+from tests.simulation.quotas import ModelQuotas
 from tests.simulation.rules import CORRECT, ServerRules
 from tests.simulation.tables import (
     ADMIN_TOKEN,
@@ -95,6 +97,7 @@ def request_body(
     reuses: bool,
     has_api: bool,
     parallel: int = 0,
+    owner: str = "",
 ) -> dict[str, Fields]:
     """The body that makes a Committed request of priority `value`.
 
@@ -114,6 +117,7 @@ def request_body(
             "container_count_max": most,
             "use_existing": reuses,
             **({"parallel_group": "turns", "max_parallel": parallel} if parallel else {}),
+            **({"owner_uuid": owner} if owner else {}),
         }
     }
 
@@ -142,6 +146,7 @@ class ModelServer:
         self._made: Counter[str] = Counter()
         self._minted: dict[str, str] = {}
         self._stale: dict[str, None] = {}
+        self.quotas = ModelQuotas(self.records, rules)
         self._routes: dict[tuple[str, str, str], Callable[[Sender, str, Fields], Any]] = {
             ("GET", "api_client_authorizations", ""): self._current_token,
             ("GET", "containers", ""): self._get,
@@ -155,6 +160,9 @@ class ModelServer:
             ("PUT", "container_requests", ""): self._update_request,
             ("POST", "container_requests", "cancel"): self._cancel_call,
             ("POST", "dispatch", ""): self._take_report,
+            ("POST", "quotas", ""): self._make_quota,
+            ("PUT", "quotas", ""): self._change_quota,
+            ("DELETE", "quotas", ""): self._remove_quota,
         }
 
     def call(
@@ -242,7 +250,14 @@ class ModelServer:
         own, supervisor = self._uuid(Infix.TOKEN), self._uuid(Infix.TOKEN)
         tokens = lifecycle.NewTokens(auth_uuid=own, supervisor_uuid=supervisor)
         change = self.rules.lock(before, caller=_caller(sender, uuid), tokens=tokens)
-        after = self._write(sender, before, change)
+        try:
+            after = self._write(sender, before, change)
+        except Conflict:
+            # Nothing was changed; its requests wait for the quotas.
+            self.records.writes.pop()
+            self.quotas.refuse(uuid)
+            self._settle()
+            raise
         known = {
             "container": after.shown(),
             "auth": {"uuid": after.auth_uuid, "api_token": "x" * 50},
@@ -291,6 +306,22 @@ class ModelServer:
         self.records.saved.update(hashes.values())
         after = self._write(sender, before, change)
         return {"uuid": uuid, "state": after.state}
+
+    def _make_quota(self, _sender: Sender, _uuid: str, body: Fields) -> Fields:
+        uuid = self._uuid(Infix.QUOTA)
+        self.quotas.set(Quota(uuid=uuid, **body["quota"]))
+        return {"uuid": uuid}
+
+    def _change_quota(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
+        self.quotas.set(dataclasses.replace(self._quota(uuid), **body["quota"]))
+        return {"uuid": uuid}
+
+    def _remove_quota(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
+        self.quotas.remove(self._quota(uuid).subject_uuid)
+        return {"uuid": uuid}
+
+    def _quota(self, uuid: str) -> Quota:
+        return next(one for one in self.records.quotas.values() if one.uuid == uuid)
 
     def _save(self, _sender: Sender, _uuid: str, body: Fields) -> Fields:
         pdh = manifest.portable_data_hash(body["collection"]["manifest_text"])
@@ -359,7 +390,12 @@ class ModelServer:
         # Whether it is its turn is seen once it is there.
         counting = [] if priority.group_of(change.request) else [change.request]
         worth = priority.container_priority(counting, known)
-        self._store(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth), "")
+        container = recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth)
+        if self.quotas.check_new(subject, container):
+            # Nor whether there is room.
+            container = msgspec.structs.replace(container, priority=0)
+            self._stale[uuid] = None
+        self._store(container, "")
         return change
 
     def _candidates(self, made_of: recipe.Recipe) -> list[Candidate]:
@@ -437,6 +473,7 @@ class ModelServer:
     def _change_container(self, before: Container, change: lifecycle.ContainerChange) -> Container:
         after = change.container
         if change.changed:
+            self.quotas.follow(before, after)
             self._store(after, before.state)
         for effect in change.effects:
             if self.rules.carries_out(effect):
@@ -479,6 +516,8 @@ class ModelServer:
         )
         if again is not None:
             self._store(again.container, "")
+            if self.records.quotas:
+                self._stale[again.container.uuid] = None
             for change in again.changes:
                 subject = left.pop(change.request.uuid)
                 if finalize.attempt_log(subject, after, now=self.now()) is not None:
@@ -506,7 +545,12 @@ class ModelServer:
         """Compute the stale priorities, and those of containers below them, anew."""
         containers = self.records.containers
         turns = self._turns()
-        while self._stale:
+        while self._stale or self.quotas.stale or self.quotas.touched:
+            self._stale |= self.quotas.stale
+            self.quotas.stale = {}
+            if not self._stale:
+                self.quotas.fill()
+                continue
             due, self._stale = self._stale, {}
             frontier = list(due)
             while frontier:
@@ -522,6 +566,7 @@ class ModelServer:
             parents = {one.requesting_container_uuid for one in wanting}
             named = (*due, *filter(None, parents))
             known = {uuid: containers[uuid].priority for uuid in named}
+            wanting = self.quotas.admit(live, wanting, known)
             for uuid, value in self.rules.propagate(known, wanting, recompute=live).items():
                 self._alter(uuid, priority=value)
 

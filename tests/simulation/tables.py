@@ -7,8 +7,10 @@ from typing import Final
 
 from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
+from lading.core.policy.quotas import Quota
 
 ADMIN_USER: Final = "zzzzz-tpzed-aaaaaaaaaaaaaaa"
+PROJECT: Final = "zzzzz-j7d0g-ppppppppppppppp"
 ADMIN_TOKEN: Final = "zzzzz-gj3su-aaaaaaaaaaaaaaa"
 DISPATCHER_TOKENS: Final = ("zzzzz-gj3su-dispatcher00001", "zzzzz-gj3su-dispatcher00002")
 
@@ -35,6 +37,8 @@ class RecordTables:
     tokens: dict[str, str] = field(default_factory=dict)
     saved: set[str] = field(default_factory=set)
     writes: list[ContainerWrite] = field(default_factory=list)
+    quotas: dict[str, Quota] = field(default_factory=dict)
+    """By subject."""
 
     def wanting(self, container_uuid: str) -> list[ContainerRequest]:
         """The Committed requests that point at a container."""

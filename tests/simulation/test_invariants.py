@@ -13,6 +13,7 @@ import pytest
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.data.manifest import portable_data_hash
+from lading.core.policy.quotas import Quota
 from tests.simulation.host import Command, Supervisor
 from tests.simulation.invariants import (
     STOP_SECONDS,
@@ -304,6 +305,27 @@ def none_at_a_time(it: Case) -> None:
     it.container(C2, priority=0)
 
 
+def quota_of_one(it: Case) -> None:
+    it.request(R1, committed_by_uuid=D1)
+    it.records.quotas[D1] = Quota(subject_uuid=D1, containers=1)
+
+
+def locked_beyond_a_quota(it: Case) -> None:
+    quota_of_one(it)
+    it.lock()
+    it.request(R2, container_uuid=C2, committed_by_uuid=D1)
+    held = {"locked_by_uuid": D1, "auth_uuid": "a", "supervisor_auth_uuid": "s"}
+    it.container(C2)
+    it.look()
+    it.container(C2, state=ContainerState.LOCKED, lock_count=1, **held)
+    it.records.tokens.update({"a": C2, "s": C2})
+
+
+def held_with_room(it: Case) -> None:
+    quota_of_one(it)
+    it.container(C1, priority=0)
+
+
 def costs_nothing(it: Case) -> None:
     it.complete(cost=0.5)
 
@@ -387,6 +409,8 @@ VIOLATIONS: list[tuple[Callable[[Case], None], Invariant]] = [
     (stale_child, Invariant.PRIORITY),
     (two_at_a_time, Invariant.PARALLEL),
     (none_at_a_time, Invariant.PARALLEL),
+    (locked_beyond_a_quota, Invariant.QUOTA),
+    (held_with_room, Invariant.ROOM),
     (costs_nothing, Invariant.COST),
     (forgets_what_it_asked_for, Invariant.COST),
     (given_back_under_it, Invariant.GIVEN_BACK),

@@ -25,6 +25,8 @@ FOUND_BY = {
     Bug.PRIORITY: {Invariant.PRIORITY},
     Bug.CHILDREN_PRIORITY: {Invariant.PRIORITY},
     Bug.TURNS: {Invariant.PARALLEL},
+    Bug.QUOTA: {Invariant.QUOTA},
+    Bug.NO_REFILL: {Invariant.ROOM},
     Bug.ORPHANS: {Invariant.CHILDREN},
     Bug.REUSE: {Invariant.REUSE},
     Bug.EXIT_CODE: {Invariant.RESULT},

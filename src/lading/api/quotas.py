@@ -345,7 +345,10 @@ async def _hold(unit: UnitOfWork, row: Record) -> None:
     if surplus := charged.keys() - kept.keys():
         unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
     await quotas.charge(unit.tx, container.uuid, kept, amounts, rank=container.priority, held=True)
-    unit.touch(await quotas.unwait_container(unit.tx, container.uuid))
+    if waits:
+        # All of its requests count while it is held.
+        unit.touch(await quotas.unwait_container(unit.tx, container.uuid))
+        unit.stale([container.uuid])
 
 
 async def _titles(unit: UnitOfWork, subjects: Iterable[str]) -> str:

@@ -138,8 +138,6 @@ async def group_members(
         " AND (r.start_after IS NULL OR r.start_after <= ?)"
         " AND (r.retry_after IS NULL OR r.retry_after <= ?)"
         " AND NOT EXISTS (SELECT 1 FROM request_dependencies d WHERE d.dependent_uuid = r.uuid)"
-        # It would let nobody else have its turn while it has no room in a quota.
-        " AND NOT EXISTS (SELECT 1 FROM quota_waits w WHERE w.request_uuid = r.uuid)"
         " AND NOT EXISTS (SELECT 1 FROM group_standing s"
         " WHERE s.uuid = r.owner_uuid AND s.trash_at <= ?)))",
         (group, user_uuid, *[now] * 4),

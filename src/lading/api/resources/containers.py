@@ -158,11 +158,7 @@ async def lock_container(call: ApiCall) -> ApiResponse:
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
         raise Invalid("runtime_constraints: must be an object of ram and vcpus")
-    try:
-        row = await _lock(call, amounts)
-    except NoRoom:
-        # The least may have room where more has none.
-        row = await _lock_or_hold(call, {})
+    row = await _lock_within(call, amounts)
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     # The token's secret is derived from its uuid (`container_secret`): the database has its hash
@@ -191,10 +187,15 @@ async def _lock(call: ApiCall, amounts: JsonObject) -> Record:
         return await store_change(tx, call, row, change)
 
 
-async def _lock_or_hold(call: ApiCall, amounts: JsonObject) -> Record:
+async def _lock_within(call: ApiCall, amounts: JsonObject) -> Record:
+    """Lock a container as the quotas of its requests allow: with the least amounts where these
+    have no room. Raises NoRoom.
+    """
     try:
         return await _lock(call, amounts)
     except NoRoom:
+        if amounts:
+            return await _lock_within(call, {})
         # The transaction of the lock was undone: its requests are to wait for their quotas.
         async with call.services.database.writing() as tx:
             unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
