@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from lading.cli import doctor as module
 from lading.cli.doctor import Check, CheckedMachine, CheckResult
 from lading.cli.main import cli
+from tests.cli.site import Site
 
 
 def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
@@ -57,3 +58,25 @@ def test_an_unfit_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         "found": "x",
         "mend": "mend it",
     }
+
+
+def test_a_site_is_checked_step_by_step(site: Site) -> None:
+    # This site has no image, no files and no dispatcher.
+    done = site.lading("doctor", "--live", code=1)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(" 1  server      ok ")
+    assert any(line.startswith(" 5  blocks      ok ") for line in lines)
+    assert any(line.startswith(" 9  image       failed ") for line in lines)
+    assert "    do: lading image add --from-host sh --name sh:1" in lines
+    assert any(line.startswith("10  container   skipped ") for line in lines)
+    assert lines[-1] == "This site is not well; see 'do' above."
+
+
+def test_the_checks_of_a_site_as_json(site: Site) -> None:
+    answer = json.loads(site.lading("doctor", "--live", "--json", code=1).stdout)
+    assert answer["ok"] is False
+    assert [one["number"] for one in answer["checks"]] == list(range(1, 13))
+    first = answer["checks"][0]
+    assert first.pop("seconds") > 0
+    assert first.pop("found").startswith("lading ")
+    assert first == {"number": 1, "name": "server", "result": "ok", "mend": ""}

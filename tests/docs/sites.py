@@ -178,7 +178,7 @@ SITES: Final[Mapping[str, Site]] = {
     ),
     "docs/first-pipeline.md": Site(programs=("crun",)),
     "docs/migrating.md": Site(TOOLS + COUNTS, ("crun",)),
-    "docs/monitoring.md": Site(UP, ("curl",)),
+    "docs/monitoring.md": Site(TOOLS, ("crun", "curl")),
     "docs/requests.md": Site(TOOLS + COUNTS + ENTER, ("crun", "curl")),
     "docs/python.md": Site(
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")

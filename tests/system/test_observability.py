@@ -75,3 +75,13 @@ def test_server_and_dispatcher_count_the_run(cluster: Cluster, metrics_address: 
     dispatcher = _scrape(cluster, f"http://{metrics_address}/metrics")
     assert '\nlading_dispatcher_actions_total{action="start",result="done"} 1.0\n' in dispatcher
     assert "\nlading_dispatcher_fleet_known 1.0\n" in dispatcher
+
+
+def test_the_doctor_goes_the_whole_way(cluster: Cluster) -> None:
+    answer = json.loads(cluster.lading("doctor", "--live", "--json").stdout)
+    faults = [one for one in answer["checks"] if one["result"] != "ok"]
+    assert (answer["ok"], faults) == (True, [])
+    assert len(answer["checks"]) == 12
+    # The run of the fixture is left; the records of the test are not.
+    requests = json.loads(cluster.lading("request", "list", "--json").stdout)
+    assert all("doctor" not in json.dumps(one) for one in requests)

@@ -1,4 +1,4 @@
-"""`lading doctor`: checks of this machine, with a command for each fault.
+"""`lading doctor`: checks of this machine, or of a running site, with a remedy for each fault.
 
 A check examines one thing and never changes it. Containers need either the native engine (root,
 crun, overlayfs) or Docker; all other results are warnings or information.
@@ -7,22 +7,28 @@ crun, overlayfs) or Docker; all other results are warnings or information.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import stat
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from ctypes.util import find_library
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lading import removal
 from lading.cli import display
 from lading.client.environment import default_data_directory
+
+if TYPE_CHECKING:
+    from lading.client.live_checks import LiveCheck
 
 _GIB = 1 << 30
 # Less free disk than this (5 GiB) is a warning.
@@ -413,12 +419,30 @@ def _is_free(address: tuple[str, int]) -> bool:
     type=click.Path(file_okay=False, path_type=Path),
     help="Data directory to be used.  [default: $LADING_DATA, else as 'lading up']",
 )
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Check the site that the environment names instead, up to a container that runs there.",
+)
+@click.option("--image", default="", help="With --live: image with a shell.  [default: the newest]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="With --live: seconds for the container to end.",
+)
 @display.json_option
-def doctor(data: Path | None, as_json: bool) -> None:
+def doctor(data: Path | None, live: bool, image: str, timeout: float, as_json: bool) -> None:
     """Check whether this machine can run containers, and show a remedy for each fault.
 
-    The exit code is 0 when containers can run here, else 1.
+    With --live the site is checked, from here: server, clock, token, parts, blocks, collection,
+    files, events, image, a container, its output. The records that this makes are removed again.
+
+    The exit code is 0 when containers can run, else 1.
     """
+    if live:
+        sys.exit(0 if _check_site(image, timeout, as_json=as_json) else 1)
     place = data or default_data_directory(os.environ)
     checks = examine(CheckedMachine(data=place, user=os.geteuid()))
     is_fit = can_run(checks)
@@ -440,6 +464,47 @@ def doctor(data: Path | None, as_json: bool) -> None:
             else "This machine cannot run containers yet."
         )
     sys.exit(0 if is_fit else 1)
+
+
+def _check_site(image: str, timeout: float, *, as_json: bool) -> bool:
+    """Run the checks of the site, and show each when it is done; whether all went well."""
+    from lading.cli.session import CliSession, with_session
+    from lading.client.live_checks import LiveResult, LiveTest
+
+    async def action(session: CliSession) -> list[LiveCheck]:
+        test = LiveTest(
+            api=session.api,
+            blocks=session.blocks,
+            word=secrets.token_hex(8),
+            image=image,
+            patience=timeout,
+        )
+        done = []
+        async with aclosing(test.run()) as checks:
+            async for check in checks:
+                done.append(check)
+                if not as_json:
+                    _show_live(check)
+        return done
+
+    done = with_session(action)
+    is_well = all(check.result is LiveResult.OK for check in done)
+    if as_json:
+        display.emit_json({"ok": is_well, "checks": [asdict(check) for check in done]})
+    else:
+        click.echo()
+        click.echo(
+            "This site runs containers." if is_well else "This site is not well; see 'do' above."
+        )
+    return is_well
+
+
+def _show_live(check: LiveCheck) -> None:
+    seconds = f"{check.seconds:8.3f} s" if check.result != "skipped" else " " * 10
+    found = display.plain(check.found)
+    click.echo(f"{check.number:2}  {check.name:<10}  {check.result:<7}  {seconds}  {found}")
+    if check.mend:
+        click.echo(f"    do: {check.mend}")
 
 
 def _plain(check: Check) -> dict[str, str]:
