@@ -49,6 +49,19 @@ for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/podman/podman.sock" ] && break; s
 """
 
 
+# What the dispatcher asks of a VM before it uses it, and what prepare.sh leaves for the first start.
+VM_IS_READY = """
+python3 /src/src/lading/dispatch/fleets/cloud/agent.py check /var/lib/lading | tee facts
+grep -q '"engines": \\["crun"\\]' facts && grep -q '"root": true' facts
+mkdir -p /run/sshd && ssh-keygen -A >/dev/null && /usr/sbin/sshd -t
+slirp4netns --version >/dev/null && nft --version && cloud-init --version
+test -L /etc/systemd/system/multi-user.target.wants/lading-scratch.service
+sh -n /usr/local/sbin/lading-scratch
+sh /src/packaging/vm/prepare.sh
+test ! -s /etc/machine-id && test -z "$(ls /etc/ssh/ssh_host_*_key* 2>/dev/null)"
+"""
+
+
 @dataclass(frozen=True)
 class Way:
     """One way. `packages` are there before, `install` is timed, then `check` gives a first
@@ -89,6 +102,8 @@ WAYS = (
         "PATH=$HOME/.local/bin:$PATH" + FIRST_RESULT),
     Way("deb", "apt-get install ./lading.deb, root", "",
         "apt-get install -qq --no-install-recommends /dist/lading_*.deb", FIRST_RESULT),
+    Way("vm", "packaging/vm/prepare.sh, the image of a VM", "", "sh /src/packaging/vm/prepare.sh",
+        VM_IS_READY),
     Way("test", "make test, root; an hour and more", "make", "true", "cd /src && make test",
         patience=4 * 3600.0),
 )  # fmt: skip
