@@ -49,7 +49,7 @@ for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/podman/podman.sock" ] && break; s
 """
 
 
-# What the dispatcher asks of a VM before it uses it, and what prepare.sh leaves for the first start.
+# What the dispatcher asks of a VM, and what prepare.sh leaves for the first start.
 VM_IS_READY = """
 python3 /src/src/lading/dispatch/fleets/cloud/agent.py check /var/lib/lading | tee facts
 grep -q '"engines": \\["crun"\\]' facts && grep -q '"root": true' facts
