@@ -5,7 +5,7 @@ table of the times to the first result.
     scripts/clean_root.py deb pipx        some of them
     scripts/clean_root.py --list          what there is
 
-Run as root on Debian or Ubuntu with mmdebstrap. `scripts/deb.sh` or `make deb` has built dist/
+Run as root on Debian or Ubuntu with mmdebstrap, and systemd-container for the ways that boot. `scripts/deb.sh` or `make deb` has built dist/
 before. A root has the essential packages and certificates only; it is a directory below
 --directory, in mount and process namespaces of its own, and is removed afterwards. Packages come
 from where this machine gets its own.
@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,44 @@ test ! -s /etc/machine-id && test -z "$(ls /etc/ssh/ssh_host_*_key* 2>/dev/null)
 """
 
 
+# A service is ready when systemd says so; containers survive a restart and are adopted.
+REQUESTS = """
+lading image add --name tools:1 --from-host sh seq sleep wc
+test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
+lading run --detach --name long -- sh -c 'sleep 5; seq 3'
+until lading request list | grep -q Running; do sleep 0.2; done
+"""
+SURVIVES = """
+lading wait long && test "$(lading request logs long | wc -l)" = 3
+test "$(lading request show long --json | grep -c Cancelled)" = 0
+"""
+SERVICE = f"""
+systemctl start lading && systemctl status lading --no-pager | grep 'Status: "serving'
+. /var/lib/lading/env
+{REQUESTS}
+systemctl restart lading
+{SURVIVES}
+systemctl stop lading && journalctl --unit lading --no-pager | grep 'engine: native'
+"""
+OWN_SERVICE = f"""
+loginctl enable-linger ann
+until [ -S /run/user/1000/bus ]; do sleep 0.2; done
+cat >/tmp/own <<'END'
+set -e
+export XDG_RUNTIME_DIR=/run/user/1000 PATH=/opt/l/bin:$PATH
+systemctl --user enable --now podman.socket
+lading service install --user --listen 127.0.0.1:9555 || (journalctl | tail -n 20; exit 1)
+systemctl --user status lading --no-pager | grep 'engine: podman rootless'
+. ~/.local/share/lading/env
+{REQUESTS}
+systemctl --user restart lading
+{SURVIVES}
+lading service remove --user
+END
+su - ann -s /bin/bash /tmp/own
+"""
+
+
 @dataclass(frozen=True)
 class Way:
     """One way. `packages` are there before, `install` is timed, then `check` gives a first
@@ -74,6 +113,8 @@ class Way:
     install: str
     check: str = FIRST_RESULT
     user: bool = False
+    boots: bool = False
+    """`check` runs in the root when systemd has booted it, which needs systemd-container here."""
     patience: float = 1200.0
 
 
@@ -102,6 +143,12 @@ WAYS = (
         "PATH=$HOME/.local/bin:$PATH" + FIRST_RESULT),
     Way("deb", "apt-get install ./lading.deb, root", "",
         "apt-get install -qq --no-install-recommends /dist/lading_*.deb", FIRST_RESULT),
+    Way("systemd", "apt-get install ./lading.deb, its service by systemd", "systemd-sysv dbus",
+        "apt-get install -qq --no-install-recommends /dist/lading_*.deb && systemctl enable lading",
+        SERVICE, boots=True),
+    Way("systemd-user", "lading service install --user, by systemd, with rootless podman",
+        f"systemd-sysv dbus-user-session libpam-systemd python3-venv {PODMAN}",
+        f"python3 -m venv /opt/l && /opt/l/bin/pip install -q {WHEEL}", OWN_SERVICE, boots=True),
     Way("vm", "packaging/vm/prepare.sh, the image of a VM", "", "sh /src/packaging/vm/prepare.sh",
         VM_IS_READY),
     Way("test", "make test, root; an hour and more", "make", "true", "cd /src && make test",
@@ -138,6 +185,8 @@ def main() -> int:
     if unknown or os.geteuid() != 0:
         parser.error(f"unknown: {', '.join(unknown)}" if unknown else "needs root")
     wanted = [one for one in WAYS if one.name in (options.ways or _USUAL)]
+    if any(one.boots for one in wanted) and shutil.which("systemd-nspawn") is None:
+        parser.error("needs systemd-nspawn: apt-get install systemd-container")
     with tempfile.TemporaryDirectory(prefix="lading-root-", dir=options.directory) as folder:
         archive = options.root or Path(folder) / "root.tar"
         if not archive.exists():
@@ -178,7 +227,11 @@ def _try(way: Way, archive: Path, root: Path) -> Timed:
         for part, command in commands.items():
             began = time.monotonic()
             as_user = way.user and part != "packages"
-            if _run(root, command, as_user=as_user, patience=way.patience):
+            if way.boots and part == "check":
+                failed = _run_booted(root, command, patience=way.patience)
+            else:
+                failed = _run(root, command, as_user=as_user, patience=way.patience)
+            if failed:
                 return Timed(way, **times, failed=part)
             times[part] = time.monotonic() - began
         return Timed(way, **times)
@@ -239,6 +292,55 @@ def _run(root: Path, command: str, *, as_user: bool, patience: float) -> int:
         ).returncode  # fmt: skip
     except subprocess.TimeoutExpired:
         return 124
+
+
+def _run_booted(root: Path, command: str, *, patience: float) -> int:
+    """Boot the root with systemd, and run a command there; its exit code."""
+    (root / "usr/sbin/policy-rc.d").unlink()
+    nspawn = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot",
+              "--capability=all", "--console=pipe", "--directory", str(root)]  # fmt: skip
+    # Its filter of system calls and its read-only files of the kernel refuse what makes containers.
+    environ = os.environ | {"SYSTEMD_SECCOMP": "0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes"}
+    with subprocess.Popen(
+        nspawn, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as machine:
+        try:
+            first = _first_process(machine.pid)
+            try:
+                return _run_inside(first, command, patience=patience)
+            finally:
+                # The machine ends with its first process; without it nspawn ends too.
+                os.kill(first, signal.SIGKILL)
+        finally:
+            machine.wait(30)
+
+
+def _run_inside(first: int, command: str, *, patience: float) -> int:
+    inside = ["nsenter", "--target", str(first), "--all", "--", "env", "-i", "HOME=/root",
+              "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG=C.UTF-8",
+              "bash", "-e", "-c"]  # fmt: skip
+    script = f"systemctl is-system-running --wait || systemctl --failed\n{command}"
+    try:
+        return subprocess.run(
+            [*inside, script],
+            stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=patience, check=False,
+        ).returncode  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 124
+
+
+def _first_process(keeper: int) -> int:
+    """The number of systemd's first process in the root, once it runs."""
+    until = time.monotonic() + 60
+    children = Path(f"/proc/{keeper}/task/{keeper}/children")
+    while time.monotonic() < until:
+        for child in children.read_text().split():
+            grown = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+            for pid in (child, *grown):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
+                    return int(pid)
+        time.sleep(0.2)
+    raise SystemExit("systemd does not start in the root")
 
 
 def _table(done: list[Timed]) -> str:

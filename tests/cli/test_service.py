@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from lading.cli import service
 from lading.cli.main import cli
-from lading.cli.service import unit_text
+from lading.cli.service import take_manager, tell_manager, unit_text
 from tests.reality import need
 
 
@@ -56,6 +57,22 @@ def test_what_systemd_says_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(service, "BOOTED", home)
     said = _run("install", "--user", code=1)
     assert "systemctl --user enable --now lading.service: no bus" in said
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_the_manager_is_told_once_it_serves(tmp_path: Path, is_abstract: bool) -> None:
+    address = f"@lading-test-{tmp_path}"[:100] if is_abstract else str(tmp_path / "notify")
+    environ = {"NOTIFY_SOCKET": address, "HOME": "/"}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{address[1:]}" if is_abstract else address)
+        tell_manager(take_manager(environ), status="serving\nREADY=0")
+        assert manager.recv(1000) == b"READY=1\nSTATUS=serving READY=0\n"
+    assert environ == {"HOME": "/"}
+
+
+def test_a_manager_that_does_not_listen_stops_nothing(tmp_path: Path) -> None:
+    tell_manager(str(tmp_path / "none"), status="serving")
+    tell_manager("", status="serving")
 
 
 def test_the_unit_of_the_machine_needs_root(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,19 @@
 Containers outlive the service: systemd ends only its main process, which ends its own children, and
 the next start adopts the containers. Therefore the unit has `KillMode=process`, and
 `OOMPolicy=continue`, as a container that used all of its memory is no failure of the service. The
-output of the service goes to the journal, which rotates.
+output of the service goes to the journal, which rotates. `lading up` tells systemd when it serves
+(`take_manager`, `tell_manager`), so that units ordered after it find the server.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
 import click
@@ -93,6 +96,28 @@ def remove(of_user: bool, as_json: bool) -> None:
         display.note(f"{path} removed; data and containers stay")
 
 
+def take_manager(environ: MutableMapping[str, str]) -> str:
+    """The address at which the manager of this service listens, "" without one (sd_notify(3)). It
+    is removed from `environ`: children must not speak for the service.
+    """
+    return environ.pop("NOTIFY_SOCKET", "")
+
+
+def tell_manager(address: str, *, status: str) -> None:
+    """Tell the manager of this service that it is ready, with a status in words."""
+    if not address:
+        return
+    place = f"\0{address[1:]}" if address.startswith("@") else address
+    message = f"READY=1\nSTATUS={' '.join(status.split())}\n"
+    # The service works without its manager knowing.
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
+    ):
+        channel.settimeout(1.0)
+        channel.sendto(message.encode(), place)
+
+
 def unit_text(program: Sequence[str], *, data: Path, listen: str, of_user: bool) -> str:
     """The unit that runs `lading up`."""
     words = [*program, "up", "--data", str(data), "--listen", listen, "--log", "stderr"]
@@ -106,8 +131,10 @@ Wants={needs}
 After={needs}
 
 [Service]
-Type=exec
+Type=notify
 ExecStart={" ".join(map(_quoted, words))}
+# The first start of a new version may change the database; `lading up` bounds its own start.
+TimeoutStartSec=infinity
 Restart=on-failure
 RestartSec=2
 TimeoutStopSec=60

@@ -132,8 +132,10 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json:
     No configuration is needed. DIR/env has the address and the token for clients, to be sourced;
     the commands of this user find the server without it when --data is not given.
     """
+    from lading.cli.service import take_manager, tell_manager
     from lading.wiring.up import main
 
+    manager = take_manager(os.environ)
     directory = data or default_data_directory(os.environ)
 
     def announce(ready: ServerReady) -> None:
@@ -153,6 +155,9 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json:
             )
             _tell_engine(ready)
         sys.stdout.flush()
+        engine = str(ready.engine) if ready.engine is not None and ready.engine.name else ""
+        status = f"serving https://{ready.address}/, engine: {engine or 'none'}"
+        tell_manager(manager, status=status)
 
     has_files = log == "files"
     sys.exit(main(directory, listen, also=also, on_ready=announce, has_log_files=has_files))
