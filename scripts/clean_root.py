@@ -6,9 +6,9 @@ table of the times to the first result.
     scripts/clean_root.py --list          what there is
 
 Run as root on Debian or Ubuntu with mmdebstrap, and systemd-container for the ways that boot.
-`scripts/deb.sh` or `make deb` has built dist/ before. A root has the essential packages and certificates only; it is a directory below
---directory, in mount and process namespaces of its own, and is removed afterwards. Packages come
-from where this machine gets its own.
+`scripts/deb.sh` or `make deb` has built dist/ before. A root has the essential packages and
+certificates only; it is a directory below --directory, in mount and process namespaces of its
+own, and is removed afterwards. Packages come from where this machine gets its own.
 """
 
 from __future__ import annotations
