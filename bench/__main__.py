@@ -22,6 +22,7 @@ from bench import (
     outputs,
     provenance,
     queue,
+    quotas,
     report,
     runs,
     sessions,
@@ -40,7 +41,7 @@ from bench.web.measure import measure as web
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes", "wes", "web",
+    "cloud", "sessions", "hpc", "queue", "quotas", "memory", "cli", "tes", "wes", "web",
     "provenance",
 )  # fmt: skip
 
@@ -101,6 +102,8 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
     figures: list[Figure] = []
     if "queue" in options.parts:
         figures += queue.measure(waiting=options.queued, restarts=options.restarts)
+    if "quotas" in options.parts:
+        figures += quotas.measure(waiting=options.queued, rounds=options.quota_rounds)
     if "memory" in options.parts:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
@@ -143,6 +146,10 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--queued", type=int, default=100_000, help="requests that wait")
     group.add_argument(
         "--restarts", type=int, default=5, help="restarts of the server and its dispatcher"
+    )
+    group = parser.add_argument_group("quotas")
+    group.add_argument(
+        "--quota-rounds", type=int, default=40, help="rounds with quotas and without, in turns"
     )
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)

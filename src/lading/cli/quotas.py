@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,11 +15,11 @@ from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.policy import descriptions
-from lading.core.quantities import parse_size
+from lading.core.policy.limit_texts import read_limit
+from lading.core.policy.quotas import Limit
 
 _QUOTAS: Final = "quotas"
-_NONE: Final = "none"
-_MONEY: Final = re.compile(r"\$?(\d+(?:\.\d+)?)(?:/(day|week|month))?")
+_OPTIONS: Final = {Limit.BYTES: "stored"}
 _HEADINGS: Final = ("SUBJECT", "KIND", "LIMIT", "USED", "OF", "USE")
 # Quotas whose use one call gives.
 _BATCH: Final = 200
@@ -35,18 +34,6 @@ def quota() -> None:
     `request:last`, is a request with all that it leads to. Admins set limits; you see those that
     concern you.
     """
-
-
-def _count(value: str) -> int | None:
-    if value == _NONE:
-        return None
-    if not value.isdecimal():
-        raise Invalid(f"{value!r}: must be a number, or none for no limit")
-    return int(value)
-
-
-def _size(value: str) -> int | None:
-    return None if value == _NONE else parse_size(value)
 
 
 @quota.command(name="set")
@@ -98,31 +85,16 @@ def set_quota(subject: str, as_json: bool, **given: Any) -> None:
 
 def _attributes(given: dict[str, Any]) -> Record:
     found: Record = {}
-    for name in ("containers", "vcpus", "gpus", "queued"):
-        if given[name] is not None:
-            found[name] = _count(given[name])
-    for option, name in (("ram", "ram"), ("stored", "bytes_stored")):
-        if given[option] is not None:
-            found[name] = _size(given[option])
-    for name in ("money", "budget"):
-        if given[name] is not None:
-            found |= _money(name, given[name])
+    for limit in Limit:
+        text = given.get(_OPTIONS.get(limit, limit.value))
+        if text is not None:
+            found |= read_limit(limit, text)
     if given["warn_at"] is not None:
         found["warn_share"] = given["warn_at"] / 100
     for name in ("stop", "contact", "name"):
         if given[name] is not None:
             found[name] = given[name]
     return found
-
-
-def _money(name: str, value: str) -> Record:
-    if value == _NONE:
-        return {name: None}
-    match = _MONEY.fullmatch(value)
-    if match is None or (name == "budget" and match[2]):
-        example = "200/month" if name == "money" else "500"
-        raise Invalid(f"--{name}: {value!r} is no amount in dollars, such as {example}")
-    return {name: float(match[1])} | ({"period": match[2]} if match[2] else {})
 
 
 @quota.command(name="list")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.site import admin, images, machines, tokens, webhooks
+from lading.web.site import admin, images, machines, quotas, tokens, webhooks
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/images", images.show),
@@ -25,6 +25,9 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("POST", "/ui/webhooks/{uuid}/rotate", webhooks.rotate),
     route("POST", "/ui/webhooks/{uuid}/redeliver", webhooks.redeliver),
     route("POST", "/ui/webhooks/{uuid}/delete", webhooks.delete),
+    route("GET", quotas.PLACE, quotas.show),
+    route("POST", quotas.PLACE, quotas.set_quota),
+    route("POST", "/ui/quotas/{uuid}/remove", quotas.remove),
     route("GET", admin.PLACE, admin.show),
     route("GET", admin.USERS, admin.list_users),
     route("POST", admin.USERS, admin.create_user),
