@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lading.api.events import timers
+from lading.core.quantities import told_time
 from lading.core.records.schema import Record
 from lading.testing.world import World, world
 from tests.api.test_attempts import fail
@@ -79,7 +80,7 @@ async def test_a_delay_holds_the_next_attempt_back(it: World) -> None:
 
 
 def _paused(request: Record) -> str:
-    return f"Its last attempt failed; it is tried again after {request['retry_after']}."
+    return f"Its last attempt failed; it is tried again after {told_time(request['retry_after'])}."
 
 
 async def test_projects_have_rules_and_those_within_come_first(it: World) -> None:

@@ -123,6 +123,11 @@ def age(moment: str | None, now: datetime) -> str:
     return duration((now - parse_time(moment)).total_seconds()) if moment else ""
 
 
+def told_time(moment: str) -> str:
+    """A timestamp of the API for readers, to the second: `2026-01-02 03:04:05 UTC`."""
+    return f"{parse_time(moment):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def shorten(text: str, limit: int = 60) -> str:
     """At most `limit` characters; the end is cut off."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -14,7 +14,7 @@ import pytest
 from lading.api.events import timers
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
-from lading.core.quantities import format_time
+from lading.core.quantities import format_time, told_time
 from lading.core.records.schema import Record
 from lading.testing.world import World, world
 
@@ -69,7 +69,9 @@ async def test_nothing_is_run_before_its_time(it: World) -> None:
     request = await it.submit(start_after=moment(it, 60))
     assert (await container(it, request))["priority"] == 0
     status = await it.ok("GET", f"container_requests/{request['uuid']}/container_status")
-    assert status["scheduling_status"] == f"It is to start after {request['start_after']}."
+    assert (
+        status["scheduling_status"] == f"It is to start after {told_time(request['start_after'])}."
+    )
     assert await timers.act(it.app.services) == request["start_after"]
     it.clock.advance(60)
     await timers.act(it.app.services)

@@ -21,9 +21,11 @@ NODE = "Host Information\nLinux {} 6.1 #1 x86_64\nCPU Information\nprocessor\t: 
 def test_resources_that_differ() -> None:
     other = {**RUN, "usage": {}, "finished_at": "2026-01-02T03:04:08Z"}
     assert resource_rows(RUN, other) == [
-        ("memory used", "5", "-"), ("processor seconds", "1.5", "-"), ("seconds", "2", "3"),
+        ("memory used", "5 B", "-"), ("processor time", "1.5 s", "-"), ("time", "2 s", "3 s"),
     ]  # fmt: skip
-    assert resource_rows(RUN, {**RUN, "started_at": None})[-1] == ("seconds", "2", "-")
+    assert resource_rows(RUN, {**RUN, "started_at": None})[-1] == ("time", "2 s", "-")
+    more = {**RUN, "runtime_constraints": {"ram": (1 << 30) + 1, "vcpus": 1}}
+    assert resource_rows(RUN, more) == [("ram", "9 B", "1.0 GiB (1073741825 B)")]
 
 
 def test_facts_of_this_machine(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lading.core.containers import recipe, reuse
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.reuse import Nearest
+from lading.core.quantities import told_time
 from lading.core.values import FieldDifference
 from tests.records import (
     INPUT,
@@ -173,7 +174,11 @@ def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
             {"state": "Cancelled", "runtime_status": {"error": "no disk"}},
             "was cancelled (no disk).",
         ),
-        ("Committed", {"state": "Running", "started_at": NOW}, f"has been running since {NOW}."),
+        (
+            "Committed",
+            {"state": "Running", "started_at": NOW},
+            f"has been running since {told_time(NOW)}.",
+        ),
         ("Committed", {}, "Its container is waiting to run."),
         ("Committed", {"priority": 0}, "Its container is not to run yet."),
     ],

@@ -11,7 +11,7 @@ from lading.client.collections import read_files
 from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError
-from lading.core.quantities import parse_time
+from lading.core.quantities import parse_time, size
 
 _NODE: Final = "node-info.txt"
 _LARGEST: Final = 4 << 20
@@ -54,20 +54,33 @@ def _resources(container: Record) -> dict[str, str]:
     usage = container.get("usage") or {}
     constraints = container.get("runtime_constraints") or {}
     shown = {
-        "ram": constraints.get("ram"),
-        "vcpus": constraints.get("vcpus"),
-        "memory used": usage.get("memory"),
-        "processor seconds": usage.get("cpu"),
-        "cost": container.get("cost"),
+        "ram": _bytes(constraints.get("ram")),
+        "vcpus": _amount(constraints.get("vcpus")),
+        "memory used": _bytes(usage.get("memory")),
+        "processor time": _seconds(usage.get("cpu")),
+        "cost": _amount(container.get("cost")),
     }
     if container["started_at"] and container["finished_at"]:
         took = parse_time(container["finished_at"]) - parse_time(container["started_at"])
-        shown["seconds"] = round(took.total_seconds(), 3)
-    return {name: _amount(value) for name, value in shown.items() if value is not None}
+        shown["time"] = _seconds(took.total_seconds())
+    return {name: value for name, value in shown.items() if value is not None}
 
 
-def _amount(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _bytes(value: object) -> str | None:
+    if not isinstance(value, int | float):
+        return _amount(value)
+    # Exact too: what differs by little must differ in the words.
+    return f"{size(value)} ({value:.0f} B)" if value >= 1024 else size(value)
+
+
+def _seconds(value: object) -> str | None:
+    return f"{value:.6g} s" if isinstance(value, int | float) else _amount(value)
+
+
+def _amount(value: object) -> str | None:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return None if value is None else str(value)
 
 
 async def _machine(api: ApiClient, blocks: BlockClient, container: Record) -> dict[str, str]:

@@ -42,7 +42,7 @@ from lading.core.containers import request as requests_
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
-from lading.core.quantities import parse_time
+from lading.core.quantities import parse_time, told_time
 from lading.core.values import Json, JsonObject, printable
 
 
@@ -134,18 +134,19 @@ def judge_readiness(
     if request.expires_at is not None and request.expires_at <= now:
         return ReadinessVerdict(
             Readiness.EXPIRED,
-            f"It expired at {request.expires_at}: its priority counts as 0 since then.",
+            f"It expired at {told_time(request.expires_at)}: its priority counts as 0 since then.",
         )
     for one in _dependencies(request, dependencies):
         # Named before the start time: that passes by itself, the other request may need somebody.
         if one.readiness is Readiness.DEPENDENT:
             return one
     if request.start_after is not None and request.start_after > now:
-        return ReadinessVerdict(Readiness.EARLY, f"It is to start after {request.start_after}.")
+        moment = told_time(request.start_after)
+        return ReadinessVerdict(Readiness.EARLY, f"It is to start after {moment}.")
     if request.retry_after is not None and request.retry_after > now:
         return ReadinessVerdict(
             Readiness.PAUSED,
-            f"Its last attempt failed; it is tried again after {request.retry_after}.",
+            f"Its last attempt failed; it is tried again after {told_time(request.retry_after)}.",
         )
     return READY
 

@@ -42,6 +42,7 @@ from lading.core.containers.recipe import (
     toward,
 )
 from lading.core.containers.request import ContainerRequest
+from lading.core.quantities import told_time
 from lading.core.records.expressions import (
     Among,
     Column,
@@ -396,7 +397,8 @@ def request_outcome(request: ContainerRequest, container: Container | None) -> s
     if container.state is ContainerState.CANCELLED:
         return f"Its container was cancelled{_error_of(container)}."
     if container.state is ContainerState.RUNNING:
-        return f"Its container has been running since {container.started_at}{_error_of(container)}."
+        since = f" since {told_time(container.started_at)}" if container.started_at else ""
+        return f"Its container has been running{since}{_error_of(container)}."
     if container.priority > 0:
         return "Its container is waiting to run."
     return (
