@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lading.core.containers.learned import Tool
-from lading.core.policy.fair_share import WINDOW, ShareAccount, Ticket
+from lading.core.policy.fair_share import ShareAccount, Ticket
 from lading.store import fair_shares
 from lading.store.database import Database
 from lading.store.fair_shares import Place, ShareUse, StoredTicket
@@ -58,7 +58,7 @@ async def test_a_ticket_is_stored_replaced_and_removed(database: Database) -> No
         assert await fair_shares.tickets(tx, ["c1"]) == {}
 
 
-async def test_the_oldest_parked_ones_and_the_room_before_them(database: Database) -> None:
+async def test_the_oldest_parked_ones_and_the_exact_ones_before_them(database: Database) -> None:
     async with database.writing() as tx:
         for number in (3, 1, 2):
             await fair_shares.put_ticket(tx, stored(number, Place.PARKED))
@@ -67,8 +67,9 @@ async def test_the_oldest_parked_ones_and_the_room_before_them(database: Databas
         found = await fair_shares.parked(tx, 1, "s", most=2)
         assert [one.container_uuid for one in found] == ["c1", "c2"]
         assert await fair_shares.parked(tx, 1, "t", most=2) == []
-        assert await fair_shares.room(tx, 1, "s", clock=12) == WINDOW - 2
-        assert await fair_shares.room(tx, 1, "s", clock=0) == WINDOW - 4
+        found = await fair_shares.exact(tx, 1, "s", since=12)
+        assert [one.container_uuid for one in found] == ["c12", "c13"]
+        assert len(await fair_shares.exact(tx, 1, "s", since=0)) == 4
 
 
 async def test_a_share_that_was_passed_over_is_found(database: Database) -> None:

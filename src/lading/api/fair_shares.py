@@ -14,7 +14,7 @@ Source: docs/spec/containers, section Fair share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -22,15 +22,18 @@ from typing import TYPE_CHECKING, Final
 from lading.core import resources
 from lading.core.containers import learned, priority
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
+from lading.core.containers.learned import Tool
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry_rules import SHARE
 from lading.core.errors import Invalid
 from lading.core.policy import fair_share
-from lading.core.policy.fair_share import Claim, Ratios, ShareAccount, Ticket
+from lading.core.policy.fair_share import WINDOW, Claim, Ratios, ShareAccount, Ticket
 from lading.core.quantities import parse_time
+from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
 from lading.store import fair_shares as rows
+from lading.store import records
 from lading.store.fair_shares import Place, StoredTicket
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class FairShares:
         self._now = _milliseconds(unit.now)
         # Many containers of a transaction belong to the same few owners.
         self._shares: dict[str, tuple[str, float]] = {}
+        self._means: dict[Tool, int | None] = {}
         # Levels and shares in which a container gave up its exact tag, with the clock then.
         self._open: dict[tuple[int, str], int] = {}
 
@@ -84,9 +88,7 @@ class FairShares:
         stored = await rows.account(self._tx, claim.level, share)
         account, reached = stored or (ShareAccount(finish=clock, seen=self._now), clock)
         account = replace(account, weight=weight)
-        expected = (
-            await rows.held_time(self._tx, tool) or account.expected or fair_share.DEFAULT_EXPECTED
-        )
+        expected = await self._expected(tool, account)
         vcpus = fair_share.dominant_vcpus(_need(container), self._unit.services.capacity.ratios)
         new = StoredTicket(
             container_uuid=container.uuid,
@@ -96,14 +98,15 @@ class FairShares:
             place=Place.PARKED,
             ticket=Ticket(tag=0, vcpus=vcpus, weight=weight, expected=expected, charge=0),
         )
-        room = await rows.room(self._tx, claim.level, share, clock=clock)
+        floor = self._floor(account, new, clock)
+        waiting = await rows.exact(self._tx, claim.level, share, since=floor)
         # Older ones that are parked go first.
-        if room <= 0 or await rows.parked(self._tx, claim.level, share, most=1):
+        if len(waiting) >= WINDOW or await rows.parked(self._tx, claim.level, share, most=1):
             await rows.put_ticket(self._tx, new)
             if stored is None or stored[0].weight != weight:
                 await rows.put_account(self._tx, claim.level, share, account, reached=reached)
         else:
-            account, new = self._charged(account, new, clock)
+            account, new = self._charged(account, new, clock, is_first=not waiting)
             await rows.put_account(self._tx, claim.level, share, account, reached=reached)
             await rows.put_ticket(self._tx, new)
         return _priority_of(new, claim.level)
@@ -175,16 +178,27 @@ class FairShares:
         )
         return self._brought_up(account, clock), reached
 
-    def _brought_up(self, account: ShareAccount, clock: int) -> ShareAccount:
+    def _brought_up(
+        self, account: ShareAccount, clock: int, floor: int | None = None
+    ) -> ShareAccount:
+        half_life = round(self._config.HalfLife * 1000)
         return fair_share.bring_up(
-            account, clock=clock, now=self._now, half_life=round(self._config.HalfLife * 1000)
+            account, clock=clock, now=self._now, half_life=half_life, floor=floor
         )
 
+    def _floor(self, account: ShareAccount, one: StoredTicket, clock: int) -> int:
+        ticket = one.ticket
+        return fair_share.floor(account, clock=clock, vcpus=ticket.vcpus, expected=ticket.expected)
+
     def _charged(
-        self, account: ShareAccount, one: StoredTicket, clock: int
+        self, account: ShareAccount, one: StoredTicket, clock: int, *, is_first: bool = False
     ) -> tuple[ShareAccount, StoredTicket]:
+        """The account with a container that gets an exact tag; `is_first`: no other one waits."""
+        floor = clock if is_first else self._floor(account, one, clock)
         account, ticket = fair_share.admit(
-            self._brought_up(account, clock), vcpus=one.ticket.vcpus, expected=one.ticket.expected
+            self._brought_up(account, clock, floor),
+            vcpus=one.ticket.vcpus,
+            expected=one.ticket.expected,
         )
         return account, replace(one, place=Place.EXACT, ticket=ticket)
 
@@ -203,12 +217,14 @@ class FairShares:
         await rows.put_ticket(self._tx, held)
         await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
         await self._forward(one.level, one.share, clock)
+        await self._align(one.level, one.share, clock)
         other = await rows.passed_over(self._tx, one.level, clock=clock)
         if other is not None and other != one.share:
             await self._forward(one.level, other, clock)
 
     async def _ended(self, one: StoredTicket, container: Container) -> None:
-        account, reached = await self._account(one, await self._clock(one.level))
+        clock = await self._clock(one.level)
+        account, reached = await self._account(one, clock)
         held = max(0, self._now - one.held_at)
         account = fair_share.finish(account, one.ticket, held=held)
         await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
@@ -218,6 +234,8 @@ class FairShares:
         new = max(1, held if mean is None else round(mean + (held - mean) * _LEARNS))
         if mean is None or abs(new - mean) > mean * _NEAR:
             await rows.put_held_time(self._tx, tool, new, now=self._unit.now)
+            self._means.pop(tool, None)
+        await self._align(one.level, one.share, clock)
 
     async def _left(self, one: StoredTicket) -> None:
         """Take a container out that does not wait any more."""
@@ -232,38 +250,77 @@ class FairShares:
     async def _fill(self) -> list[str]:
         """Have parked containers come forward for those that left; their uuids."""
         opened, self._open = self._open, {}
-        return [
-            uuid
-            for (level, share), clock in opened.items()
-            for uuid in await self._forward(level, share, clock)
-        ]
+        moved: list[str] = []
+        for (level, share), clock in opened.items():
+            moved += await self._forward(level, share, clock)
+        return moved
 
     async def _forward(self, level: int, share: str, clock: int) -> list[str]:
         """Give parked containers of a share exact tags, as far as there is room; their uuids."""
-        parked = await rows.parked(self._tx, level, share, most=fair_share.WINDOW)
+        parked = await rows.parked(self._tx, level, share, most=WINDOW)
         if not parked:
             return []
-        room = await rows.room(self._tx, level, share, clock=clock)
         account, reached = await self._account(parked[0], clock)
-        for one in parked[:room]:
-            account, exact = self._charged(account, one, clock)
-            await rows.put_ticket(self._tx, exact)
-            row = await self._unit.container(one.container_uuid)
-            if row is not None:
-                value = _priority_of(exact, level)
-                await self._unit.write_container(row, {"priority": value}, expected={})
+        floor = self._floor(account, parked[0], clock)
+        coming = parked[: WINDOW - len(await rows.exact(self._tx, level, share, since=floor))]
+        stored = await self._containers(coming)
+        for one in coming:
+            # More may be known than when it came.
+            tool = learned.tool_of(Container.from_record(stored[one.container_uuid]), 0)
+            expected = await self._expected(tool, account)
+            one = replace(one, ticket=replace(one.ticket, expected=expected))
+            account, one = self._charged(account, one, clock)
+            await self._put(one, stored[one.container_uuid])
         await rows.put_account(self._tx, level, share, account, reached=reached)
-        return [one.container_uuid for one in parked[:room]]
+        return [one.container_uuid for one in coming]
+
+    async def _align(self, level: int, share: str, clock: int) -> None:
+        """Give the first waiting container of a share the tag that follows from what the share has
+        used by now. The tags behind it are those of the time when each came forward.
+        """
+        stored = await rows.account(self._tx, level, share)
+        waiting = await rows.exact(self._tx, level, share, since=0)
+        if stored is None or not waiting:
+            return
+        account = stored[0]
+        floor = self._floor(account, waiting[0], clock)
+        waiting = [one for one in waiting if one.ticket.tag >= floor] or waiting[-1:]
+        moved = fair_share.align(account, [one.ticket for one in waiting], floor=floor)
+        changed = waiting[: len(moved)]
+        if changed:
+            found = await self._containers(changed)
+            for one, ticket in zip(changed, moved, strict=True):
+                await self._put(replace(one, ticket=ticket), found[one.container_uuid])
+
+    async def _put(self, one: StoredTicket, row: Record) -> None:
+        """Store an exact ticket, and the priority that follows."""
+        await rows.put_ticket(self._tx, one)
+        value = _priority_of(one, one.level)
+        if value != row["priority"]:
+            await self._unit.write_container(row, {"priority": value}, expected={})
+
+    async def _containers(self, tickets: Sequence[StoredTicket]) -> dict[str, Record]:
+        uuids = [one.container_uuid for one in tickets]
+        found = await records.among(self._tx, CONTAINERS, "uuid", uuids)
+        return {row["uuid"]: row for row in found}
+
+    async def _expected(self, tool: Tool, account: ShareAccount) -> int:
+        """Milliseconds for which a container of a tool is expected to be held."""
+        if tool not in self._means:
+            self._means[tool] = await rows.held_time(self._tx, tool)
+        return self._means[tool] or account.expected or fair_share.DEFAULT_EXPECTED
 
     async def prolong(self) -> None:
         """Charge containers that are held for longer than was expected."""
         for one in await rows.overdue(self._tx, self._now, most=_PROLONGED):
-            account, reached = await self._account(one, await self._clock(one.level))
+            clock = await self._clock(one.level)
+            account, reached = await self._account(one, clock)
             held = self._now - one.held_at
             account, ticket = fair_share.prolong(account, one.ticket, held=held)
             longer = replace(one, ticket=ticket, due=one.held_at + ticket.expected)
             await rows.put_ticket(self._tx, longer)
             await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
+            await self._align(one.level, one.share, clock)
 
 
 class KnownCapacity:

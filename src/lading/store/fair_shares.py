@@ -185,17 +185,18 @@ async def remove_ticket(tx: Transaction, container_uuid: str) -> None:
     await tx.execute("DELETE FROM fair_tickets WHERE container_uuid = ?", (container_uuid,))
 
 
-async def room(tx: Transaction, level: int, share: str, *, clock: int) -> int:
-    """How many more exact tags a share may have. Tags behind the clock do not count: others have
-    passed their containers, which cannot run now.
+async def exact(tx: Transaction, level: int, share: str, *, since: int) -> list[StoredTicket]:
+    """The first waiting containers of a share that have exact tags, from the tag `since` on.
+
+    What is far behind the clock does not count: others have passed it, so it cannot run now.
     """
     rows = await tx.fetch(
-        # Counting stops at WINDOW rows.
-        "SELECT count(*) FROM (SELECT 1 FROM fair_tickets WHERE level = ? AND share = ?"
-        " AND place = 'exact' AND tag >= ? LIMIT ?) ahead",
-        (level, share, clock, WINDOW),
+        f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns
+        " WHERE level = ? AND share = ? AND place = 'exact' AND tag >= ?"
+        " ORDER BY tag, created, container_uuid LIMIT ?",
+        (level, share, since, WINDOW),
     )
-    return WINDOW - int(rows[0][0] or 0)
+    return [_ticket(row) for row in rows]
 
 
 async def parked(tx: Transaction, level: int, share: str, *, most: int) -> list[StoredTicket]:
@@ -210,11 +211,11 @@ async def parked(tx: Transaction, level: int, share: str, *, most: int) -> list[
 
 
 async def passed_over(tx: Transaction, level: int, *, clock: int) -> str | None:
-    """A share with parked containers whose finish is behind the clock; None without one."""
+    """The share whose finish is furthest behind the clock, of those with parked containers."""
     rows = await tx.fetch(
         "SELECT a.share FROM fair_accounts a WHERE a.level = ? AND a.finish <= ?"
         " AND EXISTS (SELECT 1 FROM fair_tickets t WHERE t.level = a.level AND t.share = a.share"
-        " AND t.place = 'parked') LIMIT 1",
+        " AND t.place = 'parked') ORDER BY a.finish LIMIT 1",
         (level, clock),
     )
     return str(rows[0][0]) if rows else None

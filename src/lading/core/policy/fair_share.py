@@ -9,14 +9,17 @@ queueing (Goyal, Vin and Cheng, 1996), with shares in place of flows:
 - The *work* of a container is its dominant resource, in VCPUs (`dominant_vcpus`), times the time
   for which it is expected to be held. The *charge* of a share is work divided by its weight.
 - The *tag* of a container is the virtual time at which it is due: the finish of its share, or the
-  clock if that is later. The finish then moves on by its charge. The lowest tag goes first.
-- The *clock* of a level is the largest tag that was locked.
+  clock if that is later and no other container of the share waits. The finish then moves on by its
+  charge. The lowest tag goes first.
+- The *clock* of a level is the largest tag that was locked. Dispatchers lock in parallel, and where
+  there is room, so a share that waits may be behind it: by WINDOW containers at most (`floor`).
 - At the end of a container the finish is corrected by the time for which it was held. While one is
-  held longer than it was charged for, its charge is doubled again and again (`prolong`).
+  held longer than it was charged for, its charge is doubled again and again (`prolong`). The first
+  waiting container of the share follows (`align`).
 - The first WINDOW waiting containers of a share have exact tags. Those behind are *parked*, after
   all exact tags of their level, in order of age; one comes forward when another is locked.
 
-Past use counts for a while. A share whose finish is behind the clock has used less than it could:
+Past use counts for a while. A share that comes back behind the clock has used less than it could:
 the difference becomes *credit*. A share with credit is charged half, until it is used up. Credit,
 use, and a finish that is ahead of the clock decay, half of them in each half-life. Credit changes
 the rate only, so no share ever waits for another to catch up first.
@@ -33,7 +36,7 @@ section Fair share.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,8 +57,9 @@ PARKED: Final = STEP - (1 << 42)
 2109."""
 LEAST_WEIGHT: Final = 0.1
 MOST_WEIGHT: Final = 1000.0
-DEFAULT_EXPECTED: Final = 60_000
-"""Milliseconds for which a container is expected to be held of which nothing is known."""
+DEFAULT_EXPECTED: Final = 1_000
+"""Milliseconds for which a container is expected to be held of which nothing is known: short, as
+`prolong` corrects that while it is held. What was charged too much comes back at the end only."""
 _LEARNS: Final = 0.25
 _RAM_OF_VCPU: Final = 4 * GIB
 _VCPUS_OF_GPU: Final = 8
@@ -146,20 +150,28 @@ def first_clock(now: int) -> int:
     return now << GRAIN
 
 
-def bring_up(account: ShareAccount, *, clock: int, now: int, half_life: int) -> ShareAccount:
-    """The account at `now`: its credit, use and advance have decayed, and it is not behind the
-    clock.
+def floor(account: ShareAccount, *, clock: int, vcpus: float, expected: int) -> int:
+    """The least finish of a share of which containers wait, where such a container comes."""
+    return clock - WINDOW * _charge(vcpus, expected, account.weight)
+
+
+def bring_up(
+    account: ShareAccount, *, clock: int, now: int, half_life: int, floor: int | None = None
+) -> ShareAccount:
+    """The account at `now`: its credit, use and advance have decayed, and it is not behind `floor`.
+
+    None: it has no floor now, as no container comes.
     """
     # Clocks of servers may differ a little; time does not go back here.
     halves = max(0, now - account.seen) / max(1, half_life)
     kept = 2.0**-halves
     credit, finish = account.credit * kept, account.finish
-    if finish < clock:
-        # What came in evenly over the time has decayed in part: the mean of 2**-x over it.
-        credit += (clock - finish) * ((1 - kept) / (halves * math.log(2)) if halves > 1e-9 else 1.0)
-        finish = clock
-    else:
+    if finish > clock:
         finish = clock + int((finish - clock) * kept)
+    elif floor is not None and finish < floor:
+        # What came in evenly over the time has decayed in part: the mean of 2**-x over it.
+        credit += (floor - finish) * ((1 - kept) / (halves * math.log(2)) if halves > 1e-9 else 1.0)
+        finish = floor
     return replace(
         account,
         finish=finish,
@@ -194,6 +206,21 @@ def withdraw(account: ShareAccount, ticket: Ticket) -> ShareAccount:
     return replace(
         account, finish=account.finish - ticket.charge, credit=account.credit + ticket.lent
     )
+
+
+def align(account: ShareAccount, waiting: Sequence[Ticket], *, floor: int) -> list[Ticket]:
+    """The first of the waiting tickets, with other tags; none if the first is right.
+
+    The first is due when all that was charged for others of the share is used; the tags of those
+    behind it, which were given earlier, are raised to that of the first where they are below.
+    """
+    due = max(floor, account.finish - sum(one.charge for one in waiting))
+    first = waiting[0]
+    if abs(due - first.tag) <= first.charge // 2:
+        return []
+    if due < first.tag:
+        return [replace(first, tag=due)]
+    return [replace(one, tag=due) for one in waiting if one.tag < due]
 
 
 def prolong(account: ShareAccount, ticket: Ticket, *, held: int) -> tuple[ShareAccount, Ticket]:
