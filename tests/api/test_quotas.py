@@ -83,6 +83,25 @@ async def test_a_large_one_is_not_overtaken_but_for_priority(it: World) -> None:
     assert await runnable(it, *made) == [2]
 
 
+async def test_workflows_leave_room_for_their_steps(it: World) -> None:
+    ada = await it.user("ada")
+    await quota(it, await uuid_of(it, ada), containers=4)
+    workflow: dict[str, JSON] = {"scheduling_parameters": {"supervisor": True}}
+    runners = await submit(it, ada, 3, **workflow)
+    steps = await submit(it, ada, 3)
+    made = [*runners, *steps]
+    assert await runnable(it, *made) == [0, 1, 3, 4]
+    assert (
+        "containers that run workflows have at most half"
+        in (await wait_of(it, made[2]))["sentence"]
+    )
+    await it.run(made[3]["container_uuid"])
+    assert await runnable(it, *made) == [0, 1, 4, 5]
+    await it.run(made[0]["container_uuid"])
+    # Room in the half, and none in the whole that two steps have: it waits no more apart.
+    assert await runnable(it, *made) == [1, 2, 4, 5]
+
+
 async def test_what_can_never_run_is_refused_and_keeps_nobody_waiting(it: World) -> None:
     ada = await it.user("ada")
     found = await quota(it, await uuid_of(it, ada), vcpus=4, contact="it@example.org")

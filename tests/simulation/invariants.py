@@ -459,12 +459,12 @@ class Invariants:
             what = f"{locked} is locked beyond the quota of {subject}, beside {charged}"
             raise Broken(Invariant.QUOTA, what)
 
-    def _fits(self, subject: str, uuids: Collection[str]) -> bool:
+    def _fits(self, subject: str, uuids: Collection[str], *, parts: int = 1) -> bool:
         quota, containers = self._records.quotas[subject], self._records.containers
         sizes = (containers[uuid].runtime_constraints["vcpus"] for uuid in uuids)
         vcpus = sum(one for one in sizes if isinstance(one, int))
-        fits = quota.containers is None or len(uuids) <= quota.containers
-        return fits and (quota.vcpus is None or vcpus <= quota.vcpus)
+        fits = quota.containers is None or len(uuids) <= quota.containers // parts
+        return fits and (quota.vcpus is None or vcpus <= quota.vcpus // parts)
 
     def _check_room(self, wanting: Mapping[str, Sequence[ContainerRequest]]) -> None:
         containers = self._records.containers
@@ -487,11 +487,14 @@ class Invariants:
                     waits += [(rank, one)] if rank > 0 else []
         for rank, one in waits:
             subjects, uuid = self._quotas_of(one), one.container_uuid or ""
+            if _runs_workflow(one):
+                # It may wait for another workflow to end.
+                continue
             before = {
                 subject
                 for more, other in waits
                 for subject in self._quotas_of(other)
-                if other is not one and more >= rank
+                if other is not one and more >= rank and not self._waits_apart(other, used)
             }
             is_free = all(
                 subject not in before and self._fits(subject, {*used[subject], uuid})
@@ -501,6 +504,17 @@ class Invariants:
             if subjects and is_free and not one.max_parallel:
                 what = f"{one.uuid} waits for {subjects}, and there is room"
                 raise Broken(Invariant.ROOM, what)
+
+    def _waits_apart(self, one: ContainerRequest, used: Mapping[str, Collection[str]]) -> bool:
+        """Whether a workflow has no room in half of one of its quotas."""
+        containers = self._records.containers
+        if not _runs_workflow(one):
+            return False
+        for subject in self._quotas_of(one):
+            runners = {uuid for uuid in used[subject] if _runs_workflow(containers[uuid])}
+            if not self._fits(subject, {*runners, one.container_uuid or ""}, parts=2):
+                return True
+        return False
 
     # Commands.
 
@@ -524,6 +538,10 @@ class Invariants:
         record = self._records.containers[command.uuid]
         holds = record.supervisor_auth_uuid == uuid_of(command.token)
         return record.state in _HELD and record.priority > 0 and holds
+
+
+def _runs_workflow(one: ContainerRequest | Container) -> bool:
+    return one.scheduling_parameters.get("supervisor") is True
 
 
 def _changed(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> list[_Value]:

@@ -14,7 +14,8 @@ from lading.core.containers.container import FINAL, HELD, Container, ContainerSt
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid
 from lading.core.policy import quotas as policy
-from lading.core.policy.quotas import Amounts, Quota, Room, Shortage, Standing
+from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
+from lading.store.quotas import WORKFLOWS
 from tests.simulation.rules import ServerRules
 from tests.simulation.tables import RecordTables
 
@@ -28,6 +29,7 @@ class Charge:
     rank: int
     held: bool
     amounts: Amounts
+    runs_workflow: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Wait:
     """A request that waits for the quota of a subject."""
 
     container_uuid: str
-    subject_uuid: str
+    queue: str
     rank: int
 
 
@@ -63,7 +65,8 @@ class ModelQuotas:
         """Whether quotas concern a new container's request. Raises Invalid."""
         found = self.concerning(subject)
         for one in found:
-            policy.check_single(one, policy.amounts_of(container))
+            is_runner = policy.runs_workflow(container)
+            policy.check_single(one, policy.amounts_of(container), runs_workflow=is_runner)
         return bool(found)
 
     def admit(
@@ -92,8 +95,8 @@ class ModelQuotas:
         for uuid in was.keys() - held.keys():
             self.waits.pop(uuid, None)
         for uuid, former in was.items():
-            if uuid not in held or held[uuid].subject_uuid != former.subject_uuid:
-                self.touched[former.subject_uuid] = None
+            if uuid not in held or held[uuid].queue != former.queue:
+                self.touched[former.queue] = None
         return [one for one in counting if one.uuid not in held]
 
     def _settle_one(
@@ -114,28 +117,35 @@ class ModelQuotas:
                 for one in concerning:
                     kept.setdefault(one.subject_uuid, rank)
         self.charges[container.uuid] = {
-            uuid: Charge(rank, held=False, amounts=wanted) for uuid, rank in kept.items()
+            uuid: Charge(rank, False, wanted, policy.runs_workflow(container))
+            for uuid, rank in kept.items()
         }
         self.touched |= dict.fromkeys(sorted(charged.keys() - kept.keys()))
         return short
 
     def _wait(self, container: Container, rank: int, found: Shortage) -> Wait:
-        return Wait(container.uuid, found.subject_uuid, _NEVER if found.for_ever else rank)
+        apart = WORKFLOWS if found.limit is Limit.WORKFLOWS else ""
+        return Wait(container.uuid, found.subject_uuid + apart, _NEVER if found.for_ever else rank)
 
-    def used(self, subject: str, *, without: str = "", held: bool = False) -> Amounts:
+    def used(
+        self, subject: str, *, without: str = "", held: bool = False, workflows: bool = False
+    ) -> Amounts:
         """What is charged to a subject."""
         return sum(
             (
                 charged[subject].amounts
                 for uuid, charged in self.charges.items()
-                if subject in charged and uuid != without and (charged[subject].held or not held)
+                if subject in charged
+                and uuid != without
+                and (charged[subject].held or not held)
+                and (charged[subject].runs_workflow or not workflows)
             ),
             start=Amounts(),
         )
 
     def first(self, subject: str) -> tuple[str, Wait] | None:
         """The first request that waits for a subject."""
-        found = [item for item in self.waits.items() if item[1].subject_uuid == subject]
+        found = [item for item in self.waits.items() if item[1].queue == subject]
         return min(found, key=lambda item: (-item[1].rank, item[0]), default=None)
 
     def _look(
@@ -152,15 +162,28 @@ class ModelQuotas:
             used = self.used(uuid, without=container.uuid)
             if displaces and policy.exceeds(used + wanted, one):
                 below[uuid] = self._yielding(uuid, rank)
-            first = self.first(uuid)
-            is_behind = (
-                uuid != head
-                and first is not None
+            is_runner = policy.runs_workflow(container)
+            queues = [uuid, *([uuid + WORKFLOWS] if is_runner else [])]
+            firsts = [self.first(queue) for queue in queues if queue != head]
+            is_behind = any(
+                first is not None
                 and first[0] != subject.uuid
                 and (-first[1].rank, first[0]) < (-rank, subject.uuid)
+                for first in firsts
+            )
+            workflows = (
+                self.used(uuid, without=container.uuid, workflows=True) if is_runner else None
             )
             yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
-            standings.append(Standing(quota=one, used=used, yielding=yielding, is_behind=is_behind))
+            standings.append(
+                Standing(
+                    quota=one,
+                    used=used,
+                    yielding=yielding,
+                    is_behind=is_behind,
+                    workflows=workflows,
+                )
+            )
         found = self.rules.find_room(wanted, standings)
         if isinstance(found, Room):
             self._displace(found, below)
@@ -188,12 +211,14 @@ class ModelQuotas:
     def fill(self) -> None:
         """Give free room to the first requests that wait."""
         touched, self.touched = self.touched, {}
-        for subject in self.rules.refills(touched):
-            while self._fill_one(subject):
-                pass
+        subjects = dict.fromkeys(one.removesuffix(WORKFLOWS) for one in touched)
+        for subject in self.rules.refills(subjects):
+            for queue in (subject, subject + WORKFLOWS):
+                while self._fill_one(queue):
+                    pass
 
-    def _fill_one(self, subject_uuid: str) -> bool:
-        first = self.first(subject_uuid)
+    def _fill_one(self, queue: str) -> bool:
+        first = self.first(queue)
         if first is None:
             return False
         uuid, was = first
@@ -206,17 +231,19 @@ class ModelQuotas:
             return True
         rank = self._rank(subject) if was.rank == _NEVER else was.rank
         charged = self.charges.setdefault(container.uuid, {})
-        found = self._look(container, subject, rank, charged, head=subject_uuid)
+        found = self._look(container, subject, rank, charged, head=queue)
         if isinstance(found, Room):
             amounts = policy.amounts_of(container)
             for one in self.concerning(subject):
                 if one.subject_uuid not in charged:
-                    charged[one.subject_uuid] = Charge(rank, held=False, amounts=amounts)
+                    charged[one.subject_uuid] = Charge(
+                        rank, False, amounts, policy.runs_workflow(container)
+                    )
             del self.waits[uuid]
             self.stale[container.uuid] = None
             return True
         self.waits[uuid] = moved = self._wait(container, rank, found)
-        return found.subject_uuid != subject_uuid or moved.rank != was.rank
+        return moved.queue != queue or moved.rank != was.rank
 
     def _rank(self, subject: ContainerRequest) -> int:
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
@@ -237,7 +264,7 @@ class ModelQuotas:
         elif after.state in FINAL:
             self.touched |= dict.fromkeys(sorted(self.charges.pop(after.uuid, {})))
             for uuid in [u for u, one in self.waits.items() if one.container_uuid == after.uuid]:
-                self.touched[self.waits.pop(uuid).subject_uuid] = None
+                self.touched[self.waits.pop(uuid).queue] = None
 
     def _hold(self, container: Container) -> None:
         charged = self.charges.get(container.uuid, {})
@@ -257,11 +284,12 @@ class ModelQuotas:
             raise Conflict(f"{container.uuid}: no room")
         amounts = policy.amounts_of(container)
         self.charges[container.uuid] = {
-            uuid: Charge(container.priority, held=True, amounts=amounts) for uuid in kept
+            uuid: Charge(container.priority, True, amounts, policy.runs_workflow(container))
+            for uuid in kept
         }
         self.touched |= dict.fromkeys(sorted(charged.keys() - kept.keys()))
         for uuid in waits:
-            self.touched[self.waits.pop(uuid).subject_uuid] = None
+            self.touched[self.waits.pop(uuid).queue] = None
             self.stale[container.uuid] = None
 
     def _room_to_hold(
@@ -270,15 +298,16 @@ class ModelQuotas:
         concerning = self.concerning(subject)
         if any(one.subject_uuid not in charged for one in concerning):
             return self._look(container, subject, self._rank(subject), (), displaces=False)
-        return self.rules.find_room(
-            policy.amounts_of(container),
-            [
-                Standing(
-                    quota=one, used=self.used(one.subject_uuid, without=container.uuid, held=True)
-                )
-                for one in concerning
-            ],
-        )
+        is_runner = policy.runs_workflow(container)
+        standings = []
+        for one in concerning:
+            uuid = one.subject_uuid
+            used = self.used(uuid, without=container.uuid, held=True)
+            workflows = self.used(uuid, without=container.uuid, held=True, workflows=True)
+            standings.append(
+                Standing(quota=one, used=used, workflows=workflows if is_runner else None)
+            )
+        return self.rules.find_room(policy.amounts_of(container), standings)
 
     def refuse(self, container_uuid: str) -> None:
         """Look anew at a container whose lock was refused."""
@@ -291,7 +320,8 @@ class ModelQuotas:
         self.records.quotas[quota.subject_uuid] = quota
         if is_new:
             for container in self._live(quota.subject_uuid, HELD):
-                charge = Charge(container.priority, True, policy.amounts_of(container))
+                amounts, is_runner = policy.amounts_of(container), policy.runs_workflow(container)
+                charge = Charge(container.priority, True, amounts, is_runner)
                 self.charges.setdefault(container.uuid, {})[quota.subject_uuid] = charge
         self._look_anew(quota.subject_uuid)
 
@@ -305,7 +335,7 @@ class ModelQuotas:
         self.stale |= {
             one.container_uuid: None
             for one in self.waits.values()
-            if one.subject_uuid == subject_uuid
+            if one.queue.removesuffix(WORKFLOWS) == subject_uuid
         }
 
     def _look_anew(self, subject_uuid: str) -> None:

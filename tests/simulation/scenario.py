@@ -277,6 +277,7 @@ class Scenario:
             # One of the commands runs a few times at a time only.
             parallel=_PARALLEL if number == _COMMANDS - 1 else 0,
             owner=PROJECT if self.has_quotas and self.random.random() < 0.5 else "",
+            runs_workflow=self.has_quotas and number == 1,
         )
         made = self.server.call(_USER, "POST", "container_requests", body)
         self._say(f"user: submits {made['uuid'][-3:]} for {made['container_uuid'][-3:]}")
@@ -285,10 +286,11 @@ class Scenario:
         """Make, change or remove the quota of the user or of the project."""
         subject = self.random.choice((ADMIN_USER, PROJECT))
         found = self.server.records.quotas.get(subject)
-        # Three VCPUs are the largest command: less would refuse it.
+        # Three VCPUs are the largest command, and the one that makes requests has two and half of
+        # a quota: less would refuse them.
         limits: dict[str, Any] = {
-            "containers": self.random.choice((1, 2, 3, None)),
-            "vcpus": self.random.choice((3, 4, 6, None)),
+            "containers": self.random.choice((2, 3, 4, None)),
+            "vcpus": self.random.choice((4, 5, 8, None)),
         }
         if found is None:
             self._say(f"admin: quota of {subject[6:11]} {limits}")

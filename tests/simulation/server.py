@@ -98,6 +98,7 @@ def request_body(
     has_api: bool,
     parallel: int = 0,
     owner: str = "",
+    runs_workflow: bool = False,
 ) -> dict[str, Fields]:
     """The body that makes a Committed request of priority `value`.
 
@@ -118,6 +119,7 @@ def request_body(
             "use_existing": reuses,
             **({"parallel_group": "turns", "max_parallel": parallel} if parallel else {}),
             **({"owner_uuid": owner} if owner else {}),
+            **({"scheduling_parameters": {"supervisor": True}} if runs_workflow else {}),
         }
     }
 

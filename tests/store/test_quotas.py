@@ -16,16 +16,17 @@ ONE = Amounts(1, 2, 1 << 40, 0)
 
 async def test_charges(database: Database) -> None:
     async with database.writing() as tx:
-        await quotas.charge(tx, "a", [ADA, LAB], ONE, rank=1 << 60, held=False)
-        await quotas.charge(tx, "b", [ADA], ONE, rank=5, held=False)
-        await quotas.charge(tx, "c", [ADA], ONE, rank=7, held=True)
+        await quotas.charge(tx, "a", [ADA, LAB], StoredCharge(1 << 60, False, ONE))
+        await quotas.charge(tx, "b", [ADA], StoredCharge(5, False, ONE, True))
+        await quotas.charge(tx, "c", [ADA], StoredCharge(7, True, ONE))
         assert await quotas.used(tx, [ADA, LAB]) == {ADA: ONE + ONE + ONE, LAB: ONE}
         assert await quotas.used(tx, [ADA], without="a", held=True) == {ADA: ONE}
+        assert await quotas.used(tx, [ADA], workflows=True) == {ADA: ONE}
         assert await quotas.yielding(tx, ADA, 1 << 60, most=9) == [Charge("b", 5, ONE)]
         assert await quotas.admitted(tx, ADA, most=9) == ["b", "a"]
         assert await quotas.running(tx, ADA, most=9) == ["c"]
         # Charged again, it is charged once.
-        await quotas.charge(tx, "b", [ADA], Amounts(1), rank=6, held=True)
+        await quotas.charge(tx, "b", [ADA], StoredCharge(6, True, Amounts(1)))
         assert await quotas.charges_of(tx, ["b"]) == {
             "b": {ADA: StoredCharge(6, held=True, amounts=Amounts(1))}
         }

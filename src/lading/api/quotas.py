@@ -32,7 +32,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import quotas, records
 from lading.store.database import Transaction
-from lading.store.quotas import QuotaKey, QuotaWait, StoredCharge
+from lading.store.quotas import WORKFLOWS, QuotaKey, QuotaWait, StoredCharge
 
 if TYPE_CHECKING:
     from lading.api.transaction import UnitOfWork
@@ -111,9 +111,9 @@ async def admit(
     # A request that left a queue lets the next one be the first.
     await quotas.unwait(unit.tx, waits.keys() - held.keys())
     unit.touch(
-        was.subject_uuid
+        was.queue
         for uuid, was in waits.items()
-        if uuid not in held or held[uuid].subject_uuid != was.subject_uuid
+        if uuid not in held or held[uuid].queue != was.queue
     )
     return [one for one in counting if one.uuid not in held]
 
@@ -135,7 +135,7 @@ async def _settle_one(
         # Without priority it takes no room; its container has none through it either.
         if not concerning or rank <= 0:
             continue
-        look = _Look(container.uuid, subject.uuid, wanted, rank)
+        look = _Look.of(container, subject, rank)
         found = await _look(unit, look, concerning, {*charged, *kept})
         if isinstance(found, Shortage):
             short.append(await _wait(unit, look, found, concerning))
@@ -143,11 +143,9 @@ async def _settle_one(
             for one in concerning:
                 kept.setdefault(one.subject_uuid, rank)
     for subject_uuid, rank in kept.items():
-        charge = StoredCharge(rank, held=False, amounts=wanted)
+        charge = StoredCharge(rank, False, wanted, rules.runs_workflow(container))
         if charged.get(subject_uuid) != charge:
-            await quotas.charge(
-                unit.tx, container.uuid, [subject_uuid], wanted, rank=rank, held=False
-            )
+            await quotas.charge(unit.tx, container.uuid, [subject_uuid], charge)
     if surplus := charged.keys() - kept.keys():
         unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
     return short
@@ -155,15 +153,27 @@ async def _settle_one(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Look:
-    """A request for a waiting container that is looked at; `head`: it is the first that waits for
-    this subject.
-    """
+    """A look at a request for a waiting container; `head`: it is the first of this queue."""
 
     container_uuid: str
     request_uuid: str
     wanted: Amounts
     rank: int
+    runs_workflow: bool
     head: str = ""
+
+    @classmethod
+    def of(
+        cls, container: Container, subject: ContainerRequest, rank: int, head: str = ""
+    ) -> _Look:
+        """The look at a request for a container."""
+        amounts, is_runner = rules.amounts_of(container), rules.runs_workflow(container)
+        return cls(container.uuid, subject.uuid, amounts, rank, is_runner, head)
+
+    def queues(self, subject_uuid: str) -> list[str]:
+        """The queues of a subject in which others may come first."""
+        found = [subject_uuid, *([subject_uuid + WORKFLOWS] if self.runs_workflow else [])]
+        return [one for one in found if one != self.head]
 
     def follows(self, first: QuotaWait | None) -> bool:
         """Whether another request comes first."""
@@ -182,6 +192,7 @@ async def _look(
     tx = unit.tx
     missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
     used = await quotas.used(tx, missing, without=look.container_uuid) if missing else {}
+    workflows = await _of_workflows(tx, missing, look)
     below: dict[str, list[rules.Charge]] = {}
     standings = []
     for one in concerning:
@@ -191,17 +202,31 @@ async def _look(
             continue
         if displaces and rules.exceeds(used[uuid] + look.wanted, one):
             below[uuid] = await quotas.yielding(tx, uuid, look.rank, most=MOST)
-        is_behind = uuid != look.head and look.follows(await quotas.first_waiting(tx, uuid))
+        first = [await quotas.first_waiting(tx, queue) for queue in look.queues(uuid)]
         yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
         standings.append(
             Standing(
-                quota=one, used=used[uuid], yielding=yielding, is_behind=is_behind, spent=spent
+                quota=one,
+                used=used[uuid],
+                yielding=yielding,
+                is_behind=any(map(look.follows, first)),
+                workflows=workflows.get(uuid),
+                spent=spent,
             )
         )
     found = rules.find_room(look.wanted, standings)
     if isinstance(found, Room):
         await _displace(unit, found, below)
     return found
+
+
+async def _of_workflows(
+    tx: Transaction, subjects: Sequence[str], look: _Look, *, held: bool = False
+) -> dict[str, Amounts]:
+    """What is charged to each subject for workflows; nothing for a container that runs none."""
+    if not look.runs_workflow or not subjects:
+        return {}
+    return await quotas.used(tx, subjects, without=look.container_uuid, held=held, workflows=True)
 
 
 async def _displace(
@@ -231,31 +256,31 @@ async def _wait(
     if again is not None:
         unit.tx.after_commit(unit.services.wakeups.wake)
     rank = _NEVER if short.for_ever else look.rank
-    return QuotaWait(
-        look.request_uuid, look.container_uuid, short.subject_uuid, short.limit, rank, again
-    )
+    queue = short.subject_uuid + (WORKFLOWS if short.limit is Limit.WORKFLOWS else "")
+    return QuotaWait(look.request_uuid, look.container_uuid, queue, short.limit, rank, again)
 
 
 async def fill(unit: UnitOfWork, subjects: Iterable[str]) -> None:
-    """Give free room of quotas to the first requests that wait for them."""
-    for subject_uuid in subjects:
-        for _ in range(MOST):
-            if not await _fill_one(unit, subject_uuid):
-                break
-        else:
-            await _go_on_later(unit, subject_uuid)
+    """Give free room of quotas to the first requests of both queues."""
+    for subject_uuid in dict.fromkeys(one.removesuffix(WORKFLOWS) for one in subjects):
+        for queue in (subject_uuid, subject_uuid + WORKFLOWS):
+            for _ in range(MOST):
+                if not await _fill_one(unit, queue):
+                    break
+            else:
+                await _go_on_later(unit, queue)
 
 
-async def _go_on_later(unit: UnitOfWork, subject_uuid: str) -> None:
-    first = await quotas.first_waiting(unit.tx, subject_uuid)
+async def _go_on_later(unit: UnitOfWork, queue: str) -> None:
+    first = await quotas.first_waiting(unit.tx, queue)
     if first is not None:
         await quotas.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
         unit.tx.after_commit(unit.services.wakeups.wake)
 
 
-async def _fill_one(unit: UnitOfWork, subject_uuid: str) -> bool:
-    """Look at the first request that waits for a quota; whether to look at the next one."""
-    first = await quotas.first_waiting(unit.tx, subject_uuid)
+async def _fill_one(unit: UnitOfWork, queue: str) -> bool:
+    """Look at the first request of a queue; whether to look at the next one."""
+    first = await quotas.first_waiting(unit.tx, queue)
     if first is None:
         return False
     row = await records.get(unit.tx, REQUESTS, first.request_uuid)
@@ -269,12 +294,13 @@ async def _fill_one(unit: UnitOfWork, subject_uuid: str) -> bool:
     rank = first.rank
     if rank == _NEVER:
         rank = await _rank(unit, subject)
-    look = _Look(container.uuid, subject.uuid, rules.amounts_of(container), rank, subject_uuid)
+    look = _Look.of(container, subject, rank, queue)
     charged = (await quotas.charges_of(unit.tx, [container.uuid])).get(container.uuid, {})
     found = await _look(unit, look, concerning, charged)
     if isinstance(found, Room):
         missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
-        await quotas.charge(unit.tx, container.uuid, missing, look.wanted, rank=rank, held=False)
+        charge = StoredCharge(rank, False, look.wanted, look.runs_workflow)
+        await quotas.charge(unit.tx, container.uuid, missing, charge)
         await quotas.unwait(unit.tx, [subject.uuid])
         unit.stale([container.uuid])
         return True
@@ -282,7 +308,7 @@ async def _fill_one(unit: UnitOfWork, subject_uuid: str) -> bool:
     if moved != first:
         await quotas.wait(unit.tx, moved)
     # One that can never run is passed by; it is the last then.
-    return found.subject_uuid != subject_uuid or moved.rank != first.rank
+    return moved.queue != queue or moved.rank != first.rank
 
 
 async def _rank(unit: UnitOfWork, subject: ContainerRequest) -> int:
@@ -308,7 +334,8 @@ async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
         charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
         amounts = rules.amounts_of(Container.from_record(new))
         for uuid, one in charged.items():
-            await quotas.charge(unit.tx, new["uuid"], [uuid], amounts, rank=one.rank, held=False)
+            charge = dataclasses.replace(one, held=False, amounts=amounts)
+            await quotas.charge(unit.tx, new["uuid"], [uuid], charge)
         unit.touch(charged)
         # What it has may have become too little meanwhile.
         unit.stale([new["uuid"]])
@@ -333,7 +360,7 @@ async def _hold(unit: UnitOfWork, row: Record) -> None:
     is_free = False
     for subject in wanting:
         concerning = await unit.ledger.concerning(subject)
-        found = await _room_to_hold(unit, container, subject, amounts, concerning, charged)
+        found = await _room_to_hold(unit, container, subject, concerning, charged)
         if isinstance(found, Shortage):
             short = found
         else:
@@ -344,7 +371,8 @@ async def _hold(unit: UnitOfWork, row: Record) -> None:
         raise NoRoom(f"{container.uuid}: cannot lock: no room in {await _titles(unit, subjects)}")
     if surplus := charged.keys() - kept.keys():
         unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
-    await quotas.charge(unit.tx, container.uuid, kept, amounts, rank=container.priority, held=True)
+    charge = StoredCharge(container.priority, True, amounts, rules.runs_workflow(container))
+    await quotas.charge(unit.tx, container.uuid, kept, charge)
     if waits:
         # All of its requests count while it is held.
         unit.touch(await quotas.unwait_container(unit.tx, container.uuid))
@@ -357,24 +385,26 @@ async def _titles(unit: UnitOfWork, subjects: Iterable[str]) -> str:
 
 
 async def _room_to_hold(
-    unit: UnitOfWork, container: Container, subject: ContainerRequest, amounts: Amounts,
+    unit: UnitOfWork, container: Container, subject: ContainerRequest,
     concerning: Sequence[Quota], charged: Mapping[str, StoredCharge],
 ) -> Room | Shortage:  # fmt: skip
     """Whether a container may be locked: beside all that is held, and where it was not admitted
     before also beside all that was.
     """
     if any(one.subject_uuid not in charged for one in concerning):
-        rank = await _rank(unit, subject)
-        look = _Look(container.uuid, subject.uuid, amounts, rank)
+        look = _Look.of(container, subject, await _rank(unit, subject))
         return await _look(unit, look, concerning, (), displaces=False)
     uuids = [one.subject_uuid for one in concerning]
+    look = _Look.of(container, subject, container.priority)
+    workflows = await _of_workflows(unit.tx, uuids, look, held=True)
     held = await quotas.used(unit.tx, uuids, without=container.uuid, held=True) if uuids else {}
     return rules.find_room(
-        amounts,
+        look.wanted,
         [
             Standing(
                 quota=one,
                 used=held[one.subject_uuid],
+                workflows=workflows.get(one.subject_uuid),
                 spent=await spending.spent(unit.tx, one, unit.now),
             )
             for one in concerning
@@ -445,4 +475,8 @@ async def check_new(unit: UnitOfWork, change: request.RequestChange, container: 
     await check_commit(unit, change)
     if change.request.state is request.RequestState.COMMITTED:
         for one in await unit.ledger.concerning(change.request):
-            rules.check_single(one, rules.amounts_of(container))
+            rules.check_single(
+                one,
+                rules.amounts_of(container),
+                runs_workflow=rules.runs_workflow(container),
+            )

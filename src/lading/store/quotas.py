@@ -30,7 +30,8 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS quota_charges (container_uuid TEXT NOT NULL,"
     " subject_uuid TEXT NOT NULL, rank BIGINT NOT NULL, held SMALLINT NOT NULL,"
     " containers INTEGER NOT NULL, vcpus BIGINT NOT NULL, ram BIGINT NOT NULL,"
-    " gpus BIGINT NOT NULL, PRIMARY KEY (container_uuid, subject_uuid))",
+    " gpus BIGINT NOT NULL, runs_workflow SMALLINT NOT NULL,"
+    " PRIMARY KEY (container_uuid, subject_uuid))",
     "CREATE INDEX IF NOT EXISTS quota_charges_subject_uuid"
     " ON quota_charges (subject_uuid, held, rank)",
     "CREATE TABLE IF NOT EXISTS quota_waits (request_uuid TEXT NOT NULL PRIMARY KEY,"
@@ -44,6 +45,9 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS quota_spending (subject_uuid TEXT NOT NULL, day TEXT NOT NULL,"
     " amount DOUBLE PRECISION NOT NULL, PRIMARY KEY (subject_uuid, day))",
 )
+WORKFLOWS: Final = "/workflows"
+"""Follows a subject in the rows of requests that wait for the half of its quota that is for
+workflows: a queue of their own."""
 _SUMS: Final = "sum(containers), sum(vcpus), sum(ram), sum(gpus)"
 
 
@@ -66,18 +70,26 @@ class StoredCharge:
     rank: int
     held: bool
     amounts: Amounts
+    runs_workflow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaWait:
-    """A request that waits for a quota."""
+    """A request that waits for a quota; `queue` is the subject, with WORKFLOWS after it for the
+    half of the quota that is for workflows.
+    """
 
     request_uuid: str
     container_uuid: str
-    subject_uuid: str
+    queue: str
     reason: Limit
     rank: int
     again_at: str | None = None
+
+    @property
+    def subject_uuid(self) -> str:
+        """The subject of the quota."""
+        return self.queue.removesuffix(WORKFLOWS)
 
 
 async def kinds(tx: Transaction) -> frozenset[str]:
@@ -187,51 +199,40 @@ async def charges_of(
     found: defaultdict[str, dict[str, StoredCharge]] = defaultdict(dict)
     for part, marks in _parts(sorted(containers)):
         rows = await tx.fetch(
-            "SELECT container_uuid, subject_uuid, rank, held, containers, vcpus, ram, gpus"
-            f" FROM quota_charges WHERE container_uuid IN ({marks})",
+            "SELECT container_uuid, subject_uuid, rank, held, runs_workflow, containers, vcpus,"
+            f" ram, gpus FROM quota_charges WHERE container_uuid IN ({marks})",
             part,
         )
         for row in rows:
-            charge = StoredCharge(int(row[2] or 0), bool(row[3]), _amounts(row[4:]))
+            charge = StoredCharge(int(row[2] or 0), bool(row[3]), _amounts(row[5:]), bool(row[4]))
             found[str(row[0])][str(row[1])] = charge
     return found
 
 
 async def charge(
-    tx: Transaction,
-    container_uuid: str,
-    subjects: Iterable[str],
-    amounts: Amounts,
-    *,
-    rank: int,
-    held: bool,
+    tx: Transaction, container_uuid: str, subjects: Iterable[str], one: StoredCharge
 ) -> None:
     """Charge a container to subjects, in place of an earlier charge to them."""
+    amounts = one.amounts
     for subject in subjects:
         await tx.execute(
             "INSERT INTO quota_charges (container_uuid, subject_uuid, rank, held, containers,"
-            " vcpus, ram, gpus) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " vcpus, ram, gpus, runs_workflow) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (container_uuid, subject_uuid) DO UPDATE SET rank = excluded.rank,"
             " held = excluded.held, containers = excluded.containers, vcpus = excluded.vcpus,"
-            " ram = excluded.ram, gpus = excluded.gpus",
+            " ram = excluded.ram, gpus = excluded.gpus, runs_workflow = excluded.runs_workflow",
             (
                 container_uuid,
                 subject,
-                rank,
-                int(held),
+                one.rank,
+                int(one.held),
                 amounts.containers,
                 amounts.vcpus,
                 amounts.ram,
                 amounts.gpus,
+                int(one.runs_workflow),
             ),
         )
-
-
-async def rank_charges(tx: Transaction, container_uuid: str, rank: int) -> None:
-    """Change the rank of the charges of a container that waits."""
-    await tx.execute(
-        "UPDATE quota_charges SET rank = ? WHERE container_uuid = ?", (rank, container_uuid)
-    )
 
 
 async def discharge(
@@ -247,13 +248,18 @@ async def discharge(
 
 
 async def used(
-    tx: Transaction, subjects: Collection[str], *, without: str = "", held: bool = False
+    tx: Transaction,
+    subjects: Collection[str],
+    *,
+    without: str = "",
+    held: bool = False,
+    workflows: bool = False,
 ) -> dict[str, Amounts]:
     """What is charged to each subject, but for one container; `held`: by what is Locked or Running
-    alone.
+    alone; `workflows`: by what runs workflows alone.
     """
     found = dict.fromkeys(subjects, Amounts())
-    only = " AND held = 1" if held else ""
+    only = (" AND held = 1" if held else "") + (" AND runs_workflow = 1" if workflows else "")
     for part, marks in _parts(sorted(subjects)):
         rows = await tx.fetch(
             f"SELECT subject_uuid, {_SUMS} FROM quota_charges WHERE subject_uuid IN ({marks})"
@@ -306,7 +312,7 @@ async def wait(tx: Transaction, one: QuotaWait) -> None:
         (
             one.request_uuid,
             one.container_uuid,
-            one.subject_uuid,
+            one.queue,
             str(one.reason),
             one.rank,
             one.again_at,
@@ -317,12 +323,12 @@ async def wait(tx: Transaction, one: QuotaWait) -> None:
 _WAIT: Final = "request_uuid, container_uuid, subject_uuid, reason, rank, again_at"
 
 
-async def first_waiting(tx: Transaction, subject: str) -> QuotaWait | None:
-    """The request of the highest rank that waits for the quota of a subject."""
+async def first_waiting(tx: Transaction, queue: str) -> QuotaWait | None:
+    """The request of the highest rank in a queue."""
     rows = await tx.fetch(
         f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid = ?"
         " ORDER BY rank DESC, request_uuid LIMIT 1",
-        (subject,),
+        (queue,),
     )
     return _wait(rows[0]) if rows else None
 
@@ -352,7 +358,7 @@ async def unwait(tx: Transaction, requests: Collection[str]) -> None:
 
 
 async def unwait_container(tx: Transaction, container_uuid: str) -> list[str]:
-    """Delete the rows of requests for a container; the subjects that they waited for."""
+    """Delete the rows of requests for a container; the queues in which they waited."""
     rows = await tx.fetch(
         "DELETE FROM quota_waits WHERE container_uuid = ? RETURNING subject_uuid",
         (container_uuid,),
@@ -361,18 +367,18 @@ async def unwait_container(tx: Transaction, container_uuid: str) -> list[str]:
 
 
 async def due(tx: Transaction, now: str) -> list[str]:
-    """Subjects with a request that is to be looked at again by now."""
+    """Queues with a request that is to be looked at again by now."""
     rows = await tx.fetch(
         "SELECT DISTINCT subject_uuid FROM quota_waits WHERE again_at <= ?", (now,)
     )
     return [str(row[0]) for row in rows]
 
 
-async def clear_due(tx: Transaction, subject: str, now: str) -> None:
-    """Forget the times until now at which requests of a subject are to be looked at again."""
+async def clear_due(tx: Transaction, queue: str, now: str) -> None:
+    """Forget the times until now at which requests of a queue are to be looked at again."""
     await tx.execute(
         "UPDATE quota_waits SET again_at = NULL WHERE subject_uuid = ? AND again_at <= ?",
-        (subject, now),
+        (queue, now),
     )
 
 
@@ -383,11 +389,11 @@ async def next_due(tx: Transaction) -> str | None:
 
 
 async def waiting_at(tx: Transaction, subject: str, *, most: int) -> list[QuotaWait]:
-    """The first requests that wait for a subject."""
+    """The first requests that wait for a subject, in either queue."""
     rows = await tx.fetch(
-        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid = ?"
+        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid IN (?, ?)"
         " ORDER BY rank DESC, request_uuid LIMIT ?",
-        (subject, most),
+        (subject, subject + WORKFLOWS, most),
     )
     return [_wait(row) for row in rows]
 

@@ -96,6 +96,20 @@ def test_the_first_shortage_is_named() -> None:
     assert choose_displaced(Amounts(1), []) is None
 
 
+@given(wanted=AMOUNT, workflows=AMOUNT, steps=AMOUNT, quota=QUOTA)
+def test_workflows_leave_half_for_their_steps(
+    wanted: Amounts, workflows: Amounts, steps: Amounts, quota: Quota
+) -> None:
+    standing = Standing(quota=quota, used=workflows + steps, workflows=workflows)
+    found = find_room(wanted, [standing])
+    ours = wanted + workflows
+    limits = {one: quota.limit(one) for one in AMOUNTS}
+    within = all(most is None or ours.of(one) <= most // 2 for one, most in limits.items())
+    assert isinstance(found, Room) is (within and not exceeds(ours + steps, quota))
+    if within and isinstance(found, Shortage):
+        assert found.limit is not Limit.WORKFLOWS
+
+
 def test_what_a_container_holds() -> None:
     constraints: JsonObject = {
         "vcpus": 2, "ram": 100, "keep_cache_ram": 10, "gpu": {"device_count": 1},
@@ -113,6 +127,10 @@ def test_what_a_container_holds() -> None:
         (Limit.CONTAINERS, "the user ada: 3 of 4 containers are in use, and it needs 1; it runs"),
         (Limit.RAM, "1.0 GiB of 2.0 GiB of RAM are in use, and it needs 512.0 MiB; it runs"),
         (Limit.VCPUS, "It can never run: it needs 9 VCPUs, and the quota of the user ada is 8"),
+        (
+            Limit.WORKFLOWS,
+            "have at most half of it, so that their steps can run (3 of 4 containers",
+        ),
         (Limit.ORDER, "for which requests before it wait: 3 of 4 containers, 6 of 8 VCPUs"),
         (Limit.MONEY, "$7.00 of $5.00 a week are spent; it runs in the next week, or ask the lab"),
         (Limit.BUDGET, "$9.50 of its budget of $8.00 are spent; ask the lab for more"),
@@ -135,6 +153,8 @@ def test_what_is_refused_at_once() -> None:
     check_stored(quota, 20, more=0)
     with pytest.raises(Invalid, match="is 2 VCPUs in all; ask for less"):
         check_single(quota, Amounts(1, 3))
+    with pytest.raises(Invalid, match="2 VCPUs in all, of which a workflow has half"):
+        check_single(quota, Amounts(1, 2), runs_workflow=True)
     with pytest.raises(Invalid, match="3 of 3 requests wait"):
         check_queued(quota, 3)
     with pytest.raises(Invalid, match="The quota of the group thesis has no room for 2 bytes"):

@@ -28,6 +28,7 @@ from lading.core.records.service_records import QUOTAS
 from lading.store import quotas as rows
 from lading.store import records
 from lading.store.database import Transaction
+from lading.store.quotas import StoredCharge
 
 _KINDS: Final[dict[str, RecordType]] = {
     Infix.USER: USERS,
@@ -207,10 +208,13 @@ async def _charge_running(tx: Transaction, quota: Quota) -> None:
             return
         for one in await records.among(tx, CONTAINERS, "uuid", held):
             container = Container.from_record(one)
-            await rows.charge(
-                tx, container.uuid, [quota.subject_uuid], rules.amounts_of(container),
-                rank=container.priority, held=True,
-            )  # fmt: skip
+            charge = StoredCharge(
+                container.priority,
+                True,
+                rules.amounts_of(container),
+                rules.runs_workflow(container),
+            )
+            await rows.charge(tx, container.uuid, [quota.subject_uuid], charge)
         after = held[-1]
 
 

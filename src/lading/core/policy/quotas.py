@@ -15,8 +15,9 @@ without room waits in the queue of the first quota that has none: its priority d
 comes first there is decided by rank, the value of the request for the priority of its container. A
 later request is not admitted before an earlier one that waits for the same quota, so that small
 containers do not keep a large one from ever running; one of a higher rank takes the room of
-containers that wait themselves. What is Locked or Running keeps its room, also if a limit is
-lowered.
+containers that wait themselves. Containers that run workflows have at most half of each amount, so
+that there is room for the steps that they wait for; those without room in that half wait apart.
+What is Locked or Running keeps its room, also if a limit is lowered.
 
 Source: docs/spec/containers, section Quotas.
 """
@@ -38,7 +39,9 @@ from lading.core.values import JsonObject, printable
 
 
 class Limit(StrEnum):
-    """What a quota limits, by its attribute; ORDER: earlier requests wait for the same quota."""
+    """What a quota limits, by its attribute; ORDER: earlier requests wait for the same quota;
+    WORKFLOWS: the half of it for containers that run workflows.
+    """
 
     CONTAINERS = "containers"
     VCPUS = "vcpus"
@@ -49,6 +52,7 @@ class Limit(StrEnum):
     QUEUED = "queued"
     BYTES = "bytes_stored"
     ORDER = "order"
+    WORKFLOWS = "workflows"
 
 
 AMOUNTS: Final = (Limit.CONTAINERS, Limit.VCPUS, Limit.RAM, Limit.GPUS)
@@ -107,6 +111,11 @@ def amounts_of(container: Container) -> Amounts:
         return Amounts(1)
     wanted = gang_need(one, nodes if isinstance(nodes, int) and nodes > 1 else 1)
     return Amounts(1, wanted.vcpus, wanted.ram, wanted.gpus)
+
+
+def runs_workflow(container: Container) -> bool:
+    """Whether a container says that it runs a workflow, whose steps it waits for."""
+    return container.scheduling_parameters.get("supervisor") is True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,13 +185,15 @@ class Standing:
     """A quota and its present use, without the container in question.
 
     `used` is charged already; of that `yielding` to containers that wait and rank below the
-    request. `is_behind`: a request that ranks above waits for this quota.
+    request. `is_behind`: a request that ranks above waits for this quota. `workflows`: of `used`,
+    what runs workflows, if the container in question runs one; else None.
     """
 
     quota: Quota
     used: Amounts = Amounts()
     yielding: Amounts = Amounts()
     is_behind: bool = False
+    workflows: Amounts | None = None
     spent: Spent = Spent()
 
 
@@ -225,6 +236,9 @@ def _shortage(wanted: Amounts, one: Standing) -> Shortage | None:
     alone = _first_excess(wanted, quota)
     if alone is not None:
         return Shortage(quota.subject_uuid, alone, for_ever=True)
+    if one.workflows is not None and _first_excess(wanted + one.workflows, quota, parts=2):
+        is_alone = _first_excess(wanted, quota, parts=2) is not None
+        return Shortage(quota.subject_uuid, Limit.WORKFLOWS, for_ever=is_alone)
     spent = exhausted(quota.money, one.spent)
     if spent is not None:
         return Shortage(quota.subject_uuid, Limit(spent))
@@ -234,10 +248,11 @@ def _shortage(wanted: Amounts, one: Standing) -> Shortage | None:
     return Shortage(quota.subject_uuid, Limit.ORDER) if one.is_behind else None
 
 
-def _first_excess(used: Amounts, quota: Quota) -> Limit | None:
+def _first_excess(used: Amounts, quota: Quota, *, parts: int = 1) -> Limit | None:
+    """The first limit that is exceeded, or the whole number of a part of it."""
     for name in AMOUNTS:
         most = quota.limit(name)
-        if most is not None and used.of(name) > most:
+        if most is not None and used.of(name) > most // parts:
             return name
     return None
 
@@ -297,6 +312,12 @@ def shortage_sentence(
     """Why a request waits for a quota: whose, how much is used of how much, and what helps."""
     if limit in (Limit.MONEY, Limit.BUDGET):
         return f"It waits for {quota.title}: {_spent_text(quota, limit, spent)}."
+    if limit is Limit.WORKFLOWS:
+        return (
+            f"It waits for {quota.title}: containers that run workflows have at most half of it, "
+            f"so that their steps can run ({use_text(quota, used)}); it runs when another workflow "
+            f"ends, or {quota.help} for more."
+        )
     if limit is Limit.ORDER:
         return (
             f"It waits for {quota.title}, for which requests before it wait: "
@@ -347,13 +368,14 @@ def use_text(quota: Quota, used: Amounts) -> str:
     return ", ".join(parts) or "no limit"
 
 
-def check_single(quota: Quota, wanted: Amounts) -> None:
+def check_single(quota: Quota, wanted: Amounts, *, runs_workflow: bool = False) -> None:
     """Check that a container could run within a quota that nobody else uses. Raises Invalid."""
-    limit = _first_excess(wanted, quota)
+    limit = _first_excess(wanted, quota, parts=2 if runs_workflow else 1)
     if limit is not None:
+        half = ", of which a workflow has half, so that its steps can run" if runs_workflow else ""
         raise Invalid(
             f"Runtime constraints need {amount_text(limit, wanted.of(limit))}, and {quota.title} "
-            f"is {amount_text(limit, quota.limit(limit) or 0)} in all; ask for less, or "
+            f"is {amount_text(limit, quota.limit(limit) or 0)} in all{half}; ask for less, or "
             f"{quota.help} for more"
         )
 
