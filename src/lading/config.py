@@ -28,7 +28,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB
 from lading.sections import key
 from lading.share_config import FairShare
-from lading.telemetry_config import SystemLogs
+from lading.telemetry_config import SystemLogs, Tracing
 from lading.webhook_config import Mail, Webhooks
 
 
@@ -472,6 +472,7 @@ class Config:
     InstanceTypes: dict[str, InstanceTypeSettings] = key({}, "Kinds of VMs by name.")
     API: API = field(default_factory=API, metadata={"doc": API.__doc__})
     SystemLogs: SystemLogs = field(default_factory=SystemLogs, metadata={"doc": SystemLogs.__doc__})
+    Tracing: Tracing = field(default_factory=Tracing, metadata={"doc": Tracing.__doc__})
     AuditLogs: AuditLogs = field(default_factory=AuditLogs, metadata={"doc": AuditLogs.__doc__})
     Collections: Collections = field(
         default_factory=Collections, metadata={"doc": Collections.__doc__}
@@ -518,6 +519,7 @@ _LAYOUT = sections.SectionLayout(
             "API": API,
             "AuditLogs": AuditLogs,
             "SystemLogs": SystemLogs,
+            "Tracing": Tracing,
             "Collections": Collections,
             "Containers": Containers,
             "Local": Local,

@@ -26,3 +26,19 @@ class SystemLogs:
         " above) or `all`.",
         private=True,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """Traces of calls and containers, sent to a collector of OpenTelemetry (`lading[otel]`)."""
+
+    Endpoint: str = key(
+        "",
+        "URL of the collector for OTLP over HTTP, such as http://localhost:4318/v1/traces; empty:"
+        " no traces. Supervisors send theirs there too.",
+        private=True,
+    )
+    SampleRatio: float = key(1.0, "Share of the traces that are sent, 0 to 1.", private=True)
+    Headers: dict[str, str] = key(
+        {}, "Headers of each export, such as Authorization.", private=True
+    )

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.environment import Server, default_data_directory, find_lender, find_server
+from lading.client.environment import (
+    Server,
+    default_data_directory,
+    find_lender,
+    find_server,
+    traceparent_of,
+)
 from lading.core.errors import Invalid
 
 
@@ -127,3 +133,9 @@ def test_where_data_is_kept(tmp_path: Path) -> None:
 def test_the_data_directory() -> None:
     assert default_data_directory({"LADING_DATA": "/d", "XDG_DATA_HOME": "/x"}) == Path("/d")
     assert default_data_directory({"XDG_DATA_HOME": "/x"}) == Path("/x/lading")
+
+
+def test_the_trace_of_the_caller() -> None:
+    context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert traceparent_of({"TRACEPARENT": context}) == context
+    assert traceparent_of({"TRACEPARENT": "nonsense"}) == traceparent_of({}) == ""

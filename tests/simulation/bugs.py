@@ -37,6 +37,7 @@ from lading.core.scheduling.batch_planner import (
 )
 from lading.dispatch import observe
 from lading.dispatch import run as running
+from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.loop import Actions
 from lading.dispatch.queue import Queue
@@ -267,8 +268,15 @@ def _decide_blindly(case: Case) -> ReconcileAction:
 class HastyActions(Actions):
     """Actions that give a container back without an end of its supervisor."""
 
-    def __init__(self, client: ApiClient, fleet: Fleet, queue: Queue, log: DecisionLog) -> None:
-        super().__init__(client, fleet, queue, log)
+    def __init__(
+        self,
+        client: ApiClient,
+        fleet: Fleet,
+        queue: Queue,
+        log: DecisionLog,
+        trace: DispatchTrace | None = None,
+    ) -> None:
+        super().__init__(client, fleet, queue, log, trace)
         self.client, self.queue = client, queue
 
     async def requeue(self, uuid: str) -> None:

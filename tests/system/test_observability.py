@@ -1,21 +1,79 @@
 """What a running site tells about itself: JSON lines of all its services, metrics of its server and
-its dispatcher.
+its dispatcher, the trace of a request through server, dispatcher and supervisor.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import ssl
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, free_address, running_cluster
 
 pytestmark = pytest.mark.system
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+class Collector(ThreadingHTTPServer):
+    """A collector of OpenTelemetry: OTLP over HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Export)
+        self.spans: set[tuple[str, str]] = set()
+        self.authorizations: set[str] = set()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1/traces"
+
+    def wait_for(self, wanted: set[tuple[str, str]], seconds: float = 60.0) -> None:
+        """Wait until these spans (service, name) of the trace have come."""
+        until = time.monotonic() + seconds
+        while not wanted <= self.spans:
+            assert time.monotonic() < until, f"{wanted - self.spans} are not in {self.spans}"
+            time.sleep(0.1)
+
+
+class _Export(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        self.server.authorizations.add(self.headers.get("Authorization", ""))
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            data = gzip.decompress(data)
+        for resource in ExportTraceServiceRequest.FromString(data).resource_spans:
+            named = {one.key: one.value.string_value for one in resource.resource.attributes}
+            for scope in resource.scope_spans:
+                self.server.spans |= {
+                    (named["service.name"], one.name)
+                    for one in scope.spans
+                    if one.trace_id.hex() == TRACE
+                }
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(10)
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +82,21 @@ def metrics_address() -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[Cluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, metrics_address: str, collector: Collector
+) -> Iterator[Cluster]:
     need_root()
     need_program("crun")
     config = (
         "SystemLogs: {Format: json, LogRequests: all}\n"
         f"Containers: {{MetricsAddress: '{metrics_address}'}}\n"
+        f"Tracing: {{Endpoint: '{collector.url}', Headers: {{Authorization: hush}}}}\n"
     )
     with running_cluster(tmp_path_factory.mktemp("observed"), config) as made:
         made.lading("image", "add", "--name", "tools:1", "--from-host", "sh")
+        made.environment["TRACEPARENT"] = f"00-{TRACE}-b7ad6b7169203331-01"
         made.lading("run", "--image", "tools:1", "--", "sh", "-c", "echo hello")
+        del made.environment["TRACEPARENT"]
         yield made
 
 
@@ -54,6 +117,26 @@ def test_every_service_logs_json(cluster: Cluster) -> None:
     for line in (*server, *dispatcher):
         assert {"time", "level", "logger", "message", "pid"} <= line.keys()
         assert cluster.environment["ARVADOS_API_TOKEN"] not in json.dumps(line)
+
+
+def test_one_trace_goes_through_all_parts(cluster: Cluster, collector: Collector) -> None:
+    collector.wait_for(
+        {
+            ("lading-server", "POST container_requests.create"),
+            ("lading-dispatcher", "wait for a dispatcher"),
+            ("lading-dispatcher", "lock"),
+            ("lading-dispatcher", "start supervisor"),
+            ("lading-supervisor", "supervise"),
+            ("lading-supervisor", "unpacking its image"),
+            ("lading-supervisor", "command"),
+            ("lading-supervisor", "save results"),
+            # A call of the supervisor.
+            ("lading-server", "POST containers.finish"),
+        }
+    )
+    assert collector.authorizations == {"hush"}
+    logs = json.dumps([*_lines(cluster, "server"), *_lines(cluster, "dispatcher")])
+    assert "hush" not in logs
 
 
 def _scrape(cluster: Cluster, url: str) -> str:

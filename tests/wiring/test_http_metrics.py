@@ -7,17 +7,21 @@ import io
 import json
 import logging
 from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 from lading import telemetry
 from lading.api.container_access.port_addresses import PortAddresses
-from lading.core.errors import Invalid
+from lading.client.api import ApiClient
+from lading.core.errors import Invalid, NotFound
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
+from lading.tracing import make_tracer
 from lading.wiring.http_metrics import (
     HttpMetrics,
     LoggedCalls,
@@ -123,6 +127,38 @@ async def test_calls_are_logged_with_their_request_id() -> None:
     ] * 3
     assert lines[0]["request_id"] == "req-mine"
     assert all(line["request_id"].startswith("req-") for line in lines)
+
+
+async def test_a_call_is_a_span_and_its_container_keeps_the_trace(tmp_path: Path) -> None:
+    exporter = InMemorySpanExporter()
+    tracer = make_tracer(exporter, "server", is_batched=False)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with world(tmp_path) as it:
+        metrics = HttpMetrics(CollectorRegistry(), tracer=tracer)
+        app = combine(it.app, blocks, blocks, PortAddresses(), metrics=metrics)
+        client = ApiClient(AsgiTransport(app), it.admin)
+        client.traceparent = parent
+        spec = {**await it.spec("true"), "state": "Committed", "priority": 1}
+        made = await client.create("container_requests", spec)
+        with suppress(NotFound):
+            await client.get("container_requests", "zzzzz-xvhdp-000000000000000")
+        container = await client.get("containers", made["container_uuid"])
+    created, missed, _ = exporter.get_finished_spans()
+    assert created.name == "POST container_requests.create"
+    assert created.context is not None
+    assert created.parent is not None
+    assert f"{created.parent.span_id:016x}" == parent.split("-")[2]
+    attributes = dict(created.attributes or {})
+    assert str(attributes.pop("lading.request_id")).startswith("req-")
+    assert attributes == {
+        "http.request.method": "POST",
+        "http.route": "container_requests.create",
+        "http.response.status_code": 200,
+    }
+    # A refusal is the caller's fault, and no failed span.
+    assert missed.status.is_unset
+    trace, span = f"{created.context.trace_id:032x}", f"{created.context.span_id:016x}"
+    assert container["traceparent"] == f"00-{trace}-{span}-01"
 
 
 def test_the_configuration_names_the_calls() -> None:

@@ -55,6 +55,7 @@ from lading.core.values import JsonObject
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
+from lading.tracing import current_traceparent
 
 ABANDONED: Final = "No request needs this container any more."
 
@@ -354,6 +355,8 @@ class UnitOfWork:
             "created_at": self.now,
             "modified_at": self.now,
             "modified_by_user_uuid": self.services.system_user,
+            # Dispatcher and supervisor go on with the trace of this call.
+            "traceparent": current_traceparent() or None,
         }
         await records.add(self.tx, CONTAINERS, row)
         # The index by which users of a content are found.

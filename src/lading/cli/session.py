@@ -46,10 +46,11 @@ async def connect() -> AsyncGenerator[CliSession]:
     """The server that the environment names, or the one of this machine. Raises Invalid if there is
     none, and Unavailable with a remedy where nothing listens at its address.
     """
-    from lading.client.environment import default_data_directory, find_server
+    from lading.client.environment import default_data_directory, find_server, traceparent_of
 
     server = find_server(os.environ, default_data_directory(os.environ))
     async with session_with(server) as session:
+        session.api.traceparent = traceparent_of(os.environ)
         try:
             yield session
         except Unavailable as error:

@@ -41,6 +41,7 @@ from lading.core.errors import (
 )
 from lading.core.ids import encode
 from lading.telemetry import current_request
+from lading.tracing import current_traceparent
 
 Json = Any
 Record = dict[str, Any]
@@ -83,16 +84,21 @@ class ApiClient:
         there was none.
         """
         self._busy = deque[bool](maxlen=_REMEMBERED)
+        self.traceparent = ""
+        """Trace context of calls outside of any span (`lading.tracing`)."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request: the token, and the id of the call that this one is made for, or
-        a new one.
+        """Headers of every request: the token, the id of the call that this one is made for, or a
+        new one, and the trace context.
         """
-        return {
+        sent = {
             "Authorization": self._authorization,
             "X-Request-Id": current_request() or f"req-{encode(os.urandom(13), 20)}",
         }
+        if traceparent := current_traceparent() or self.traceparent:
+            sent["traceparent"] = traceparent
+        return sent
 
     async def request(
         self,

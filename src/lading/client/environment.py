@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lading.core.errors import Invalid
+from lading.tracing import check_traceparent
 
 # Imported when they are used: a call of the command line needs one of them at most.
 if TYPE_CHECKING:
@@ -155,3 +156,8 @@ def _unquote(value: str, path: Path) -> str:
         return "".join(shlex.split(value, comments=True)[:1])
     except ValueError as error:
         raise Invalid(f"{path}: a quote is not closed") from error
+
+
+def traceparent_of(environ: Mapping[str, str]) -> str:
+    """The trace that a program runs in, by the convention of OpenTelemetry; "" outside of one."""
+    return check_traceparent(environ.get("TRACEPARENT", ""))

@@ -45,6 +45,7 @@ from lading.core.scheduling.planning import (
 )
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
+from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
 from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue import Queue
@@ -52,6 +53,7 @@ from lading.dispatch.queue_sync import QueueSync
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog
 from lading.telemetry import event
+from lading.tracing import OFF
 
 _logger = logging.getLogger("lading.dispatch")
 _PLACED = (Category.PREPARING, Category.BOOTING)
@@ -329,8 +331,14 @@ class Actions:
     """Carries out actions through the API and the fleet; stores the answers in the queue."""
 
     def __init__(
-        self, client: ApiClient, fleet: Fleet, queue: Queue, decisions: DecisionLog
+        self,
+        client: ApiClient,
+        fleet: Fleet,
+        queue: Queue,
+        decisions: DecisionLog,
+        trace: DispatchTrace | None = None,
     ) -> None:
+        self._trace = trace or DispatchTrace(OFF)
         self._client = client
         self._fleet = fleet
         self._queue = queue
@@ -360,6 +368,7 @@ class Actions:
         )
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
+            began = self._trace.now()
             with self._queue.locking(uuid):
                 # Once: after a lost answer a second call would be refused because of the first, as
                 # if another dispatcher had been quicker.
@@ -389,7 +398,8 @@ class Actions:
                 known=known,
                 others=others,
             )
-            await self._fleet.start(request)
+            with self._trace.starting(request, began=began):
+                await self._fleet.start(request)
         except LadingError as error:
             self._decisions.note(
                 uuid, DecisionKind.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"

@@ -17,6 +17,7 @@ from lading.client.api import events as records_events
 from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
+from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.loop import Actions, Loop, planning_of
 from lading.dispatch.machine_reporter import MachineReporter
@@ -27,6 +28,7 @@ from lading.dispatch.settings import DispatchSettings
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.telemetry import event
+from lading.tracing import OFF, SpanTracer
 
 # Seconds for the release of the lease: the end of the process must not take longer.
 _PARTING = 2.0
@@ -46,6 +48,7 @@ async def run(
     holder: str = "",
     clock: Callable[[], float] = time.monotonic,
     metrics: DispatchMetrics | None = None,
+    tracer: SpanTracer = OFF,
 ) -> None:
     """Dispatch until cancelled. `on_ready` is called once: when the processes and the queue have
     been read, or when the fleet has a reason that it is not known yet. A provider that cannot be
@@ -59,7 +62,7 @@ async def run(
     async with _lease(client, settings, holder):
         try:
             await _dispatch(
-                client, fleet, settings, token, events, on_ready, holder, clock, metrics
+                client, fleet, settings, token, events, on_ready, holder, clock, metrics, tracer
             )
         except BaseExceptionGroup as failures:
             # A lost lease is reported in one sentence.
@@ -77,6 +80,7 @@ async def _dispatch(
     holder: str,
     clock: Callable[[], float],
     metrics: DispatchMetrics | None,
+    tracer: SpanTracer,
 ) -> None:
     queue, wake, decisions = (
         Queue(token=token, plans_disk=settings.plans_disk),
@@ -95,7 +99,7 @@ async def _dispatch(
             queue=queue,
             fleet=fleet,
             queue_sync=queue_sync,
-            actions=Actions(client, fleet, queue, decisions),
+            actions=Actions(client, fleet, queue, decisions, DispatchTrace(tracer)),
             state=state,
             decisions=decisions,
             planning=planning_of(fleet),

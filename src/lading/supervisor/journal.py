@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -71,10 +72,21 @@ async def nothing() -> None:
     """An `undo` for steps that leave nothing behind."""
 
 
-class RunJournal:
-    """Appends to the journal in one run directory."""
+class JournalObserver(Protocol):
+    """Hears of the lines of a journal."""
 
-    def __init__(self, run_directory: Path) -> None:
+    def mark(self, step: str, mark: StepMark) -> None:
+        """A line was written."""
+
+    def close(self) -> None:
+        """The journal was closed. May be called again."""
+
+
+class RunJournal:
+    """Appends to the journal in one run directory; `observer` hears of each line."""
+
+    def __init__(self, run_directory: Path, observer: JournalObserver | None = None) -> None:
+        self._observer = observer
         self._path = run_directory / NAME
         # Open from the first line to `close`: eight lines a container are written.
         self._descriptor = -1
@@ -86,12 +98,16 @@ class RunJournal:
     def write(self, step: str, mark: StepMark) -> None:
         """Add a line."""
         self._append(msgspec.json.encode(JournalLine(step, mark)), 0)
+        if self._observer is not None:
+            self._observer.mark(step, mark)
 
     def close(self) -> None:
         """Close the file. A later line opens it again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
+        if self._observer is not None:
+            self._observer.close()
 
     def _append(self, line: bytes, flags: int) -> None:
         if self._descriptor < 0:

@@ -29,6 +29,7 @@ from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
+from lading.supervisor.container_trace import ContainerTrace, tracer_of
 from lading.supervisor.inputs import git_archives
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -91,6 +92,8 @@ class SupervisorSession:
         )
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
         """The API with the supervisor's token, without retries."""
+        self.trace = ContainerTrace(tracer_of(assignment.tracing))
+        """The spans of this container."""
         self._known = bool(assignment.known)
         self.record: Record = dict(assignment.known.get("container") or {})
         self.container = Container(uuid=self._uuid)
@@ -129,6 +132,9 @@ class SupervisorSession:
             raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
         self.token = self._given
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
+        traceparent = self.trace.join(self.record.get("traceparent"), self._uuid)
+        for client in (self._api, self.once, self.data):
+            client.traceparent = traceparent
         # A server on a local socket hashes the blocks on this machine; hashing here as well would
         # take as long as all the rest.
         self.blocks = BlockClient(
@@ -288,12 +294,17 @@ def _token(auth: Record, container_uuid: str) -> str:
 
 class Activity:
     """Reports the current steps by calling `tell` with a phrase. Errors of `tell` are ignored,
-    since the report is only informative.
+    since the report is only informative. `trace` is entered around each step.
     """
 
     def __init__(
-        self, tell: Callable[[str], Awaitable[None]], *, patience: float = ACTIVITY_PATIENCE
+        self,
+        tell: Callable[[str], Awaitable[None]],
+        trace: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+        *,
+        patience: float = ACTIVITY_PATIENCE,
     ) -> None:
+        self._trace = trace
         self._tell = tell
         self._patience = patience
         self._doing: dict[str, None] = {}
@@ -304,7 +315,8 @@ class Activity:
         """Await `work`; meanwhile `what` is reported as the current step."""
         self._doing[what] = None
         try:
-            await work
+            with self._trace(what):
+                await work
         finally:
             del self._doing[what]
 

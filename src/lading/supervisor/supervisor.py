@@ -148,7 +148,7 @@ class Supervisor:
             user_namespaces=config.user_namespaces,
         )
         # Before the first step: after a crash the cleaner must know the engine.
-        self._journal = RunJournal(self._directory)
+        self._journal = RunJournal(self._directory, session.trace)
         self._journal.open(journal.JournalHeader(engine=config.engine, settings=self._settings))
         self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
         self._gpu_locks = GpuLocks(config)
@@ -156,7 +156,7 @@ class Supervisor:
         self._make_engine = functools.partial(engines, config.engine, self._settings)
         self._engine = self._make_engine()
         self._gateway = GatewayListener(config, session, self._engine, self._log.say)
-        self._activity = Activity(session.report_activity)
+        self._activity = Activity(session.report_activity, session.trace.doing)
         self._inputs: Inputs | None = None
         self._stage: Stage | None = None
         self._keep: KeepMount | None = None

@@ -16,6 +16,7 @@ from lading.core import ids
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
 from lading.telemetry import LogFormat
+from lading.tracing import TracingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,7 @@ class SupervisorConfig:
     stop_grace_period: float = 10.0
     log_level: str = "INFO"
     log_format: LogFormat = LogFormat.TEXT
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     gateway: str = ""
     """HOST:PORT at which the server reaches this machine (port 0: any), `tunnel` to connect to the
     server instead, `none`; empty: the loopback address when the server is on this machine

@@ -19,7 +19,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,6 +38,7 @@ from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure, event, read_format, read_level
+from lading.tracing import SpanTracer, open_tracer
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.engine import with_engine
 from lading.wiring.process import (
@@ -47,6 +48,7 @@ from lading.wiring.process import (
     end_with_parent,
     parse_options,
     say,
+    tracing_settings,
 )
 
 # Name below the data directory; supervisors are given the path of this file.
@@ -216,6 +218,7 @@ async def _serve(
         HttpTransport(membership.api, verify=verify) as transport,
         find_fleet(name)(site) as fleet,
         _monitored(config) as metrics,
+        _traced(config) as tracer,
     ):
         client = ApiClient(transport, membership.token, timeout=API_TIMEOUT)
         await run(
@@ -226,6 +229,7 @@ async def _serve(
             on_ready=lambda: on_ready(ready),
             holder=holder_of(directory),
             metrics=metrics,
+            tracer=tracer,
         )
 
 
@@ -280,6 +284,7 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "unreachable_timeout": containers.UnreachableTimeout,
         "log_level": read_level(config.SystemLogs.LogLevel),
         "log_format": read_format(config.SystemLogs.Format).value,
+        "tracing": asdict(tracing_settings(config)),
     }
 
 
@@ -329,6 +334,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         HttpTransport(unix_socket=directory.socket) as transport,
         find_fleet(name)(site) as fleet,
         _monitored(config) as metrics,
+        _traced(config) as tracer,
     ):
         await until_listening(directory.socket)
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
@@ -340,7 +346,18 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
             on_ready=on_ready,
             holder=holder_of(directory),
             metrics=metrics,
+            tracer=tracer,
         )
+
+
+@asynccontextmanager
+async def _traced(config: Config) -> AsyncGenerator[SpanTracer]:
+    """The tracer of this dispatcher; what it has not sent is sent at the end."""
+    tracer = open_tracer(tracing_settings(config), "dispatcher")
+    try:
+        yield tracer
+    finally:
+        await asyncio.to_thread(tracer.close)
 
 
 @asynccontextmanager

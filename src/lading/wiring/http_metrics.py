@@ -1,4 +1,4 @@
-"""Counts, times and log lines of the HTTP calls of a server, in front of its parts.
+"""Counts, times, log lines and spans of the HTTP calls of a server, in front of its parts.
 
 A route is the name that the API gives it (`api.routes`). The other services have one route each;
 their paths name files, blocks and records, which are no labels. A time ends with the head of the
@@ -22,6 +22,7 @@ from lading.core.errors import Invalid
 from lading.core.ids import make_request_id
 from lading.metrics import REQUEST_SECONDS
 from lading.telemetry import event, in_request
+from lading.tracing import OFF, SpanTracer, TraceSpan, check_traceparent, within
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -61,11 +62,17 @@ def read_logged_calls(text: str) -> LoggedCalls:
 
 
 class HttpMetrics:
-    """Measures the applications of one server process, and logs calls with at least the status
-    `logged`.
+    """Measures the applications of one server process, logs calls with at least the status
+    `logged`, and makes a span of each.
     """
 
-    def __init__(self, registry: CollectorRegistry, logged: LoggedCalls = LoggedCalls.NONE) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        logged: LoggedCalls = LoggedCalls.NONE,
+        tracer: SpanTracer = OFF,
+    ) -> None:
+        self._tracer = tracer
         self._logged = logged
         self._seconds = Histogram(
             "lading_http_request_seconds",
@@ -91,28 +98,44 @@ class HttpMetrics:
             began, status = time.perf_counter(), 0
             # The API takes the id of the client; the other services have none of their own.
             request_id = _request_id(scope)
+            span = self._begin(service, scope, request_id)
 
             async def answer(message: MutableMapping[str, Any]) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start" and not status:
                     status = message["status"]
-                    self._note(service, scope, status, time.perf_counter() - began)
+                    self._note(service, scope, span, status, time.perf_counter() - began)
                 await send(message)
 
-            with in_request(request_id):
+            with in_request(request_id), within(span.traceparent):
                 try:
                     await app(scope, receive, answer)
                 finally:
                     if not status:
-                        self._note(service, scope, status, time.perf_counter() - began)
+                        self._note(service, scope, span, status, time.perf_counter() - began)
+                    span.end()
 
         return call
 
-    def _note(self, service: str, scope: Scope, status: int, seconds: float) -> None:
+    def _begin(self, service: str, scope: Scope, request_id: str) -> TraceSpan:
+        parent = check_traceparent(_header(scope, b"traceparent")) if self._tracer.is_on else ""
+        span = self._tracer.begin(service, parent=parent, is_server=True)
+        span.set("lading.request_id", request_id)
+        return span
+
+    def _note(
+        self, service: str, scope: Scope, span: TraceSpan, status: int, seconds: float
+    ) -> None:
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
         route = scope.get(ROUTE) or (_UNKNOWN if service == "api" else service)
         self._seconds.labels(service, route, method).observe(seconds)
         self._responses.labels(service, route, method, str(status)).inc()
+        span.rename(f"{method} {route}")
+        span.set("http.request.method", method)
+        span.set("http.route", route)
+        span.set("http.response.status_code", status)
+        if status >= LoggedCalls.FAULTS:
+            span.fail(f"status {status}")
         if status >= self._logged:
             event(
                 _logger, "call answered", service=service, route=route, method=method,
@@ -121,9 +144,11 @@ class HttpMetrics:
 
 
 def _request_id(scope: Scope) -> str:
-    for name, value in scope.get("headers", ()):
-        if name == b"x-request-id":
-            given = value.decode("latin-1")
-            if _GIVEN.fullmatch(given):
-                return str(given)
-    return make_request_id(os.urandom(20))
+    given = _header(scope, b"x-request-id")
+    return given if _GIVEN.fullmatch(given) else make_request_id(os.urandom(20))
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    """The last header of this name; "" without one."""
+    found = [value for name, value in scope.get("headers", ()) if name == wanted]
+    return str(found[-1].decode("latin-1")) if found else ""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lading import telemetry
 from lading.config import Config
+from lading.tracing import TracingSettings
 from lading.wiring.directory import DataDirectory
 
 READY = b"ready\n"
@@ -128,6 +129,14 @@ def configure_logs(config: Config) -> None:
     logs = config.SystemLogs
     telemetry.configure(
         telemetry.read_level(logs.LogLevel), format=telemetry.read_format(logs.Format)
+    )
+
+
+def tracing_settings(config: Config) -> TracingSettings:
+    """Where this site's traces go."""
+    tracing = config.Tracing
+    return TracingSettings(
+        endpoint=tracing.Endpoint, ratio=tracing.SampleRatio, headers=dict(tracing.Headers)
     )
 
 

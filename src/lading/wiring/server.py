@@ -48,6 +48,7 @@ from lading.store.schema import prepare
 from lading.telemetry import configure
 from lading.tes.app import owns as owns_task_path
 from lading.tes.wes_app import owns as owns_run_path
+from lading.tracing import open_tracer
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
@@ -64,6 +65,7 @@ from lading.wiring.process import (
     end_with_parent,
     open_many_files,
     parse_options,
+    tracing_settings,
 )
 from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 from lading.wiring.up import parse_listen
@@ -168,6 +170,7 @@ async def serve(
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     sites = make_sites(config)
+    tracer = open_tracer(tracing_settings(config), "server")
     database = await open_database(config, directory)
     try:
         await prepare(database, now=format_time(datetime.now(UTC)))
@@ -198,13 +201,14 @@ async def serve(
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
                 logged = read_logged_calls(config.SystemLogs.LogRequests)
-                counting = HttpMetrics(registry, logged)
+                counting = HttpMetrics(registry, logged, tracer)
                 app = combine(api, blocks, files, sites, ga4gh.app, page, counting)
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:
         await database.close()
+        await asyncio.to_thread(tracer.close)
 
 
 def _make_api(database: Database, config: Config, storage: Storage) -> Application:

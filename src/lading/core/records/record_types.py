@@ -363,6 +363,7 @@ CONTAINERS: Final = RecordType(
             name="gateway_address", default="", doc="HOST:PORT of its gateway, or `tunnel [URL]`.",
         ),
         flag("interactive_session_started"),
+        text("traceparent", "Trace context (W3C) of the call that made it.", readonly=True),
         moment("withdrawn_at", "When its result was withdrawn from reuse.", readonly=True),
         text("withdrawn_by_uuid", "User who withdrew it.", readonly=True),
         text("withdrawn_reason", "Why.", readonly=True),

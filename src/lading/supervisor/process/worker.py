@@ -40,11 +40,13 @@ from lading.concurrency import StopEvent
 from lading.core.errors import LadingError, TooLarge
 from lading.net import rpc
 from lading.supervisor import journal, linux, supervisor_config
+from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.engines import user_namespace
 from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor import EngineMaker, supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
+from lading.tracing import TracingSettings
 
 FREE = rpc.encode({"op": "free"})
 DONE = rpc.encode({"op": "done"})
@@ -69,7 +71,7 @@ def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> 
 
 async def serve(connection: socket.socket, engines: EngineMaker, *, large: int = _LARGE) -> int:
     """Like `work`, in a prepared process, which is not used again above `large` bytes of memory."""
-    signals, way = Signals(), _Way()
+    signals, way, tracing = Signals(), _Way(), TracingSettings()
     connection.setblocking(False)
     try:
         for _ in range(_LIVES):
@@ -77,6 +79,7 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
             if order is None:
                 return 0
             config, lock = order
+            tracing = config.tracing
             signals.renew()
             journal.write_holder(
                 lock, journal.LockHolder(UUID=config.container_uuid, PID=os.getpid())
@@ -99,6 +102,7 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
         return 1
     finally:
         await way.close()
+        await asyncio.to_thread(close_tracer, tracing)
     return 0
 
 
@@ -356,7 +360,10 @@ def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) ->
     ignore_probes()
     journal.write_holder(lock, journal.LockHolder(UUID=assignment.container_uuid, PID=os.getpid()))
     take_own_mounts(Path(assignment.run_directory))
-    return asyncio.run(_run(assignment, engines))
+    try:
+        return asyncio.run(_run(assignment, engines))
+    finally:
+        close_tracer(assignment.tracing)
 
 
 def take_own_mounts(directory: Path) -> None:
