@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -66,14 +65,29 @@ def redact(text: str) -> str:
     return _SECRET.sub(r"\1***", text)
 
 
-@contextmanager
-def in_request(request_id: str) -> Iterator[None]:
-    """Give log lines of this task, and calls of the API that it makes, this request id."""
-    token = _REQUEST.set(request_id)
-    try:
-        yield
-    finally:
-        _REQUEST.reset(token)
+class Within:
+    """A context in which a variable has a value. Entered for each call: a generator would take
+    three times as long.
+    """
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[str], value: str) -> None:
+        self._variable = variable
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)
+
+
+def in_request(request_id: str) -> Within:
+    """A context in which log lines of this task, and calls of the API that it makes, have this
+    request id.
+    """
+    return Within(_REQUEST, request_id)
 
 
 def current_request() -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lading.core.errors import Invalid
+from lading.telemetry import Within, redact
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -59,14 +60,9 @@ def current_traceparent() -> str:
     return _CURRENT.get()
 
 
-@contextmanager
-def within(traceparent: str) -> Iterator[None]:
-    """Have the calls of this task made for a span."""
-    token = _CURRENT.set(traceparent)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+def within(traceparent: str) -> Within:
+    """A context in which the calls of this task are made for a span."""
+    return Within(_CURRENT, traceparent)
 
 
 class TraceSpan:
@@ -87,7 +83,8 @@ class TraceSpan:
         """It is over, now or at a time in Unix seconds."""
 
 
-_NO_SPAN: Final = TraceSpan()
+NO_SPAN: Final = TraceSpan()
+"""The span of a process without a collector."""
 
 
 class SpanTracer:
@@ -108,7 +105,7 @@ class SpanTracer:
         for a new trace.
         """
         del name, parent, start, is_server, attributes
-        return _NO_SPAN
+        return NO_SPAN
 
     @contextmanager
     def span(self, name: str, *, parent: str = "", **attributes: Value) -> Iterator[TraceSpan]:
@@ -116,7 +113,7 @@ class SpanTracer:
         failed.
         """
         if not self.is_on:
-            yield _NO_SPAN
+            yield NO_SPAN
             return
         made = self.begin(name, parent=parent or current_traceparent())
         for key, value in attributes.items():
@@ -203,8 +200,6 @@ class _OtelSpan(TraceSpan):
 
     def fail(self, reason: str) -> None:
         from opentelemetry.trace import Status, StatusCode
-
-        from lading.telemetry import redact
 
         self._span.set_status(Status(StatusCode.ERROR, redact(reason)))
 

@@ -22,7 +22,7 @@ from lading.core.errors import Invalid
 from lading.core.ids import make_request_id
 from lading.metrics import REQUEST_SECONDS
 from lading.telemetry import event, in_request
-from lading.tracing import OFF, SpanTracer, TraceSpan, check_traceparent, within
+from lading.tracing import NO_SPAN, OFF, SpanTracer, TraceSpan, check_traceparent, within
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -74,6 +74,8 @@ class HttpMetrics:
     ) -> None:
         self._tracer = tracer
         self._logged = logged
+        # The library's look-up of a series takes longer than the rest of a count.
+        self._series: dict[tuple[str, str, str, int], tuple[Histogram, Counter]] = {}
         self._seconds = Histogram(
             "lading_http_request_seconds",
             "From the head of a call to that of its response, by service, route and method.",
@@ -118,7 +120,9 @@ class HttpMetrics:
         return call
 
     def _begin(self, service: str, scope: Scope, request_id: str) -> TraceSpan:
-        parent = check_traceparent(_header(scope, b"traceparent")) if self._tracer.is_on else ""
+        if not self._tracer.is_on:
+            return NO_SPAN
+        parent = check_traceparent(_header(scope, b"traceparent"))
         span = self._tracer.begin(service, parent=parent, is_server=True)
         span.set("lading.request_id", request_id)
         return span
@@ -128,14 +132,22 @@ class HttpMetrics:
     ) -> None:
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
         route = scope.get(ROUTE) or (_UNKNOWN if service == "api" else service)
-        self._seconds.labels(service, route, method).observe(seconds)
-        self._responses.labels(service, route, method, str(status)).inc()
-        span.rename(f"{method} {route}")
-        span.set("http.request.method", method)
-        span.set("http.route", route)
-        span.set("http.response.status_code", status)
-        if status >= LoggedCalls.FAULTS:
-            span.fail(f"status {status}")
+        key = service, route, method, status
+        if key not in self._series:
+            self._series[key] = (
+                self._seconds.labels(service, route, method),
+                self._responses.labels(service, route, method, str(status)),
+            )
+        series_seconds, responses = self._series[key]
+        series_seconds.observe(seconds)
+        responses.inc()
+        if self._tracer.is_on:
+            span.rename(f"{method} {route}")
+            span.set("http.request.method", method)
+            span.set("http.route", route)
+            span.set("http.response.status_code", status)
+            if status >= LoggedCalls.FAULTS:
+                span.fail(f"status {status}")
         if status >= self._logged:
             event(
                 _logger, "call answered", service=service, route=route, method=method,
@@ -149,6 +161,8 @@ def _request_id(scope: Scope) -> str:
 
 
 def _header(scope: Scope, wanted: bytes) -> str:
-    """The last header of this name; "" without one."""
-    found = [value for name, value in scope.get("headers", ()) if name == wanted]
-    return str(found[-1].decode("latin-1")) if found else ""
+    """The first header of this name; "" without one."""
+    for name, value in scope.get("headers", ()):
+        if name == wanted:
+            return str(value.decode("latin-1"))
+    return ""

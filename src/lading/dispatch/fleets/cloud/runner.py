@@ -14,6 +14,7 @@ import hashlib
 import io
 import os
 import platform
+import re
 import subprocess
 import sys
 import sysconfig
@@ -39,6 +40,10 @@ _LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages",
     "dist-packages", "__pycache__", "testing", "pydoc_data", "distutils",
 }  # fmt: skip
+# Files of metadata that packages read when they run; OpenTelemetry finds its parts by them.
+_METADATA = ("entry_points.txt", "METADATA")
+# The name at the begin of a requirement (PEP 508).
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _OF_LIBC = (
     "libc.so",
     "libm.so",
@@ -248,11 +253,8 @@ def _packages() -> Iterator[tuple[str, Path]]:
         found = metadata.distribution(name)
         wanted += _needs(found)
         for file in found.files or []:
-            if (
-                ".." not in file.parts
-                and file.suffix in (".py", ".so")
-                and "__pycache__" not in file.parts
-            ):
+            is_used = file.suffix in (".py", ".so", ".pem") or file.name in _METADATA
+            if ".." not in file.parts and is_used and "__pycache__" not in file.parts:
                 yield str(file), Path(str(found.locate_file(file)))
     package = Path(__file__).parents[3]
     for name, path in _modules(package):
@@ -263,7 +265,9 @@ def _needs(found: metadata.Distribution) -> Iterator[str]:
     for line in found.requires or []:
         text, _, marker = line.partition(";")
         if "extra" not in marker and _holds(marker):
-            yield text.split("[")[0].strip().split(" ")[0].rstrip("<>=!~0123456789.,")
+            match = _DISTRIBUTION.match(text.strip())
+            if match is not None:
+                yield match[0]
 
 
 def _holds(marker: str) -> bool:
