@@ -87,6 +87,7 @@ def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
         "/ui/tokens",
         "/ui/tokens?owner=all",
         "/ui/admin",
+        "/ui/quotas",
         "/ui/admin/users",
         f"/ui/admin/users/{user}",
     ):
