@@ -52,6 +52,7 @@ simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all 
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	@$(BIN)/python -m tests.simulation.slurm_scenario --seeds 4 --jobs 1000
+	@$(BIN)/python -m tests.simulation.fair_scenario --seeds 200
 
 chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test

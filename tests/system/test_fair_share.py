@@ -28,7 +28,7 @@ WEIGHTS: Final = (1, 2, 3, 4)
 ENOUGH: Final = 30
 """Containers that each user has had at least."""
 WARM_UP: Final = 4.0
-LONGEST: Final = 60.0
+LONGEST: Final = 50.0
 TOLERANCE: Final = 0.05
 
 

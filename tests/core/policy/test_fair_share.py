@@ -144,8 +144,13 @@ def test_an_account_that_is_brought_up_is_not_behind_and_decays(
 
 def test_half_of_it_is_forgotten_in_a_half_life() -> None:
     account = ShareAccount(finish=5_000, credit=1_000, used=400, seen=NOW)
-    after = fair_share.bring_up(account, clock=1_000, now=NOW + HOUR, half_life=HOUR)
+    later, clock = NOW + HOUR, 1_000
+    after = fair_share.bring_up(account, clock=clock, now=later, half_life=HOUR, floor=clock)
     assert (after.finish, after.credit, after.used) == (3_000, 500, 200)
+    # What is ahead because containers wait stays.
+    for floor in (None, 0):
+        after = fair_share.bring_up(account, clock=clock, now=later, half_life=HOUR, floor=floor)
+        assert (after.finish, after.credit, after.used) == (5_000, 500, 200)
 
 
 def test_an_idle_share_gets_credit_and_is_charged_half_until_it_is_used_up() -> None:
@@ -183,7 +188,8 @@ def tickets(*tags: int) -> list[Ticket]:
     [
         # 30 are charged for those that wait, so the first is due at the finish less 30.
         (130, 0, []),
-        (134, 0, []),
+        (131, 0, []),
+        (132, 0, [102]),
         (110, 0, [80]),
         (110, 90, [90]),
         (146, 0, [116, 116]),

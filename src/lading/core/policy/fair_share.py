@@ -21,8 +21,8 @@ queueing (Goyal, Vin and Cheng, 1996), with shares in place of flows:
 
 Past use counts for a while. A share that comes back behind the clock has used less than it could:
 the difference becomes *credit*. A share with credit is charged half, until it is used up. Credit,
-use, and a finish that is ahead of the clock decay, half of them in each half-life. Credit changes
-the rate only, so no share ever waits for another to catch up first.
+use, and the advance of a share of which nothing waits decay, half of them in each half-life. Credit
+changes the rate only, so no share ever waits for another to catch up first.
 
 Bounds (tests/core/policy): between two shares that wait all the time and have no credit, work
 divided by weight differs by at most the largest charge of each. Before the first container of a
@@ -61,6 +61,8 @@ DEFAULT_EXPECTED: Final = 1_000
 """Milliseconds for which a container is expected to be held of which nothing is known: short, as
 `prolong` corrects that while it is held. What was charged too much comes back at the end only."""
 _LEARNS: Final = 0.25
+# Part of its charge by which the first tag may be wrong: a small fault costs no write.
+_EXACT: Final = 8
 _RAM_OF_VCPU: Final = 4 * GIB
 _VCPUS_OF_GPU: Final = 8
 # Charges are bounded, so that no container moves the clock out of range.
@@ -158,15 +160,17 @@ def floor(account: ShareAccount, *, clock: int, vcpus: float, expected: int) -> 
 def bring_up(
     account: ShareAccount, *, clock: int, now: int, half_life: int, floor: int | None = None
 ) -> ShareAccount:
-    """The account at `now`: its credit, use and advance have decayed, and it is not behind `floor`.
+    """The account at `now`: its credit and use have decayed, and it is not behind `floor`.
 
-    None: it has no floor now, as no container comes.
+    None: it has no floor now, as no container comes. With the clock as floor, where no container
+    waits, its advance has decayed too.
     """
     # Clocks of servers may differ a little; time does not go back here.
     halves = max(0, now - account.seen) / max(1, half_life)
     kept = 2.0**-halves
     credit, finish = account.credit * kept, account.finish
-    if finish > clock:
+    if finish > clock and floor == clock:
+        # While containers wait, the advance is what was charged for them.
         finish = clock + int((finish - clock) * kept)
     elif floor is not None and finish < floor:
         # What came in evenly over the time has decayed in part: the mean of 2**-x over it.
@@ -216,7 +220,7 @@ def align(account: ShareAccount, waiting: Sequence[Ticket], *, floor: int) -> li
     """
     due = max(floor, account.finish - sum(one.charge for one in waiting))
     first = waiting[0]
-    if abs(due - first.tag) <= first.charge // 2:
+    if abs(due - first.tag) <= first.charge // _EXACT:
         return []
     if due < first.tag:
         return [replace(first, tag=due)]
