@@ -7,14 +7,19 @@ from __future__ import annotations
 import gzip
 import json
 import ssl
+import subprocess
 import threading
 import time
+import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.reality import need_program, need_root
@@ -23,6 +28,7 @@ from tests.system.cluster import Cluster, free_address, running_cluster
 pytestmark = pytest.mark.system
 
 
+MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -158,6 +164,96 @@ def test_server_and_dispatcher_count_the_run(cluster: Cluster, metrics_address: 
     dispatcher = _scrape(cluster, f"http://{metrics_address}/metrics")
     assert '\nlading_dispatcher_actions_total{action="start",result="done"} 1.0\n' in dispatcher
     assert "\nlading_dispatcher_fleet_known 1.0\n" in dispatcher
+
+
+@contextmanager
+def prometheus(
+    cluster: Cluster, metrics_address: str, root: Path
+) -> Iterator[Callable[[str], Any]]:
+    """A Prometheus with the shipped jobs and alerts; a function that asks its API."""
+    need_program("prometheus")
+    jobs = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+    secrets = json.loads((cluster.data / "secrets.json").read_text())
+    (root / "lading.token").write_text(secrets["management_token"])
+    (root / "alerts.yml").write_text((MONITORING / "alerts.yml").read_text())
+    jobs["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    targets = {"lading": cluster.address, "lading-dispatcher": metrics_address}
+    for job in jobs["scrape_configs"]:
+        job["authorization"]["credentials_file"] = str(root / "lading.token")
+        if "tls_config" in job:
+            job["tls_config"]["ca_file"] = str(cluster.data / "tls.crt")
+        wanted = targets.get(job["job_name"])
+        job["static_configs"] = [{"targets": [wanted] if wanted else []}]
+    (root / "prometheus.yml").write_text(yaml.safe_dump(jobs))
+    address = free_address()
+    command = [
+        "prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/data",
+        f"--web.listen-address={address}",
+    ]  # fmt: skip
+    with (root / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def ask(path: str) -> Any:
+        with urllib.request.urlopen(f"http://{address}/api/v1/{path}", timeout=30) as answer:
+            return json.loads(answer.read())["data"]
+
+    try:
+        yield ask
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _eventually(look: Callable[[], bool], what: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while True:
+        with suppress(OSError):
+            if look():
+                return
+        assert time.monotonic() < until, what()
+        time.sleep(0.2)
+
+
+def test_prometheus_scrapes_evaluates_and_draws(
+    cluster: Cluster, metrics_address: str, tmp_path: Path
+) -> None:
+    with prometheus(cluster, metrics_address, tmp_path) as ask:
+
+        def health() -> list[tuple[str, str]]:
+            found = ask("targets?state=active")["activeTargets"]
+            return sorted((one["labels"]["job"], one["health"]) for one in found)
+
+        expected = [("lading", "up"), ("lading-dispatcher", "up")]
+        _eventually(lambda: health() == expected, health)
+
+        def rules() -> list[Any]:
+            return [rule for group in ask("rules")["groups"] for rule in group["rules"]]
+
+        _eventually(lambda: all(one["health"] == "ok" for one in rules()), rules)
+        assert len(rules()) == 21
+        # A site that is well raises no alarm.
+        assert [one["name"] for one in rules() if one["state"] == "firing"] == []
+
+        def unanswered() -> list[str]:
+            panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+            return [
+                panel["title"]
+                for panel in panels
+                if not any(_answers(ask, target["expr"]) for target in panel["targets"])
+            ]
+
+        # Of what happened before the first scrape there is no rate; faults are not there.
+        empty = {
+            "Wait until locked", "Start after the lock", "Ends of containers",
+            "Where results came from", "Calls with errors", "Actions of dispatchers that failed",
+            "Why containers wait",
+        }  # fmt: skip
+        _eventually(lambda: set(unanswered()) <= empty, unanswered)
+
+
+def _answers(ask: Callable[[str], Any], expression: str) -> bool:
+    query = urllib.parse.quote(expression.replace("$__rate_interval", "1m"))
+    return bool(ask(f"query?query={query}")["result"])
 
 
 def test_the_doctor_goes_the_whole_way(cluster: Cluster) -> None:
