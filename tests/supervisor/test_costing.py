@@ -44,6 +44,14 @@ def test_the_price_of_the_instance_by_size(bench: Bench) -> None:
     assert made.amount({}) == 0.0
 
 
+def test_the_preparation_of_a_container_is_not_charged(bench: Bench) -> None:
+    made, hours = costing(bench, instance_type=INSTANCE)
+    hours.advance(5)
+    made.begin()
+    hours.advance(3)
+    assert made.amount(HALF) == pytest.approx(3.0)
+
+
 def test_what_has_ended_costs_no_more_while_the_server_is_away(bench: Bench) -> None:
     made, hours = costing(bench, instance_type=INSTANCE)
     hours.advance(3)

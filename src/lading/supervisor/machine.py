@@ -247,6 +247,12 @@ class Costing:
             self._prices = (Price(self.began, float(amount)),)
         self.look()
 
+    def begin(self) -> None:
+        """Start the clock of the cost anew: the container is Running from now on, as `started_at`
+        says. Its preparation is not charged.
+        """
+        self.began = self.clock()
+
     def end(self) -> None:
         """Stop the clock of the cost: no process of the container runs any more. Reporting the end
         may take longer, when the server is away.

@@ -371,6 +371,7 @@ class Supervisor:
 
     async def _become_running(self) -> None:
         shown, gateway = bool(self._activity.reported), self._gateway.open()
+        self._costing.begin()
         refused = await self._session.report_running(clear_status=shown, gateway=gateway)
         if refused:
             await self._gateway.close()
@@ -395,8 +396,7 @@ class Supervisor:
         grace = self._assignment.stop_grace_period
         running = asyncio.ensure_future(self._engine.run(stop=self.stop, stop_grace=grace))
         try:
-            # Its first step starts the command. Work beside it, when done first, delayed that by
-            # 1.5 ms.
+            # Its first step starts the command. Work beside it, done first, delayed it by 1.5 ms.
             await asyncio.sleep(0)
             ended = await self._watch_command(running, seconds)
         finally:

@@ -166,7 +166,7 @@ async def test_lists_have_pages_and_what_is_gone_may_be_destroyed() -> None:
     client = Client(
         {**page, "NextToken": "n"}, page, fault("InvalidInstanceID.NotFound"), fault("Other")
     )
-    driver = Ec2Driver(SETTINGS, client)
+    driver = Ec2Driver(replace(SETTINGS, subnets=()), client)
     assert len(await driver.list()) == 2
     assert client.asked[1]["NextToken"] == "n"
     await driver.destroy("i-1")
@@ -200,7 +200,8 @@ async def test_the_prices_of_spot_instances_have_pages_and_the_volume_in_them() 
 
 
 async def test_an_ec2_that_is_not_there_is_said() -> None:
-    driver = Ec2Driver(SETTINGS, Client(EndpointConnectionError(endpoint_url="http://nowhere")))
+    away = EndpointConnectionError(endpoint_url="http://nowhere")
+    driver = Ec2Driver(SETTINGS, Client(away, away))
     with pytest.raises(Unavailable, match="EC2 cannot be reached: .*nowhere"):
         await driver.list()
 
@@ -300,17 +301,21 @@ async def test_a_service_gives_volumes_as_asked(tmp_path: Path) -> None:
 
 
 async def test_a_zone_to_avoid_is_tried_last() -> None:
-    def made(zone: str) -> dict[str, Any]:
-        return {"Instances": [MADE["Instances"][0] | {"Placement": {"AvailabilityZone": zone}}]}
-
-    client = Client(
-        made("a"), made("b"), made("b"), fault("InsufficientInstanceCapacity"), made("a")
-    )
+    subnets = [{"SubnetId": "one", "AvailabilityZone": "a"}]
+    subnets += [{"SubnetId": "two", "AvailabilityZone": "b"}]
+    full = fault("InsufficientInstanceCapacity")
+    client = Client({"Subnets": subnets}, {"Reservations": []}, MADE, MADE, full, MADE)
     driver = Ec2Driver(SETTINGS, client)
-    assert driver.zones() == ("one", "two")
-    await driver.create(spec())
-    assert driver.zones() == ("a", "two")
-    for _ in range(3):
-        await driver.create(replace(spec(), avoided_zones=frozenset("a")))
+    await driver.list()
     assert driver.zones() == ("a", "b")
-    assert [one["subnet"] for one in client.asked] == ["one", "two", "two", "two", "one"]
+    await driver.create(spec())
+    for _ in range(2):
+        await driver.create(replace(spec(), avoided_zones=frozenset("a")))
+    assert [one["subnet"] for one in client.asked[2:]] == ["one", "two", "two", "one"]
+
+
+async def test_without_the_right_to_see_subnets_no_zone_is_known() -> None:
+    client = Client(fault("UnauthorizedOperation"), {"Reservations": []}, {"Reservations": []})
+    driver = Ec2Driver(SETTINGS, client)
+    assert await driver.list() == await driver.list() == []
+    assert driver.zones() == ()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -50,6 +51,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     text,
 )
 from lading.dispatch.fleets.cloud.metrics import SubnetFigures
+from lading.telemetry import event
 
 PARAMETERS = (
     "Region", "AccessKeyID", "SecretAccessKey", "SubnetID", "SecurityGroupIDs", "EBSVolumeType",
@@ -80,6 +82,7 @@ _WRONG = {
     "InvalidGroup.NotFound", "InvalidParameterValue", "InvalidKeyPair.NotFound", "OptInRequired",
 }  # fmt: skip
 # Volume prices are for a month; AWS counts 30 days.
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
 _HOURS_OF_MONTH = 720
 _LIVE = ("pending", "running", "stopping", "stopped")
 
@@ -123,6 +126,7 @@ class Ec2Driver:
         self._there: Counter[str] = Counter()
         self._keys: dict[str, str] = {}
         self._zones: dict[str, str] = {}
+        self._asked_for_zones = False
         self._alone = asyncio.Lock()
 
     async def create(self, spec: InstanceSpec) -> Instance:
@@ -150,9 +154,7 @@ class Ec2Driver:
             else:
                 self._starts[self._subnet_of(index), True] += 1
                 self._subnet = index
-                made = self._instance(answer["Instances"][0])
-                self._zones[self._subnet_of(index)] = made.zone
-                return made
+                return self._instance(answer["Instances"][0])
         assert refused is not None
         raise refused
 
@@ -162,6 +164,7 @@ class Ec2Driver:
             {"Name": f"tag:{self._settings.tag}", "Values": [self._settings.set_id]},
             {"Name": "instance-state-name", "Values": list(_LIVE)},
         ]
+        await self._learn_zones()
         found: list[Instance] = []
         there: Counter[str] = Counter()
         more: dict[str, str] = {}
@@ -170,10 +173,6 @@ class Ec2Driver:
             listed = [one for group in answer["Reservations"] for one in group["Instances"]]
             found += [self._instance(one) for one in listed]
             there.update(str(one.get("SubnetId") or "") for one in listed)
-            self._zones |= {
-                str(one.get("SubnetId") or ""): instance.zone
-                for one, instance in zip(listed, found[-len(listed) :], strict=True)
-            }
             if not answer.get("NextToken"):
                 self._there = there
                 return found
@@ -191,12 +190,26 @@ class Ec2Driver:
         )  # fmt: skip
 
     def zones(self) -> tuple[str, ...]:
-        """The zone of each subnet; before its first VM the id of the subnet."""
-        return tuple(dict.fromkeys(map(self._zone_of, range(len(self._settings.subnets)))))
+        """The zones of the subnets; none where they are not known."""
+        return tuple(dict.fromkeys(self._zones.values()))
 
     def _zone_of(self, index: int) -> str:
-        subnet = self._subnet_of(index)
-        return self._zones.get(subnet) or subnet
+        return self._zones.get(self._subnet_of(index), "")
+
+    async def _learn_zones(self) -> None:
+        """Query the zones of the subnets, once."""
+        if not self._settings.subnets or self._asked_for_zones:
+            return
+        self._asked_for_zones = True
+        try:
+            answer = await self._call("describe_subnets", SubnetIds=list(self._settings.subnets))
+        except LadingError as error:
+            # Without the right for that, a type that was taken away is avoided in all subnets.
+            event(_logger, "zones not known", why=error.message)
+            return
+        self._zones = {
+            str(one["SubnetId"]): str(one["AvailabilityZone"]) for one in answer["Subnets"]
+        }
 
     def _subnet_of(self, index: int) -> str:
         return self._settings.subnets[index] if self._settings.subnets else ""
