@@ -25,7 +25,8 @@ from lading.container_config import (
     ShellAccess,
 )
 from lading.core.errors import Invalid
-from lading.core.resources import GIB, KIB, MIB
+from lading.core.resources import GIB, KIB, MIB, Resources
+from lading.core.scheduling.instance_types import Gpu, InstanceType, with_preemptible
 from lading.sections import key
 from lading.share_config import FairShare
 from lading.telemetry_config import SystemLogs, Tracing
@@ -250,6 +251,40 @@ class InstanceTypeSettings:
         False, "The cloud may take it back; only for containers that allow that."
     )
     GPU: GPUSettings = field(default_factory=GPUSettings, metadata={"doc": GPUSettings.__doc__})
+
+
+def instance_types(
+    declared: Mapping[str, InstanceTypeSettings], preemptible_factor: float
+) -> tuple[InstanceType, ...]:
+    """The instance types of a configuration, with preemptible twins if a factor of their price is
+    configured. Raises Invalid.
+    """
+    return with_preemptible(
+        [_instance_type(name, one) for name, one in declared.items()], preemptible_factor
+    )
+
+
+def _instance_type(name: str, one: InstanceTypeSettings) -> InstanceType:
+    gpu = Gpu(
+        stack=one.GPU.Stack,
+        count=one.GPU.DeviceCount,
+        driver=one.GPU.DriverVersion,
+        targets=tuple(one.GPU.HardwareTarget),
+        vram=one.GPU.VRAM,
+    )
+    if gpu.count and gpu.stack not in ("cuda", "rocm"):
+        raise Invalid(
+            f"configuration: InstanceTypes.{name}.GPU.Stack: {gpu.stack!r}; it must be cuda or rocm"
+        )
+    return InstanceType(
+        name=name,
+        provider_type=one.ProviderType or name,
+        resources=Resources(one.VCPUs, one.RAM, one.IncludedScratch + one.AddedScratch, gpu.count),
+        price=one.Price,
+        preemptible=one.Preemptible,
+        gpu=gpu,
+        added=one.AddedScratch,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

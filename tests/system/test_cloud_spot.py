@@ -41,21 +41,16 @@ SHARE = (Decimal(VCPUS) / 3 + Decimal(RAM) / (1 << 30)) / 2
 PREFER = {"preemptible": "prefer", "spot_attempts": 2}
 
 
+_moto_history = SpotInstances.describe_spot_price_history
+
+
 def price_history(service: SpotInstances) -> ActionResult:
-    """Prices that have been the same for years; moto's own are next to nothing."""
-    names = service._get_param("InstanceTypes", [])
-    return ActionResult(
-        {
-            "SpotPriceHistory": [
-                {
-                    "InstanceType": name, "ProductDescription": "Linux/UNIX",
-                    "SpotPrice": f"{MARKET[name]}", "AvailabilityZone": "us-east-1a",
-                    "Timestamp": "2020-01-02T15:04:05.000Z",
-                }
-                for name in names
-            ]
-        }
-    )  # fmt: skip
+    """Moto's history, in which all costs next to nothing, with prices that count."""
+    answer = _moto_history(service)
+    history: Any = answer.result
+    for one in history["SpotPriceHistory"]:
+        one["SpotPrice"] = f"{MARKET[one['InstanceType']]}"
+    return answer
 
 
 @pytest.fixture

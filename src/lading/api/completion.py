@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from lading.api import learning, priorities
+from lading.api import expectations, learning, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
@@ -74,6 +74,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
         projects=await _project_rules(unit.tx, after, left.values()),
     )
     await learning.learn(unit, after, left.values(), earlier)
+    await expectations.learn(unit, after)
     if again is not None:
         await unit.add_container(again.container)
         for change in again.changes:

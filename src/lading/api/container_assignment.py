@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lading.api import authorization, completion, learning, priorities, quotas
+from lading.api import authorization, completion, expectations, learning, priorities, quotas
 from lading.api.authorization import acting_for
 from lading.api.events import audit
 from lading.api.live_mounts import check_live_places
@@ -260,6 +260,7 @@ async def resolve(
         uuid = services.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
         made_of = learned.advised(decision.recipe, decision.advice)
+        made_of = await expectations.with_run_time(unit.tx, made_of)
         container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
         await quotas.check_new(unit, change, container)
         container = await priorities.prioritized(unit, container, change.request)

@@ -25,7 +25,7 @@ from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import MachineBoard
 from lading.api.metrics import ServerMetrics
 from lading.api.tree_cache import KnownContents, Trees
-from lading.api.wait_statuses import Statuses
+from lading.api.wait_statuses import Statuses, WorkInterval
 from lading.api.webhooks.receivers import WebhookSender
 from lading.concurrency import wait_at_most
 from lading.config import Config
@@ -138,6 +138,8 @@ class ApiServices:
     metrics: ServerMetrics = field(default_factory=ServerMetrics)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    expectations: WorkInterval = field(default_factory=WorkInterval)
+    """Between two readings of the queue for expected starts."""
     trees: Trees = field(default_factory=Trees)
     capacity: KnownCapacity = field(default_factory=KnownCapacity)
     contents: KnownContents = field(default_factory=KnownContents)

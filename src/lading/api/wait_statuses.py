@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from lading.core.quantities import format_time, parse_time
@@ -51,6 +51,21 @@ class Statuses(Protocol):
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses of a container once the transaction is committed."""
+
+
+class WorkInterval:
+    """Lets work begin once in a while."""
+
+    def __init__(self) -> None:
+        self._began: datetime | None = None
+
+    def is_over(self, now: datetime, *, seconds: float) -> bool:
+        """Whether the work may begin now; then the next pause begins too."""
+        # A clock that was set back ends the pause.
+        if self._began is not None and 0 <= (now - self._began).total_seconds() < seconds:
+            return False
+        self._began = now
+        return True
 
 
 class OwnStatuses:

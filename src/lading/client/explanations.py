@@ -32,6 +32,7 @@ def why_fields(answer: Explanation) -> list[tuple[str, str]]:
         ("waiting", "" if status in reasons else _text(status)),
         ("container", _text(container.get("uuid"))),
         *(("because", text) for text in reasons),
+        *(("expected", _text(one)) for one in (answer.get("expected") or {}).get("sentences", ())),
         *(
             ("waited", _text(one["text"]).removeprefix("waited "))
             for one in answer.get("waited") or ()

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lading.client.outcomes import RequestOutcome
-from lading.core.quantities import parse_time
+from lading.core.containers import spot
+from lading.core.quantities import format_time, parse_time
 
 if TYPE_CHECKING:
     from lading.client.api import Record
@@ -135,3 +136,21 @@ def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
         for target, one in found["mounts"].items()
     }
     return body
+
+
+def late_text(one: RequestOutcome, now: datetime) -> str:
+    """Sentence about a request that has missed its deadline, or is expected to; "" for any other.
+
+    The expected end is that in the record of the container, as if it started now.
+    """
+    request, container = one.request, one.container or {}
+    deadline = spot.deadline(request.get("scheduling_parameters") or {})
+    if not deadline or request["state"] != "Committed":
+        return ""
+    at = format_time(now)
+    finish = spot.expected_finish(
+        container.get("scheduling_parameters") or {},
+        started_at=container.get("started_at"),
+        now=at,
+    )
+    return spot.late_sentence(finish or at, deadline)

@@ -112,8 +112,8 @@ def test_a_picture_counts_and_expects() -> None:
         ("sort.20", 30, 30),
     ]
     assert picture.runs[1].part == 0.5
-    # 20 and 30 s of what runs, and four times 60 s, two at a time.
-    assert picture.seconds_left == (50 + 240) / 2
+    # 20 and 30 s of what runs, and four times 60 s, two at a time: until 140 and 150 s.
+    assert picture.seconds_left == 150
     assert picture.per_minute == 5 / 5
     assert [one.name for one in picture.ends][:2] == ["sort.7", "sort.0"]
     assert (picture.ends[0].state, picture.ends[0].seconds) == ("failed 2", 50)

@@ -50,6 +50,19 @@ def test_the_list_has_age_state_exit_code_and_reuse(site: Site, image: str) -> N
     assert final[0]["container"]["exit_code"] == 0
 
 
+def test_a_request_that_misses_its_deadline_is_named(site: Site, image: str) -> None:
+    late, early = (
+        site.call(
+            site.world.submit(year, scheduling_parameters={"deadline": f"{year}-01-01T00:00:00Z"})
+        )
+        for year in ("2020", "9000")
+    )
+    done = site.lading("request", "list", "--limit", "2")
+    said = done.stdout + done.stderr
+    assert f"{late['uuid']}: It is expected to miss its deadline, 2020-01-01T00:00:00Z, by " in said
+    assert f"{early['uuid']}: " not in said
+
+
 def test_show(site: Site, image: str) -> None:
     uuid = _run(site, image, "shown")
     text = site.lading("request", "show", uuid).stdout

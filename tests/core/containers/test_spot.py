@@ -12,7 +12,7 @@ from lading.core.containers.spot import Preemption
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject
 
-NOW = "2026-01-31T12:00:00.000000000Z"
+NOW, LATER = "2026-01-31T12:00:00.000000000Z", "2026-01-31T12:05:00.000000000Z"
 POLICY = Policy()
 TIMES = st.sampled_from([f"2026-01-0{day}T00:00:00.000000000Z" for day in range(1, 6)])
 PARAMETERS = st.fixed_dictionaries(
@@ -100,3 +100,30 @@ def test_ordinary_machines_alone() -> None:
     filled = constraints.fill_scheduling({"preemptible": "prefer", "deadline": 5})
     assert spot.preemption(spot.without_preemptible(filled)) is Preemption.NEVER
     assert spot.without_preemptible(filled)["deadline"] == 5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "a few seconds"), (34, "about 30 s"), (89, "about 90 s"), (240, "about 4 min"),
+        (5399, "about 90 min"), (7300, "about 2 h"), (300_000, "about 3 days"),
+    ],
+)  # fmt: skip
+def test_times_in_words(seconds: float, words: str) -> None:
+    assert spot.about(seconds) == words
+
+
+def test_a_missed_deadline_is_said() -> None:
+    assert spot.late_sentence(NOW, LATER) == spot.late_sentence(NOW, "") == ""
+    assert spot.late_sentence(LATER, NOW) == (
+        "It is expected to miss its deadline, 2026-01-31T12:00:00Z, by about 5 min."
+    )
+
+
+def test_the_expected_finish_of_a_record() -> None:
+    known: JsonObject = {"expected_run_time": 300}
+    assert spot.expected_finish(known, started_at=None, now=NOW) == LATER
+    assert spot.expected_finish(known, started_at=NOW, now=LATER) == LATER
+    overdue = "2026-01-31T13:00:00.000000000Z"
+    assert spot.expected_finish(known, started_at=NOW, now=overdue) == overdue
+    assert spot.expected_finish({}, started_at=NOW, now=LATER) == ""

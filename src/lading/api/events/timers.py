@@ -34,7 +34,7 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import fair_shares, learned, quotas, records, upkeep, waiting
+from lading.store import fair_shares, learned, quotas, records, run_times, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -205,6 +205,7 @@ async def sweep(services: ApiServices) -> None:
         await groups.delete_expired(tx, services)
         lessons_before = format_time(services.clock() - _LESSONS_LAST)
         await learned.forget(tx, before=lessons_before)
+        await run_times.forget(tx, before=lessons_before)
         half_life = services.config.Containers.FairShare.HalfLife
         await fair_shares.forget(
             tx,

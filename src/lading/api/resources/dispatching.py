@@ -18,7 +18,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
-from lading.api import authorization
+from lading.api import authorization, expectations
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
@@ -77,6 +77,7 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
     written = await write_events(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    await expectations.take_in(call.services, said)
     await warn_misfits(call, said)
     return ApiResponse(body={"items": len(items), "events": written})
 

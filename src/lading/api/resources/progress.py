@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from lading.api import authorization, learning, mount_contents, priorities
+from lading.api import authorization, expectations, learning, mount_contents, priorities
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
@@ -94,6 +94,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         ended = await _last(tx, call, "end")
         dispatched = await dispatching.trail(tx, subject)
         evidence = await evidence_about(tx, call, container) if container else None
+        expected = await expectations.explain(tx, services, subject, container, scene)
     waits = _first(subject, container, scene)
     return ApiResponse(
         body={
@@ -110,6 +111,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "decision": decision,
             "not_compared": list(recipe.NOT_COMPARED),
             "evidence": evidence,
+            "expected": expected,
             "waited": dispatching.waited(dispatched),
             "dispatch": dispatched,
         }

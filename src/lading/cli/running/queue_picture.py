@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
-from statistics import median
+from statistics import fmean
 from typing import Any, Final
 
 from lading.client.api import Record
@@ -25,6 +25,7 @@ from lading.client.request_states import (
     shown_state,
 )
 from lading.core.quantities import parse_time
+from lading.core.scheduling.expected_times import rest_of, usual_seconds, work_off
 
 RATE_TIME: Final = 300.0
 """Seconds until now of which the rate is told."""
@@ -32,6 +33,8 @@ _REMEMBERED: Final = 200
 """Latest times of one kind of request that are kept."""
 # More lines than a high terminal has.
 _SHOWN_ENDS: Final = 50
+# Waiting requests beyond those that were read that are worked off one by one.
+_MOST_WORK: Final = 100_000
 _KEPT: Final = 5000
 """Latest ends that are kept: enough for the rate."""
 # The number that tells one request of a series from the others: `align-17`, `align_17`.
@@ -58,7 +61,7 @@ class RunningRequest:
     @property
     def left(self) -> float | None:
         """Seconds left; 0 if it takes longer than expected."""
-        return None if self.expected is None else max(0.0, self.expected - self.seconds)
+        return None if self.expected is None else rest_of(self.expected, self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +147,9 @@ class RequestHistory:
         `any_kind`: then what all requests take.
         """
         kept = self._seconds.get(kind_of(request))
-        if kept:
-            return median(kept)
-        every = [one for some in self._seconds.values() for one in some]
-        return median(every) if every and any_kind else None
+        if kept or not any_kind:
+            return usual_seconds(kept or ())
+        return usual_seconds(one for some in self._seconds.values() for one in some)
 
 
 def kind_of(request: Record) -> str:
@@ -220,11 +222,13 @@ def _left(
         expected = history.expected(one.request, any_kind=True)
         if expected is None:
             return None
-        rest.append(max(0.0, expected - (seconds_of(one, now) or 0.0)))
+        rest.append(rest_of(expected, seconds_of(one, now) or 0.0))
     work = [history.expected(one.request, any_kind=True) or 0.0 for one in waiting]
-    # Of very many only the first ones are known.
-    scale = count / len(waiting) if waiting else 0.0
-    return max((sum(rest) + scale * sum(work)) / len(runs), max(rest))
+    # Of very many only the first ones are known: the others take as long as these on average.
+    if waiting:
+        work += [fmean(work)] * min(count - len(waiting), _MOST_WORK)
+    found = work_off(rest, work)
+    return None if found is None else found.end
 
 
 def _run(one: RequestOutcome, history: RequestHistory, now: datetime) -> RunningRequest:

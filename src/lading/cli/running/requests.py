@@ -21,6 +21,7 @@ from lading.client.explanations import attempt_text, evidence_fields, withdrawal
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     is_reused,
+    late_text,
     run_time,
     seconds_of,
     shown_command,
@@ -42,6 +43,7 @@ _SELECT = (
     "command",
     "container_uuid",
     "container_count",
+    "scheduling_parameters",
 )
 _ATTEMPT = (
     "uuid",
@@ -89,7 +91,8 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
     STATE is that of the container, once there is one; a command that failed is `failed` with its
     exit code. MEMORY is the most that it used, CPU the time of processors, beside what was asked
-    for. On a narrow terminal columns are left out and long commands cut.
+    for. On a narrow terminal columns are left out and long commands cut. Requests that are expected
+    to miss their deadline are named below.
     """
     wanted = RequestSelection(**selected)
     listed = with_session(
@@ -105,6 +108,9 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
         (_row(one, now) for one in found),
         optional=("REUSED", "CPU", "MEMORY", "AGE", "TOOK"),
     )
+    for one in found:
+        if late := late_text(one, now):
+            display.note(f"{one.request['uuid']}: {late}")
     if total is None:
         display.note(f"the newest {len(found)}; there are more: --limit")
     elif total > len(found):

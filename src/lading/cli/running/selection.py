@@ -46,6 +46,7 @@ _CONTAINER = (
     "finished_at",
     "runtime_status",
     "runtime_constraints",
+    "scheduling_parameters",
     "usage",
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")

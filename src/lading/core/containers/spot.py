@@ -143,6 +143,39 @@ def join_fault(ours: Mapping[str, object], theirs: Mapping[str, object]) -> str 
     return "it may wait for a preemptible instance without regard to the deadline of the request"
 
 
+def about(seconds: float) -> str:
+    """A time in words, as exact as an expectation is."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {10 * round(seconds / 10)} s"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min"
+    if seconds < 172_800:
+        return f"about {round(seconds / 3600)} h"
+    return f"about {round(seconds / 86400)} days"
+
+
+def late_sentence(finish: str, deadline: str) -> str:
+    """Sentence about an end that is expected after the deadline; "" if it is not. API times."""
+    if not deadline or finish <= deadline:
+        return ""
+    late = (parse_time(finish) - parse_time(deadline)).total_seconds()
+    return f"It is expected to miss its deadline, {deadline[:19]}Z, by {about(late)}."
+
+
+def expected_finish(
+    scheduling: Mapping[str, object], *, started_at: str | None, now: str, wait: float = 0.0
+) -> str:
+    """When a container ends that has started, or starts in `wait` seconds, by the run time among
+    its scheduling parameters; "" where that is not known. Never before now.
+    """
+    seconds = scheduling.get(RUN_TIME)
+    if not isinstance(seconds, int) or seconds <= 0:
+        return ""
+    return max(later(started_at, seconds) if started_at else later(now, wait + seconds), now)
+
+
 def _is_whole(value: Json, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 

@@ -21,12 +21,20 @@ Nothing here lasts: every pause ends by itself. Times are seconds on one clock.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from lading.core.resources import Resources, machine_share
 from lading.core.scheduling.cloud_limits import Ban, CloudRules, Limits
-from lading.core.scheduling.instance_types import ContainerShape
+from lading.core.scheduling.instance_types import (
+    ContainerShape,
+    Gpu,
+    InstanceType,
+    eligible,
+    on_machine,
+)
 from lading.core.scheduling.planning import TrackedContainer
+from lading.core.values import JsonObject
 
 AVOIDED_SHORTEST, AVOIDED_LONGEST = 600.0, 7200.0
 """Seconds for which a type is avoided in a zone after a reclaim."""
@@ -96,3 +104,53 @@ def lack_of_spot(shape: ContainerShape, rules: CloudRules, limits: Limits, *, no
 def ordinary(container: TrackedContainer) -> TrackedContainer:
     """The container for ordinary VMs alone."""
     return replace(container, preemptible=False, prefers=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The cheapest type for a container: dollars an hour for all of a VM, and dollars for the run
+    of the container, which takes a part of it.
+    """
+
+    kind: InstanceType
+    cost: float
+
+    def shown(self) -> JsonObject:
+        """Plain JSON of the offer."""
+        return {
+            "instance_type": self.kind.name,
+            "preemptible": self.kind.preemptible,
+            "price": self.kind.price,
+            "cost": self.cost,
+        }
+
+
+def offers(
+    need: Resources, gpu: Gpu, types: Collection[InstanceType], *, seconds: float, extra_ram: int
+) -> tuple[Offer, ...]:
+    """The cheapest preemptible and the cheapest ordinary type for a run, as far as there are."""
+    found = []
+    for preemptible in (True, False):
+        shape = ContainerShape(
+            need=on_machine(need, extra_ram=extra_ram), preemptible=preemptible, gpu=gpu
+        )
+        for kind in eligible(shape, types)[:1]:
+            whole = {"VCPUs": kind.resources.vcpus, "RAM": kind.resources.ram}
+            share = machine_share(whole, vcpus=need.vcpus, ram=need.ram)
+            found.append(Offer(kind, kind.price * share * seconds / 3600))
+    return tuple(found)
+
+
+def offer_sentence(offer: Offer, finish: str, *, later_finish: str = "") -> str:
+    """Sentence about the cost and the end of a run; `later_finish`: after one loss at its end."""
+    kind = offer.kind
+    which = "a preemptible VM" if kind.preemptible else "an ordinary VM"
+    loss = (
+        f", or with one loss at its end ${2 * offer.cost:.4f} and {later_finish[:19]}Z"
+        if later_finish
+        else ""
+    )
+    return (
+        f"On {which} ({kind.name}, ${kind.price:g} an hour) its run costs ${offer.cost:.4f} and "
+        f"ends at {finish[:19]}Z{loss}."
+    )

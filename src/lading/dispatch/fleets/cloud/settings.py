@@ -5,17 +5,16 @@ An invalid setting is refused with its key, its value and the allowed values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading.config import Config, InstanceTypeSettings
+from lading.config import Config, InstanceTypeSettings, instance_types
 from lading.container_config import CloudVMs
 from lading.core.errors import Invalid
-from lading.core.resources import Resources
 from lading.core.scheduling.cloud_limits import Limits, Pressure
 from lading.core.scheduling.instance_lifecycle import InstanceTimes
-from lading.core.scheduling.instance_types import Gpu, InstanceType, check_types, with_preemptible
+from lading.core.scheduling.instance_types import InstanceType, check_types
 from lading.dispatch.capacity import measure
 from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH
 
@@ -177,36 +176,9 @@ def _types(config: Config) -> tuple[InstanceType, ...]:
             "configuration: InstanceTypes: there are none;"
             " name at least one with ProviderType, VCPUs, RAM"
         )
-    types = tuple(_typed(declared))
+    types = instance_types(declared, config.Containers.PreemptiblePriceFactor)
     check_types(types)
-    return with_preemptible(types, config.Containers.PreemptiblePriceFactor)
-
-
-def _typed(declared: Mapping[str, InstanceTypeSettings]) -> Iterator[InstanceType]:
-    for name, one in declared.items():
-        gpu = Gpu(
-            stack=one.GPU.Stack,
-            count=one.GPU.DeviceCount,
-            driver=one.GPU.DriverVersion,
-            targets=tuple(one.GPU.HardwareTarget),
-            vram=one.GPU.VRAM,
-        )
-        if gpu.count and gpu.stack not in ("cuda", "rocm"):
-            raise Invalid(
-                f"configuration: InstanceTypes.{name}.GPU.Stack:"
-                f" {gpu.stack!r}; it must be cuda or rocm"
-            )
-        yield InstanceType(
-            name=name,
-            provider_type=one.ProviderType or name,
-            resources=Resources(
-                one.VCPUs, one.RAM, one.IncludedScratch + one.AddedScratch, gpu.count
-            ),
-            price=one.Price,
-            preemptible=one.Preemptible,
-            gpu=gpu,
-            added=one.AddedScratch,
-        )
+    return types
 
 
 def _free_disk() -> int:

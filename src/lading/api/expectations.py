@@ -1,0 +1,308 @@
+"""Expected times of containers: how long they run, when they start, what they cost.
+
+The decisions are those of `core.scheduling.expected_times`, the rows are in `store.run_times`.
+
+- The run time of a container that succeeded is kept for its tool at its end, in one statement.
+- A dispatcher's report that containers wait makes expectations about their start, for a few
+  containers every few seconds. When the dispatcher withdraws the reason because a container was
+  taken, the error of the expectation is kept. Submitting and starting a container do none of this.
+- A container of a request with a deadline, or one that prefers preemptible machines, gets the run
+  time among its scheduling parameters when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from lading.api.services import ApiServices
+from lading.config import instance_types
+from lading.core import resources
+from lading.core.containers import learned, mounts, spot
+from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.disk_space import disk_factor
+from lading.core.containers.recipe import Recipe
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.retry import has_succeeded
+from lading.core.errors import Invalid
+from lading.core.quantities import later, parse_time
+from lading.core.records.record_types import CONTAINERS
+from lading.core.scheduling import cloud_spot, expected_times
+from lading.core.scheduling.expected_times import RunTime
+from lading.core.scheduling.instance_types import requested_gpus
+from lading.core.scheduling.planning import Category
+from lading.core.scheduling.wait_reasons import Scene, WaitReason
+from lading.core.values import JsonObject
+from lading.store import learned as lessons
+from lading.store import records, run_times
+from lading.store.database import Transaction
+from lading.store.run_times import ExpectedStart
+
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
+
+# Containers of one report about which expectations are made, and seconds until the next ones are.
+_MOST_NOTED: Final = 10
+_PAUSE: Final = 5.0
+# Expectations that are compared with one report.
+_MOST_COMPARED: Final = 100
+# Reasons of containers that wait for room; another reason may last for ever.
+_IN_QUEUE: Final = frozenset(
+    {Category.CAPACITY, Category.QUOTA, Category.BEHIND_HEAD, Category.HANDED_OVER}
+)
+_COMING: Final = _IN_QUEUE | {Category.BOOTING, Category.PREPARING}
+_TAKEN: Final = frozenset({ContainerState.LOCKED, ContainerState.RUNNING, ContainerState.COMPLETE})
+
+
+async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) -> None:
+    """Learn from a dispatcher's report: note expectations, or the errors of earlier ones."""
+    ended = [uuid for uuid, one in said.items() if one is None][:_MOST_COMPARED]
+    if ended:
+        await _compare(services, ended)
+    fresh = [uuid for uuid, one in said.items() if one and one.reason in _IN_QUEUE]
+    if fresh and services.expectations.is_over(services.clock(), seconds=_PAUSE):
+        await _note(services, fresh[:_MOST_NOTED])
+
+
+async def learn(unit: UnitOfWork, ended: Container) -> None:
+    """Keep the run time of a container that succeeded."""
+    if not has_succeeded(ended) or not ended.started_at or not ended.finished_at:
+        return
+    taken = parse_time(ended.finished_at) - parse_time(ended.started_at)
+    tool = learned.tool_of(ended, await _input_size(unit.tx, ended.mounts))
+    await run_times.keep(unit.tx, tool, taken.total_seconds(), now=unit.now)
+
+
+async def run_time_of(
+    tx: Transaction, of: Container | Recipe, *, user_uuid: str | None = None
+) -> RunTime | None:
+    """The run time of the tool of a container or recipe, in runs of its user or of another one;
+    None if it has not run yet.
+    """
+    tool = learned.tool_of(of, await _input_size(tx, of.mounts))
+    tool = replace(tool, user_uuid=user_uuid or tool.user_uuid)
+    return expected_times.run_time(await run_times.find(tx, tool))
+
+
+async def with_run_time(tx: Transaction, made_of: Recipe) -> Recipe:
+    """The recipe of a new container, with the run time of its tool if its place depends on that."""
+    scheduling = made_of.scheduling_parameters
+    prefers = spot.preemption(scheduling) is spot.Preemption.PREFERRED
+    # All other containers are made without a further query.
+    if not prefers and not spot.deadline(scheduling):
+        return made_of
+    known = await run_time_of(tx, made_of)
+    if known is None:
+        return made_of
+    seconds = max(1, round(known.median))
+    return structs.replace(made_of, scheduling_parameters={**scheduling, spot.RUN_TIME: seconds})
+
+
+async def explain(
+    tx: Transaction,
+    services: ApiServices,
+    subject: ContainerRequest,
+    container: Container | None,
+    scene: Scene,
+) -> JsonObject | None:
+    """The expectations about a request whose container waits or runs; None for any other.
+
+    The run time is that of the user who committed the request. Without a place in the queue, as
+    where no worker can hold the container, no start is expected.
+    """
+    if container is None or container.state not in (
+        ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING
+    ):  # fmt: skip
+        return None
+    now, user = services.now(), subject.committed_by_uuid
+    known = await run_time_of(tx, container, user_uuid=user)
+    wait = await _wait(tx, container, scene, now=now)
+    error = None if wait is None else expected_times.usual_error(await run_times.errors(tx))
+    finish = _finish(container, scene, known, wait=wait, now=now)
+    deadline = spot.deadline(subject.scheduling_parameters)
+    offers = _offers(services, container, known)
+    return {
+        "start_in": wait,
+        "start_error": error,
+        "run_time": None if known is None else known.shown(),
+        "finish_at": finish or None,
+        "deadline": deadline or None,
+        "is_late": bool(deadline) and (finish or now) > deadline,
+        "offers": [one.shown() for one in offers],
+        "sentences": [
+            *_time_sentences(wait, error, known, finish, now=now),
+            *_deadline_sentences(deadline, finish, now=now),
+            *_offer_sentences(offers, finish, known),
+        ],
+    }
+
+
+def _is_coming(container: Container, scene: Scene) -> bool:
+    """Whether a container waits for nothing but room."""
+    reasons = {one.reason for one in scene.said}
+    return container.priority > 0 and (not reasons or not reasons.isdisjoint(_COMING))
+
+
+def _finish(
+    container: Container, scene: Scene, known: RunTime | None, *, wait: float | None, now: str
+) -> str:
+    """When a container is expected to end, never before now; "" where nothing says so."""
+    starts = container.started_at
+    is_next = _is_coming(container, scene) and not scene.ahead
+    if starts is None and (wait is not None or is_next):
+        starts = later(now, wait or 0.0)
+    return max(later(starts, known.median), now) if known is not None and starts else ""
+
+
+def _time_sentences(
+    wait: float | None, error: float | None, known: RunTime | None, finish: str, *, now: str
+) -> Iterator[str]:
+    if wait is not None:
+        yield expected_times.start_sentence(wait, error)
+    if known is not None and finish:
+        left = (parse_time(finish) - parse_time(now)).total_seconds()
+        yield expected_times.end_sentence(left, known)
+
+
+def _deadline_sentences(deadline: str, finish: str, *, now: str) -> list[str]:
+    if finish:
+        late = spot.late_sentence(finish, deadline)
+        return [late] if late else []
+    return [f"Its deadline, {deadline[:19]}Z, has passed."] if deadline and deadline < now else []
+
+
+def _offers(
+    services: ApiServices, container: Container, known: RunTime | None
+) -> tuple[cloud_spot.Offer, ...]:
+    """What its run costs on a preemptible and on an ordinary VM, where it may go to either."""
+    config = services.config
+    accepted = spot.preemption(container.scheduling_parameters)
+    if known is None or accepted is spot.Preemption.NEVER or container.started_at is not None:
+        return ()
+    scheduling, limits = container.scheduling_parameters, container.runtime_constraints
+    try:
+        types = instance_types(config.InstanceTypes, config.Containers.PreemptiblePriceFactor)
+        disk = resources.scratch(
+            container.mounts, container.container_image, limits, factor=disk_factor(scheduling)
+        )
+        need = replace(resources.need(limits), disk=disk)
+    except Invalid:
+        # Of a container that cannot be sized nothing is expected.
+        return ()
+    return cloud_spot.offers(
+        need,
+        requested_gpus(limits),
+        types,
+        seconds=known.median,
+        extra_ram=config.Containers.ReserveExtraRAM,
+    )
+
+
+def _offer_sentences(
+    offers: Iterable[cloud_spot.Offer], finish: str, known: RunTime | None
+) -> list[str]:
+    if known is None or not finish:
+        return []
+    again = later(finish, known.median + cloud_spot.BOOT)
+    return [
+        cloud_spot.offer_sentence(one, finish, later_finish=again if one.kind.preemptible else "")
+        for one in offers
+    ]
+
+
+async def _wait(tx: Transaction, container: Container, scene: Scene, *, now: str) -> float | None:
+    """Seconds until a queued container starts; None where nothing says so."""
+    if container.state is not ContainerState.QUEUED or not _is_coming(container, scene):
+        return None
+    before = await run_times.waiting_before(tx, container.priority, container.created_at)
+    pace = await _pace(tx, [Container.from_record(one) for one in before], now=now)
+    return None if pace is None else pace.wait(len(before), more=scene.ahead - len(before))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """Seconds that the running containers still take, and those that the waiting ones will."""
+
+    rests: Sequence[float]
+    work: Sequence[float]
+    usual: float
+
+    def wait(self, before: int, *, more: int = 0) -> float | None:
+        """The wait behind the first containers of the queue, and `more` that were not read."""
+        unread = [self.usual] * max(0, more)
+        found = expected_times.work_off(self.rests, [*self.work[:before], *unread])
+        return None if found is None else found.start
+
+
+async def _pace(tx: Transaction, queue: Sequence[Container], *, now: str) -> _Pace | None:
+    running = [Container.from_record(one) for one in await run_times.running(tx)]
+    tools = {_tool(one) for one in (*running, *queue)}
+    known = await run_times.find_all(tx, tools)
+    usual = expected_times.usual_seconds(one for some in known.values() for one in some)
+    if usual is None or not running:
+        return None
+    expected = {tool: expected_times.usual_seconds(known.get(tool, ())) or usual for tool in tools}
+    moment = parse_time(now)
+    rests = [
+        expected_times.rest_of(
+            expected[_tool(one)], (moment - parse_time(one.started_at or now)).total_seconds()
+        )
+        for one in running
+    ]
+    return _Pace(rests, [expected[_tool(one)] for one in queue], usual)
+
+
+def _tool(container: Container) -> tuple[str, str]:
+    tool = learned.tool_of(container, 0)
+    return tool.user_uuid, tool.program
+
+
+async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
+    """Note when containers are expected to start; only the first expectation about each counts."""
+    now = services.now()
+    async with services.database.reading() as tx:
+        rows = await records.among(tx, CONTAINERS, "uuid", uuids)
+        found = sorted((Container.from_record(one) for one in rows), key=_place)
+        found = [one for one in found if one.state is ContainerState.QUEUED]
+        if not found:
+            return
+        last = found[-1]
+        queue = await run_times.waiting_before(tx, last.priority, last.created_at)
+        order = [Container.from_record(one) for one in queue]
+        pace = await _pace(tx, order, now=now)
+    if pace is None:
+        return
+    # Of a longer queue only the first ones were read.
+    read = order if len(order) >= run_times.MOST_QUEUE else (*order, last)
+    place = {one.uuid: number for number, one in enumerate(read)}
+    waits = {one.uuid: pace.wait(place[one.uuid]) for one in found if one.uuid in place}
+    expected = [ExpectedStart(uuid, now, wait) for uuid, wait in waits.items() if wait is not None]
+    async with services.database.writing() as tx:
+        await run_times.note_starts(tx, expected)
+
+
+def _place(container: Container) -> tuple[int, str, str]:
+    return -container.priority, container.created_at, container.uuid
+
+
+async def _compare(services: ApiServices, uuids: Sequence[str]) -> None:
+    """Keep the errors of the expectations about containers that do not wait any more."""
+    async with services.database.reading() as tx:
+        if not await run_times.are_expected(tx, uuids):
+            return
+    moment = services.clock()
+    async with services.database.writing() as tx:
+        errors = [
+            expected_times.error_of(one.wait, (moment - parse_time(one.noted_at)).total_seconds())
+            for one, state in await run_times.take_starts(tx, uuids)
+            # One that was cancelled says nothing.
+            if state in _TAKEN
+        ]
+        await run_times.keep_errors(tx, errors)
+
+
+async def _input_size(tx: Transaction, mounted: JsonObject) -> int:
+    return await lessons.input_size(tx, dict.fromkeys(mounts.named_hashes(mounted)))

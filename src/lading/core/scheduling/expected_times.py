@@ -1,0 +1,120 @@
+"""Expected times from experience: how long a tool runs, when a queue is worked off, and how right
+such expectations were.
+
+- The run time of a tool is the median of its latest successful runs, with the quartiles as spread.
+- A queue is worked off in its order by as many places as there are containers running: each takes
+  the place that becomes free first. `top` and `why` both use this (`work_off`).
+- The error of an expectation is the difference between the expected and the real wait, as a part of
+  the larger one. It is told as the value that four in five of the latest errors do not exceed.
+
+Times are seconds; `core.containers.learned` says what a tool is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from typing import Final
+
+from lading.core.containers.spot import about
+from lading.core.values import JsonObject
+
+MOST_ERRORS: Final = 100
+"""Latest starts whose errors count."""
+_FEWEST_ERRORS: Final = 10
+# Seconds: waits shorter than this are right whatever was expected within it.
+_SHORT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """Seconds that runs of a tool took: the median, the quartiles, and how many runs there are."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    def shown(self) -> JsonObject:
+        """Plain JSON of the run time."""
+        return {"median": self.median, "low": self.low, "high": self.high, "runs": self.runs}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOff:
+    """Seconds until the next container of a queue can start, and until all have ended."""
+
+    start: float
+    end: float
+
+
+def run_time(seconds: Sequence[float]) -> RunTime | None:
+    """The run time of a tool, by its runs; None without any."""
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    low, middle, high = (_quantile(ordered, part) for part in (0.25, 0.5, 0.75))
+    return RunTime(middle, low, high, len(ordered))
+
+
+def usual_seconds(every: Iterable[float]) -> float | None:
+    """The median of times; None without any."""
+    ordered = sorted(every)
+    return _quantile(ordered, 0.5) if ordered else None
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    """The value below which a part of the others is, between two of them by proportion."""
+    at = part * (len(ordered) - 1)
+    below, above = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
+    return below + (above - below) * (at - int(at))
+
+
+def rest_of(expected: float, elapsed: float) -> float:
+    """Seconds that a run takes longer; 0 if it takes longer than expected already."""
+    return max(0.0, expected - elapsed)
+
+
+def work_off(rests: Sequence[float], work: Iterable[float]) -> WorkOff | None:
+    """When a queue is worked off: `rests` of the containers that run, and the run times of those
+    that wait, in their order. None where nothing runs: nothing says how fast it will be.
+    """
+    if not rests:
+        return None
+    places = list(rests)
+    heapify(places)
+    end = max(places)
+    for seconds in work:
+        ended = places[0] + seconds
+        heapreplace(places, ended)
+        end = max(end, ended)
+    return WorkOff(places[0], end)
+
+
+def error_of(expected: float, waited: float) -> float:
+    """The error of an expected wait, from 0 (right) to 1."""
+    larger = max(expected, waited)
+    return 0.0 if larger <= _SHORT else abs(expected - waited) / larger
+
+
+def usual_error(errors: Sequence[float]) -> float | None:
+    """The error that four in five expectations do not exceed; None as long as there are few."""
+    if len(errors) < _FEWEST_ERRORS:
+        return None
+    latest = sorted(errors[-MOST_ERRORS:])
+    return latest[(4 * len(latest) + 4) // 5 - 1]
+
+
+def start_sentence(seconds: float, error: float | None) -> str:
+    """Sentence about the expected start of a container."""
+    how = "" if error is None else f" (usually right within {max(1, round(100 * error))} %)"
+    return f"It is expected to start in {about(seconds)}{how}."
+
+
+def end_sentence(seconds: float, known: RunTime) -> str:
+    """Sentence about the expected end of a container."""
+    runs = "1 run" if known.runs == 1 else f"{known.runs} runs"
+    spread = f"{about(known.low)} to {about(known.high).removeprefix('about ')}"
+    took = about(known.median) if known.runs == 1 else f"{about(known.median)} ({spread})"
+    return f"It is expected to end in {about(seconds)}: {runs} of its program took {took}."
