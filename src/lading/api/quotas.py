@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lading.api import spending
+from lading.api.events import audit
 from lading.core.containers import priority, request
 from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
 from lading.core.containers.priority import Readiness, ReadinessVerdict
@@ -30,6 +31,7 @@ from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
+from lading.core.records.service_records import QUOTAS
 from lading.store import quotas, records
 from lading.store.database import Transaction
 from lading.store.quotas import WORKFLOWS, QuotaKey, QuotaWait, StoredCharge
@@ -410,6 +412,19 @@ async def _room_to_hold(
             for one in concerning
         ],
     )
+
+
+async def end_tree(unit: UnitOfWork, request_uuid: str) -> None:
+    """Remove the budget of a request that was deleted; what waits for it is looked at."""
+    if Infix.REQUEST not in await unit.ledger.kinds():
+        return
+    for row in await records.matching(unit.tx, QUOTAS, subject_uuid=request_uuid):
+        waiting = await quotas.waiting_at(unit.tx, request_uuid, most=MOST)
+        await records.delete(unit.tx, QUOTAS, row["uuid"])
+        await quotas.forget(unit.tx, request_uuid)
+        unit.ledger = Ledger(unit.tx)
+        unit.stale({one.container_uuid: None for one in waiting})
+        await audit.deleted(unit.tx, unit.services, QUOTAS, row, user_uuid=unit.user_uuid)
 
 
 async def refuse(unit: UnitOfWork, container_uuid: str) -> None:

@@ -249,6 +249,7 @@ class UnitOfWork:
         # Its rows in other tables go with it; its dependents end in `settle`.
         await containers.forget_attempts(self.tx, row["uuid"])
         await completion.end_request(self, row)
+        await quotas.end_tree(self, row["uuid"])
         if row["state"] == request.RequestState.COMMITTED:
             await completion.charge_parent(self, ContainerRequest.from_record(row))
 

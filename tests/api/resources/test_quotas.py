@@ -27,6 +27,31 @@ async def test_who_reads_and_who_writes(it: World) -> None:
     assert (await it.ok("GET", "quotas"))["items"] == []
 
 
+async def test_users_set_budgets_for_their_requests(it: World) -> None:
+    ada, ben = await it.user("ada"), await it.user("ben")
+    hers = await it.submit("hers", token=ada)
+    subject = {"subject_uuid": hers["uuid"]}
+    for token, given, status in (
+        (ben, {"budget": 5.0}, 422),
+        (ada, {"budget": 5.0, "vcpus": 2}, 403),
+        (ada, {"money": 5.0}, 403),
+        (ada, {"budget": 5.0, "stop": True}, 200),
+    ):
+        answer = await it.request("POST", "quotas", {"quota": {**subject, **given}}, token=token)
+        assert answer.status == status, answer.error
+    (found,) = (await it.ok("GET", "quotas", token=ada))["items"]
+    path = f"quotas/{found['uuid']}"
+    assert (await it.request("PUT", path, {"budget": 6.0}, token=ben)).status == 404
+    await it.ok("PUT", path, {"budget": 6.0}, token=ada)
+    await it.ok("PUT", path, {"budget": 3.0})
+    # It is the admin's now.
+    for method in ("PUT", "DELETE"):
+        answer = await it.request(method, path, {"budget": 9.0}, token=ada)
+        assert answer.status == 403
+    await it.ok("DELETE", f"container_requests/{hers['uuid']}", token=ada)
+    assert (await it.ok("GET", "quotas"))["items"] == []
+
+
 async def test_stored_bytes(it: World) -> None:
     ada = await it.user("ada")
     await quota(it, await uuid_of(it, ada), bytes_stored=10)

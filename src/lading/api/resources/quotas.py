@@ -1,4 +1,5 @@
-"""Quotas: admins write them, those whom a quota concerns read it.
+"""Quotas: admins write them, those whom a quota concerns read it. Who may change a request sets a
+budget for its tree.
 
 A quota belongs to its subject: a user reads its own, the members of a role that of the role, and
 the readers of a project that of the project; one of a request belongs to the owner of the request.
@@ -35,6 +36,10 @@ _KINDS: Final[dict[str, RecordType]] = {
     Infix.GROUP: GROUPS,
     Infix.REQUEST: REQUESTS,
 }
+# What others than admins set.
+_OF_TREE: Final = frozenset(
+    {"subject_uuid", "owner_uuid", "name", "budget", "warn_share", "stop", "period", "contact"}
+)
 # Quotas whose use one call asks for.
 _MOST_LISTED: Final = 1000
 # Containers of a transaction that are looked at after a change of a quota.
@@ -53,10 +58,10 @@ async def get_quota(call: ApiCall) -> ApiResponse:
 
 async def create_quota(call: ApiCall) -> ApiResponse:
     """A new quota; what its subject has spent until now counts."""
-    access.check_admin(call.caller, "write quotas")
     given = generic.check_attributes(call, QUOTAS, None)
+    _check_may_write(call, given.get("subject_uuid"), given)
     async with call.services.database.writing() as tx:
-        subject = await _subject(tx, given.get("subject_uuid"))
+        subject = await _subject(tx, call, given.get("subject_uuid"))
         record = generic.new_record(call, QUOTAS, given)
         is_request = infix_of(subject["uuid"]) == Infix.REQUEST
         record["owner_uuid"] = subject["owner_uuid"] if is_request else subject["uuid"]
@@ -74,11 +79,12 @@ async def create_quota(call: ApiCall) -> ApiResponse:
 
 async def update_quota(call: ApiCall) -> ApiResponse:
     """Change a quota."""
-    access.check_admin(call.caller, "write quotas")
     select = check_select(call.params.get("select"), QUOTAS)
     async with call.services.database.writing() as tx:
         old = await _find(tx, call)
-        new = {**old, **generic.check_attributes(call, QUOTAS, old)}
+        given = generic.check_attributes(call, QUOTAS, old)
+        _check_may_write(call, old["subject_uuid"], given, old)
+        new = {**old, **given}
         for name in ("subject_uuid", "owner_uuid"):
             if new[name] != old[name]:
                 raise Invalid(f"{name}: a quota stays with its subject; make another one")
@@ -92,9 +98,9 @@ async def update_quota(call: ApiCall) -> ApiResponse:
 
 async def delete_quota(call: ApiCall) -> ApiResponse:
     """Remove a quota; what waits for it has room as far as other quotas have."""
-    access.check_admin(call.caller, "write quotas")
     async with call.services.database.writing() as tx:
         old = await _find(tx, call)
+        _check_may_write(call, old["subject_uuid"], {}, old)
         await generic.remove(tx, call.services, QUOTAS, old, user_uuid=call.caller.user_uuid)
         await rows.forget(tx, old["subject_uuid"])
     await _look_anew(call, old["subject_uuid"])
@@ -177,13 +183,32 @@ def _is_smaller(old: Record | None, new: Record) -> bool:
     return int(new["file_size_total"] or 0) <= int(old["file_size_total"] or 0)
 
 
-async def _subject(tx: Transaction, uuid: object) -> Record:
+def _check_may_write(
+    call: ApiCall, subject_uuid: object, given: Record, old: Record | None = None
+) -> None:
+    """Check that the caller may write a quota: an admin each, others the budget of a request, if
+    they made it themselves. Raises Forbidden.
+    """
+    caller = call.caller
+    is_plain = caller.container_uuid is None and not access.is_limited(caller)
+    is_own = old is None or old["modified_by_user_uuid"] == caller.user_uuid
+    sent = {name for name, value in given.items() if value is not None}
+    if not (_kind(subject_uuid) is REQUESTS and is_plain and is_own and sent <= _OF_TREE):
+        access.check_admin(caller, "write quotas, but for budgets of their own requests")
+
+
+async def _subject(tx: Transaction, call: ApiCall, uuid: object) -> Record:
     kind = _kind(uuid)
     if kind is None or not isinstance(uuid, str):
         raise Invalid("subject_uuid: must be the uuid of a user, a role, a project or a request")
     found = await records.get(tx, kind, uuid)
-    if found is None:
+    if found is None or (
+        kind is REQUESTS
+        and not await authorization.can_read(tx, call.services, kind, found, call.caller)
+    ):
         raise Invalid(f"subject_uuid: '{uuid}' not found")
+    if kind is REQUESTS:
+        await authorization.check_writable(tx, kind, found, call.caller)
     if kind is GROUPS and found["group_class"] not in ("project", "role"):
         raise Invalid(f"subject_uuid: {uuid} is a filter group, which has nothing to limit")
     return found
