@@ -9,6 +9,7 @@ from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import RecordType
 from lading.core.wes.listing import IS_RUN
 from lading.store import records
+from lading.store.containers import LIVE_COUNTS, live_counts
 from lading.store.database import Database, Transaction
 from lading.store.query import ConditionWriter, order_by
 
@@ -89,6 +90,29 @@ async def test_runs_of_workflows_are_listed_without_reading_all_requests(
         plan = await _plan(tx, database, sql, (*writer.values, 258))
     assert "TEMP B-TREE" not in plan
     assert "Sort" not in plan
+
+
+async def test_containers_that_have_not_ended_are_counted_in_an_index(database: Database) -> None:
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            state = "Queued" if number % 100 == 0 else "Complete"
+            row = {"uuid": f"{number:027}", "state": state, "priority": number % 3}
+            await records.insert(tx, CONTAINERS, row)
+        if database.shared:
+            await tx.execute("ANALYZE containers")
+        plan = await _plan(tx, database, LIVE_COUNTS, ())
+        assert await live_counts(tx) == {
+            "Queued": 20,
+            "On hold": 10,
+            "Locked": 0,
+            "Running": 0,
+        }
+    # Of the containers that have ended none is read.
+    assert "containers_state_" in plan
+    assert "Seq Scan" not in plan
+    if not database.shared:
+        # Of the others the index alone.
+        assert "COVERING INDEX containers_state_priority" in plan
 
 
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:

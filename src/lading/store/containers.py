@@ -163,15 +163,24 @@ async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
 
+# Each part is one range of the index: to group the rows takes ten times as long.
+LIVE_COUNTS: Final = " UNION ALL ".join(
+    f"SELECT CAST('{name}' AS TEXT), count(*) FROM containers WHERE {condition}"
+    for name, condition in (
+        ("Queued", "state = 'Queued' AND priority > 0"),
+        ("On hold", "state = 'Queued' AND priority <= 0"),
+        ("Locked", "state = 'Locked'"),
+        ("Running", "state = 'Running'"),
+    )
+)
+"""The query of `live_counts`."""
+
+
 async def live_counts(tx: Transaction) -> dict[str, int]:
     """Number of the containers that have not ended, by state; `On hold` are those in the queue that
     no request wants now. Read from the index of states and priorities alone.
     """
-    rows = await tx.fetch(
-        "SELECT CASE WHEN state = 'Queued' AND priority <= 0 THEN 'On hold' ELSE state END AS live,"
-        " count(*) FROM containers WHERE state IN ('Queued', 'Locked', 'Running') GROUP BY live"
-    )
-    return {str(row[0]): int(row[1] or 0) for row in rows}
+    return {str(row[0]): int(row[1] or 0) for row in await tx.fetch(LIVE_COUNTS)}
 
 
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
