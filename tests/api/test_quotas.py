@@ -61,6 +61,24 @@ async def test_so_many_run_and_each_end_makes_room_for_the_next(it: World) -> No
     assert await runnable(it, *made) == [3, 4]
 
 
+async def test_many_reasons_are_told_at_once(it: World) -> None:
+    ada, ben = await it.user("ada"), await it.user("ben")
+    await quota(it, await uuid_of(it, ada), containers=1)
+    made = await submit(it, ada, 3)
+    grouped = [
+        await it.submit(str(n), token=ada, parallel_group="g", max_parallel=1, priority=0)
+        for n in range(2)
+    ]
+    params: dict[str, JSON] = {"uuids": [one["uuid"] for one in (*made, *grouped)]}
+    found = (await it.ok("GET", "container_requests/waits", params=params, token=ada))["items"]
+    by_uuid = {one["uuid"]: one["reason"] for one in found}
+    assert [by_uuid.get(one["uuid"]) for one in made] == [None, "usage quota", "usage quota"]
+    answer = await it.ok("GET", "container_requests/waits", params=params, token=ben)
+    assert answer["items"] == []
+    refused = await it.request("GET", "container_requests/waits", params={"uuids": "x"})
+    assert refused.status == 422
+
+
 async def test_a_large_one_is_not_overtaken_but_for_priority(it: World) -> None:
     ada = await it.user("ada")
     await quota(it, await uuid_of(it, ada), vcpus=4)

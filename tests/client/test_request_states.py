@@ -12,6 +12,7 @@ from lading.client.request_states import (
     seconds_of,
     shown_command,
     shown_state,
+    waits_unseen,
 )
 
 
@@ -78,3 +79,12 @@ def test_what_could_not_be_run_has_failed() -> None:
 
 def test_what_never_ran_took_no_time() -> None:
     assert run_time({"started_at": None, "finished_at": "2026-01-02T03:04:05Z"}) == 0
+
+
+def test_what_waits_without_its_state_showing_it() -> None:
+    request = {"state": "Committed", "priority": 5}
+    assert waits_unseen(request, {"state": "Queued", "priority": 0})
+    assert not waits_unseen(request, {"state": "Queued", "priority": 7})
+    assert not waits_unseen(request, {"state": "Running", "priority": 0})
+    assert not waits_unseen({**request, "priority": 0}, {"state": "Queued", "priority": 0})
+    assert not waits_unseen(request, None)

@@ -4,7 +4,7 @@ first one; for the command line and the page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +13,10 @@ from lading.core.containers import spot
 from lading.core.quantities import format_time, parse_time
 
 if TYPE_CHECKING:
-    from lading.client.api import Record
+    from lading.client.api import ApiClient, Record
 
+# Uuids in one call: a call that fits into the address of a GET.
+_BATCH: Final = 200
 FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
 REUSED: Final = ", reused"
@@ -154,3 +156,22 @@ def late_text(one: RequestOutcome, now: datetime) -> str:
         now=at,
     )
     return spot.late_sentence(finish or at, deadline)
+
+
+def waits_unseen(request: Record, container: Record | None) -> bool:
+    """Whether a request waits for something that its state does not show, such as a quota or its
+    turn: it has a priority, and its container has none.
+    """
+    if request["state"] != "Committed" or not request["priority"] or container is None:
+        return False
+    return container["state"] == "Queued" and container.get("priority") == 0
+
+
+async def find_waits(api: ApiClient, uuids: Sequence[str]) -> dict[str, Record]:
+    """The reasons of requests that wait and do not count yet: `reason` and `sentence`, by uuid."""
+    found: dict[str, Record] = {}
+    for start in range(0, len(uuids), _BATCH):
+        part = list(uuids[start : start + _BATCH])
+        answer: Any = await api.request("GET", "container_requests/waits", params={"uuids": part})
+        found |= {str(one["uuid"]): one for one in answer["items"]}
+    return found

@@ -63,6 +63,28 @@ def test_a_request_that_misses_its_deadline_is_named(site: Site, image: str) -> 
     assert f"{early['uuid']}: " not in said
 
 
+def test_what_requests_wait_for_stands_below(site: Site, image: str) -> None:
+    admin = site.lading("user", "list", "--json").stdout
+    name = next(one["username"] for one in json.loads(admin) if one["is_admin"])
+    site.lading("quota", "set", f"user:{name}", "--containers", "0", "--contact", "Eve")
+    site.lading("quota", "set", f"user:{name}", "--containers", "1")
+    for number in range(3):
+        site.lading("run", "--detach", "--image", image, "--", "quota", str(number))
+    done = site.lading("request", "list", "--limit", "2")
+    assert done.stdout.count("Queued (usage quota)") == 2
+    assert "1 of these: It waits for the quota of the user" in done.stderr or (
+        "2 of these: It waits for the quota of the user" in done.stderr
+    )
+    listed = json.loads(site.lading("request", "list", "--limit", "3", "--json").stdout)
+    waits = [one["waits"] for one in listed]
+    assert waits[2] is None or waits[2]["reason"] == "usage quota"
+    assert "of 1 containers" in waits[0]["sentence"]
+    site.lading("quota", "remove", f"user:{name}")
+    assert "usage quota" not in site.lading("request", "list").stdout
+    for one in listed:
+        site.lading("request", "cancel", one["uuid"])
+
+
 def test_show(site: Site, image: str) -> None:
     uuid = _run(site, image, "shown")
     text = site.lading("request", "show", uuid).stdout

@@ -50,3 +50,14 @@ async def test_what_could_not_be_run_has_failed(here: PageSite, browser: Browser
     await world.ok("PUT", path, {"state": "Cancelled", "runtime_status": status}, token=supervisor)
     assert "failed 127 missing" in await browser.words("/ui/requests?state=Failed")
     assert "missing" not in await browser.words("/ui/requests?state=Cancelled")
+
+
+async def test_what_waits_for_a_quota_says_whose(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    me = (await world.ok("GET", "users/current"))["uuid"]
+    await world.ok("POST", "quotas", {"quota": {"subject_uuid": me, "vcpus": 1, "name": "me"}})
+    for name in ("first", "second"):
+        await world.submit(name, name=name)
+    words = await browser.words("/ui/requests")
+    assert "second It waits for the quota of the user me: 1 of 1 VCPUs are in use" in words
+    assert words.count("It waits for the quota") == 1

@@ -12,7 +12,7 @@ from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.resources import dispatching
+from lading.api.resources import dispatching, generic
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.resources.evidence import evidence_about
 from lading.api.services import ApiServices
@@ -26,8 +26,9 @@ from lading.core.containers.reuse import New, Reuse
 from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
+from lading.core.records.expressions import Among, Column, Compare, Query
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
-from lading.core.records.schema import Record
+from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import Scene, delays
 from lading.store import containers, contents, records, waiting
 from lading.store.database import Transaction
@@ -35,6 +36,8 @@ from lading.store.database import Transaction
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
 # Containers ahead in the queue are counted up to here: an exact number would not help more.
 _MOST_AHEAD: Final = 1000
+# Requests whose reasons one call tells.
+_MOST_LISTED: Final = 1000
 _SHOWN: Final = (
     "uuid",
     "state",
@@ -116,6 +119,32 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "dispatch": dispatched,
         }
     )
+
+
+async def list_waits(call: ApiCall) -> ApiResponse:
+    """The reasons of those of the given requests that wait and do not count yet, as far as the
+    caller can read them: {"items": [{"uuid", "reason", "sentence"}]}.
+    """
+    uuids = call.params.get("uuids")
+    if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
+        raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of requests")
+    wanted = (
+        Among(Column("uuid", Type.STRING), tuple(map(str, uuids))),
+        Compare(Column("state", Type.STRING), "=", request.RequestState.COMMITTED),
+    )
+    services = call.services
+    async with services.database.reading() as tx:
+        query = Query(where=(*generic.readable(call, REQUESTS), *wanted), limit=_MOST_LISTED)
+        query = await generic.narrowed(tx, REQUESTS, query, call.caller)
+        rows = await records.search(tx, services.database.dialect, REQUESTS, query)
+        subjects = [ContainerRequest.from_record(row) for row in rows]
+        verdicts = await priorities.judge(tx, subjects, now=services.now())
+    items = [
+        {"uuid": uuid, "reason": one.readiness, "sentence": one.sentence}
+        for uuid, one in sorted(verdicts.items())
+        if not one.counts
+    ]
+    return ApiResponse(body={"items": items})
 
 
 def _shown(container: Container) -> Record:
@@ -347,5 +376,6 @@ HANDLERS: Final = {
     "container_requests.container_status": get_status,
     "container_requests.why": get_why,
     "container_requests.preview": preview,
+    "container_requests.waits": list_waits,
     "container_requests.log": get_log,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -20,12 +21,14 @@ from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.explanations import attempt_text, evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
+    find_waits,
     is_reused,
     late_text,
     run_time,
     seconds_of,
     shown_command,
     shown_state,
+    waits_unseen,
 )
 from lading.core.errors import NotFound
 
@@ -56,6 +59,8 @@ _ATTEMPT = (
     "cost",
     "subrequests_cost",
 )
+# Reasons of waiting that are told below the list.
+_TOLD = 3
 # Options whose field has another name.
 _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
 
@@ -91,39 +96,59 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
     STATE is that of the container, once there is one; a command that failed is `failed` with its
     exit code. MEMORY is the most that it used, CPU the time of processors, beside what was asked
-    for. On a narrow terminal columns are left out and long commands cut. Requests that are expected
-    to miss their deadline are named below.
+    for. On a narrow terminal columns are left out and long commands cut. What a request waits for
+    stands behind its state, and in a sentence below: a quota, its turn, another request, a time.
+    Requests that are expected to miss their deadline are named below, too.
     """
     wanted = RequestSelection(**selected)
-    listed = with_session(
-        lambda session: selection.find(session, wanted, _SELECT, most=limit, sort=sort)
-    )
+
+    async def action(session: CliSession) -> tuple[selection.Found, dict[str, Record]]:
+        listed = await selection.find(session, wanted, _SELECT, most=limit, sort=sort)
+        unseen = [
+            one.request["uuid"]
+            for one in listed.requests
+            if waits_unseen(one.request, one.container)
+        ]
+        return listed, await find_waits(session.api, unseen) if unseen else {}
+
+    listed, waits = with_session(action)
     found, total = listed.requests, listed.total
     if as_json:
-        display.emit_json([{**one.request, "container": one.container} for one in found])
+        display.emit_json(
+            [
+                {
+                    **one.request,
+                    "container": one.container,
+                    "waits": waits.get(one.request["uuid"]),
+                }
+                for one in found
+            ]
+        )
         return
     now = datetime.now(UTC)
     display.table(
         ("REQUEST", "AGE", "STATE", "TOOK", "MEMORY", "CPU", "REUSED", "NAME OR COMMAND"),
-        (_row(one, now) for one in found),
+        (_row(one, now, waits.get(one.request["uuid"])) for one in found),
         optional=("REUSED", "CPU", "MEMORY", "AGE", "TOOK"),
     )
     for one in found:
         if late := late_text(one, now):
             display.note(f"{one.request['uuid']}: {late}")
+    for sentence, count in Counter(one["sentence"] for one in waits.values()).most_common(_TOLD):
+        display.note(f"{count} of these: {sentence}" if len(waits) > 1 else sentence)
     if total is None:
         display.note(f"the newest {len(found)}; there are more: --limit")
     elif total > len(found):
         display.note(f"{len(found)} of {total}; --limit, --name, --failed and --since show others")
 
 
-def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
+def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, ...]:
     """A line of the list."""
     seconds = seconds_of(one, now)
     return (
         one.request["uuid"],
         display.age(one.request["created_at"], now),
-        shown_state(one),
+        f"{shown_state(one)} ({wait['reason']})" if wait else shown_state(one),
         "" if seconds is None else display.duration(seconds),
         usage.shown_memory(one.container) if one.container else "",
         usage.shown_cpu(one.container) if one.container else "",

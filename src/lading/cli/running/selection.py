@@ -48,6 +48,7 @@ _CONTAINER = (
     "runtime_constraints",
     "scheduling_parameters",
     "usage",
+    "priority",
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
 STATES: Final = tuple(CONDITIONS)

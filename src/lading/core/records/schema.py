@@ -385,8 +385,17 @@ PLANNING: Final = (
         ),
         answer="object",
     ),
+    RecordAction(
+        name="waits",
+        method="GET",
+        scope=Scope.COLLECTION,
+        path="waits",
+        answer="object",
+        doc="Why some requests do not count yet: turns, quotas, dependencies, times.",
+        parameters=(Parameter(name="uuids", type=Type.ARRAY, doc="The requests; 1,000 at most."),),
+    ),
 )
-"""Actions on container requests that were not sent yet, or are sent together."""
+"""Actions on container requests that were not sent yet, or on several together."""
 LINEAGE: Final = tuple(
     RecordAction(
         name=name, method="GET", scope=Scope.MEMBER, path=name, answer="object",

@@ -12,11 +12,13 @@ from lading.client.request_states import (
     CANCELLED,
     CONDITIONS,
     FAILED,
+    find_waits,
     is_reused,
     seconds_of,
     shown_command,
     shown_state,
     state_of,
+    waits_unseen,
 )
 from lading.core.errors import Invalid
 from lading.web.keyset import PATIENCE, SearchPage, has_part, page_after, search_after
@@ -54,7 +56,7 @@ _SELECT: Final = (
 )  # fmt: skip
 _OF_CONTAINER: Final = (
     "uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status",
-    "progress",
+    "progress", "priority",
 )  # fmt: skip
 
 
@@ -166,7 +168,10 @@ async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow
             limit=len(wanted),
         )
         held = {one["uuid"]: one for one in found}
-    return [_row(visit, one, held.get(one["container_uuid"] or "")) for one in requests]
+    pairs = [(one, held.get(one["container_uuid"] or "")) for one in requests]
+    unseen = [one["uuid"] for one, container in pairs if waits_unseen(one, container)]
+    waits = await find_waits(visit.api, unseen) if unseen else {}
+    return [_row(visit, one, container, waits.get(one["uuid"])) for one, container in pairs]
 
 
 def fault_of(outcome: RequestOutcome) -> str:
@@ -179,18 +184,21 @@ def fault_of(outcome: RequestOutcome) -> str:
     return outcome.fault
 
 
-def _row(visit: Visit, request: Record, container: Record | None) -> RequestRow:
+def _row(
+    visit: Visit, request: Record, container: Record | None, wait: Record | None
+) -> RequestRow:
     outcome = RequestOutcome(request, container)
     state = shown_state(outcome)
     command = shown_command(request)
     is_over = state_of(request, container) in ("Complete", CANCELLED)
     status = (container or {}).get("runtime_status") or {}
+    warning = str(status.get("warning") or (wait or {}).get("sentence") or "")
     return RequestRow(
         uuid=request["uuid"],
         title=request["name"] or command,
         command=command,
         state=state,
-        fault=fault_of(outcome) if is_over else str(status.get("warning") or ""),
+        fault=fault_of(outcome) if is_over else warning,
         created_at=request["created_at"],
         seconds=seconds_of(outcome, visit.services.clock()),
         reused=bool(container) and is_reused(request, container or {}),
