@@ -33,6 +33,7 @@ from lading.client.api import ApiClient, Record, events
 from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
+from lading.core.records.schema import JSON
 from lading.testing.asgi import AsgiTransport, serving
 from lading.testing.blocks import MemoryVolume
 from lading.testing.world import MemoryBlocks, World, world
@@ -77,7 +78,9 @@ class Play:
 class Site:
     """The server, ways to command it, and a stage for containers."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **overrides: JSON) -> None:
+        """`overrides` are keys of its configuration."""
+        self._overrides = overrides
         self.world: World
         self.socket = root / "api.sock"
         self._root = root
@@ -159,7 +162,7 @@ class Site:
         self.loop.run_until_complete(self._main())
 
     async def _main(self) -> None:
-        async with world(self._root) as self.world:
+        async with world(self._root, **self._overrides) as self.world:
             clock = self.world.clock
             blocks = make_block_app(
                 VolumeSet(

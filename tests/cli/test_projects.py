@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from lading.cli.projects import path_of
 from tests.cli.site import Site
@@ -106,3 +107,30 @@ def test_rules_for_retries(site: Site) -> None:
     assert json.loads(left) == {"uuid": uuid, "retry": {"node": {"delay": 60}}}
     refused = site.lading("project", "retry", "ruled", "moon=1", code=2)
     assert "must be one of user, oom" in refused.stderr
+
+
+def test_weights_and_what_was_used(tmp_path: Path) -> None:
+    with Site(tmp_path, Containers={"FairShare": {"Enabled": True}}) as site:
+        uuid = make(site, "thesis")
+        shown = site.lading("project", "weight", "thesis", "3").stdout
+        assert shown.splitlines() == ["weight  3"]
+        site.call(site.world.submit("date", owner_uuid=uuid))
+        shown = site.lading("project", "weight", "thesis").stdout
+        assert "0 at work, 1 wait" in shown
+        head, *_, line = site.lading("project", "list").stdout.splitlines()
+        assert head.split() == ["UUID", "AGE", "IN", "SHARE", "USED", "PROJECT"]
+        assert line.split()[-4:] == ["3", "0.0", "times", "thesis"]
+        (found,) = json.loads(site.lading("project", "list", "--json", "--mine").stdout)
+        assert (found["share"], found["share_use"]["waiting"]) == (3.0, 1)
+        removed = site.lading("project", "weight", "thesis", "--remove", "--json").stdout
+        assert json.loads(removed)["share"] is None
+        refused = site.lading("project", "weight", "thesis", "0", code=1).stderr
+        assert "container_policy.share: must be a number from 0.1 to 1000" in refused
+
+
+def test_weights_have_no_effect_without_fair_share(site: Site) -> None:
+    make(site, "weighty")
+    said = site.lading("project", "weight", "weighty", "2").stderr
+    assert "fair share is off" in said
+    both = site.lading("project", "weight", "weighty", "2", "--remove", code=2).stderr
+    assert "give NUMBER or --remove" in both

@@ -15,7 +15,7 @@ Source: docs/spec/containers, section Fair share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -27,13 +27,21 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry_rules import SHARE
 from lading.core.errors import Invalid
 from lading.core.policy import fair_share
-from lading.core.policy.fair_share import WINDOW, Claim, Ratios, ShareAccount, Ticket
+from lading.core.policy.fair_share import (
+    WINDOW,
+    Claim,
+    Ratios,
+    ShareAccount,
+    SharePosition,
+    Ticket,
+)
 from lading.core.quantities import parse_time
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.record_types import CONTAINERS, GROUPS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
 from lading.store import fair_shares as rows
 from lading.store import records
+from lading.store.database import Transaction
 from lading.store.fair_shares import Place, StoredTicket
 
 if TYPE_CHECKING:
@@ -321,6 +329,64 @@ class FairShares:
             await rows.put_ticket(self._tx, longer)
             await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
             await self._align(one.level, one.share, clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSummary:
+    """A share: its weight, its decayed use in VCPU milliseconds, how many times its part of all use
+    that is, and its containers.
+    """
+
+    uuid: str
+    weight: float
+    used: float
+    times: float
+    waiting: int
+    held: int
+
+
+async def summaries(tx: Transaction, services: ApiServices) -> dict[str, ShareSummary]:
+    """All shares that are known, by uuid; empty without fair share."""
+    settings = services.config.Containers.FairShare
+    if not settings.Enabled:
+        return {}
+    now, used, weights = _milliseconds(services.now()), dict[str, float](), dict[str, float]()
+    for one in await rows.uses(tx):
+        halves = max(0, now - one.seen) / (settings.HalfLife * 1000)
+        used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves
+        weights[one.share] = one.weight
+    counts = await rows.counts(tx)
+    all_used, all_weights = sum(used.values()), sum(weights.values())
+    return {
+        uuid: ShareSummary(
+            uuid=uuid,
+            weight=weights[uuid],
+            used=used[uuid],
+            times=fair_share.times_its_share(used[uuid], weights[uuid], all_used, all_weights),
+            waiting=counts.get(uuid, (0, 0))[0],
+            held=counts.get(uuid, (0, 0))[1],
+        )
+        for uuid in used
+    }
+
+
+async def position(
+    tx: Transaction, services: ApiServices, container: Container, ahead: int
+) -> SharePosition | None:
+    """The place of a waiting container between shares, `ahead` of which are before it; None without
+    fair share.
+    """
+    if not services.config.Containers.FairShare.Enabled:
+        return None
+    ticket = (await rows.tickets(tx, [container.uuid])).get(container.uuid)
+    if ticket is None:
+        return None
+    found = await summaries(tx, services)
+    own = await rows.ahead(tx, ticket.share, container.priority, container.created_at, most=ahead)
+    group = await records.get(tx, GROUPS, ticket.share)
+    name = str(group["name"]) if group is not None else "its user"
+    times = found[ticket.share].times if ticket.share in found else 0.0
+    return SharePosition(name, times, ahead - own)
 
 
 class KnownCapacity:

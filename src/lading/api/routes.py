@@ -26,6 +26,7 @@ from lading.api.resources import (
     quotas,
     repositories,
     service_records,
+    shares,
     tokens,
     users,
     webhooks,
@@ -101,6 +102,7 @@ _FIXED: Final = _named(
         "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
         "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
         "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+        "/arvados/v1/fair_shares": {"GET": ApiRoute(handler=shares.list_shares)},
         "/arvados/v1/health": {"GET": ApiRoute(handler=health.get_health)},
         "/arvados/v1/dispatch/machines": {
             "GET": ApiRoute(handler=machines.list_machines),

@@ -113,11 +113,17 @@ async def _create(session: CliSession, attributes: Mapping[str, Any], where: str
 @click.option("--trashed", is_flag=True, help="List the projects in the trash.")
 @display.json_option
 def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) -> None:
-    """List the projects that you can read, by path."""
+    """List the projects that you can read, by path.
+
+    With fair share SHARE is the weight of a project, and USED what it has used lately: 2.0 times
+    is twice its part of all use.
+    """
     if parent is not None and mine:
         raise click.UsageError("give --in PROJECT or --mine")
 
-    async def action(session: CliSession) -> tuple[list[Record], dict[str, str]]:
+    async def action(
+        session: CliSession,
+    ) -> tuple[list[Record], dict[str, str], dict[str, Record] | None]:
         filters: list[Any] = [["group_class", "=", "project"]]
         if trashed:
             filters.append(["is_trashed", "=", True])
@@ -130,11 +136,11 @@ def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) 
             filters.append(["owner_uuid", "=", owner])
         pages = session.api.pages("groups", filters=filters, size=_PAGE, include_trash=trashed)
         found = [one async for page in pages for one in page]
-        return found, await _owners(session, found)
+        return found, await _owners(session, found), await _shares(session)
 
-    found, owners = with_session(action)
+    found, owners, shares = with_session(action)
     if as_json:
-        display.emit_json([_picked(one) for one in found])
+        display.emit_json([{**_picked(one), **_share_of(one, shares)} for one in found])
         return
     now, by_uuid = datetime.now(UTC), {one["uuid"]: one for one in found}
     rows = sorted(
@@ -143,13 +149,15 @@ def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) 
                 one["uuid"],
                 display.age(one["created_at"], now),
                 owners.get(one["owner_uuid"], ""),
+                *(() if shares is None else _use_cells(one, shares)),
                 path_of(one, by_uuid),
             )
             for one in found
         ),
         key=lambda row: row[-1],
     )
-    display.table(("UUID", "AGE", "IN", "PROJECT"), rows, optional=("AGE",))
+    use = () if shares is None else ("SHARE", "USED")
+    display.table(("UUID", "AGE", "IN", *use, "PROJECT"), rows, optional=("AGE", "USED"))
 
 
 @project.command()
@@ -251,6 +259,51 @@ def retry(
         display.note(f"{found['name']}: no rules; those of the projects above and of the site hold")
 
 
+@project.command(name="weight")
+@click.argument("what", metavar="PROJECT")
+@click.argument("number", metavar="[NUMBER]", type=float, required=False)
+@click.option("--remove", is_flag=True, help="Take the weight away.")
+@display.json_option
+def weight_of(what: str, number: float | None, remove: bool, as_json: bool) -> None:
+    """Show or set the weight of PROJECT for fair share, and show what it has used.
+
+    NUMBER is 0.1 to 1000; only admins set it. Of requests of equal priority a project of weight 2
+    gets twice as much as one of weight 1. Projects below one with a weight share it; without one
+    the topmost project counts, with weight 1.
+    """
+    if remove and number is not None:
+        raise click.UsageError("give NUMBER or --remove")
+
+    async def action(session: CliSession) -> tuple[Record, dict[str, Record] | None]:
+        found = await _get(session, what)
+        if remove or number is not None:
+            policy = dict(found.get("container_policy") or {})
+            policy.pop("share", None)
+            if number is not None:
+                policy["share"] = number
+            changes = {"container_policy": policy}
+            found = await session.api.update("groups", found["uuid"], changes)
+        return found, await _shares(session)
+
+    found, shares = with_session(action)
+    known = _share_of(found, shares)
+    if as_json:
+        display.emit_json({"uuid": found["uuid"], **known})
+        return
+    own = (found.get("container_policy") or {}).get("share")
+    use = known.get("share_use")
+    display.fields(
+        (
+            ("weight", f"{own:g}" if own is not None else "none of its own"),
+            ("used", f"{use['used_vcpu_hours']:.2f} VCPU hours lately" if use else ""),
+            ("of its share", f"{use['times_its_share']:.1f} times" if use else ""),
+            ("containers", f"{use['held']} at work, {use['waiting']} wait" if use else ""),
+        )
+    )
+    if shares is None:
+        display.note("fair share is off (Containers.FairShare), so weights have no effect")
+
+
 @project.command()
 @click.argument("what", metavar="PROJECT")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
@@ -310,6 +363,37 @@ def _rules_of(found: Record) -> list[tuple[str, str]]:
     """Class and rule of each rule for retries of a project."""
     rules = read_container_policy(found.get("container_policy"))
     return [(f"retry {name}", show_rule(rule)) for name, rule in rules.items()]
+
+
+async def _shares(session: CliSession) -> dict[str, Record] | None:
+    """What shares have used, by uuid; None where fair share is off."""
+    try:
+        answer = await session.api.request("GET", "fair_shares")
+    except NotFound:
+        # A server of an earlier release.
+        return None
+    if not answer["enabled"]:
+        return None
+    return {one["uuid"]: one for one in answer["items"]}
+
+
+def _share_of(found: Record, shares: Mapping[str, Record] | None) -> Record:
+    """Weight and use of a project, as JSON; empty where fair share is off."""
+    if shares is None:
+        return {}
+    weight = (found.get("container_policy") or {}).get("share")
+    return {"share": weight, "share_use": shares.get(found["uuid"])}
+
+
+def _use_cells(found: Record, shares: Mapping[str, Record]) -> tuple[str, str]:
+    """The cells of a project's weight and use in a table."""
+    known = _share_of(found, shares)
+    use, weight = known["share_use"], known["share"]
+    shown = use["weight"] if weight is None and use else weight
+    return (
+        f"{shown:g}" if shown is not None else "",
+        f"{use['times_its_share']:.1f} times" if use else "",
+    )
 
 
 def path_of(one: Record, by_uuid: dict[str, Record]) -> str:

@@ -69,7 +69,7 @@ class StoredTicket:
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """Use of a share at all levels, decayed as of `seen`, and its weight."""
+    """Use of a share at one level, decayed as of `seen`, and its weight."""
 
     share: str
     weight: float
@@ -238,14 +238,34 @@ async def waiting(tx: Transaction, *, most: int) -> list[str]:
 
 
 async def uses(tx: Transaction) -> list[ShareUse]:
-    """The use of each share."""
-    rows = await tx.fetch(
-        "SELECT share, max(weight), sum(used), max(seen) FROM fair_accounts GROUP BY share"
-    )
+    """The use of each share at each level."""
+    rows = await tx.fetch("SELECT share, weight, used, seen FROM fair_accounts")
     return [
         ShareUse(str(row[0]), float(row[1] or 1), int(row[2] or 0), int(row[3] or 0))
         for row in rows
     ]
+
+
+async def ahead(tx: Transaction, share: str, priority: int, created_at: str, *, most: int) -> int:
+    """Number of waiting containers of a share before this priority, at most `most`."""
+    rows = await tx.fetch(
+        # Counting stops at `most` rows.
+        "SELECT count(*) FROM (SELECT 1 FROM fair_tickets t"
+        " JOIN containers c ON c.uuid = t.container_uuid"
+        " WHERE t.share = ? AND c.state = 'Queued' AND c.priority > 0"
+        " AND (c.priority > ? OR (c.priority = ? AND c.created_at < ?)) LIMIT ?) before",
+        (share, priority, priority, created_at, most),
+    )
+    return int(rows[0][0] or 0)
+
+
+async def counts(tx: Transaction) -> dict[str, tuple[int, int]]:
+    """How many containers of each share wait, and how many are held."""
+    rows = await tx.fetch(
+        "SELECT share, sum(CASE WHEN place = 'held' THEN 0 ELSE 1 END),"
+        " sum(CASE WHEN place = 'held' THEN 1 ELSE 0 END) FROM fair_tickets GROUP BY share"
+    )
+    return {str(row[0]): (int(row[1] or 0), int(row[2] or 0)) for row in rows}
 
 
 async def held_time(tx: Transaction, tool: Tool) -> int | None:

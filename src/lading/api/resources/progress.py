@@ -11,6 +11,7 @@ from lading.api import authorization, expectations, learning, mount_contents, pr
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
+from lading.api.fair_shares import position
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching, generic
 from lading.api.resources.container_requests import find_parent, look_up_given
@@ -269,13 +270,14 @@ async def _scene(
     services = call.services
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
-    ahead = 0
+    ahead, share = 0, None
     if (
         container is not None
         and container.state is ContainerState.QUEUED
         and container.priority > 0
     ):
         ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
+        share = await position(tx, services, container, ahead)
     now = services.now()
     return Scene(
         judgement=await priorities.judge_one(tx, subject, now=now)
@@ -286,6 +288,7 @@ async def _scene(
         silence=_silence(await services.statuses.last_report(tx), now),
         ahead=ahead,
         most=_MOST_AHEAD,
+        share=share,
     )
 
 

@@ -117,6 +117,25 @@ class Ticket:
     lent: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class SharePosition:
+    """The place of a waiting container between shares: the name of its share, how many times its
+    part of all use that has used lately (0: nobody has used any), and how many of the containers
+    before it are of other shares.
+    """
+
+    name: str
+    times: float
+    others: int
+
+    @property
+    def sentence(self) -> str:
+        """The order, in words, and what the share has used."""
+        rule = "a higher priority goes first, then the project that has used least of its share"
+        use = f"; {self.name} has used {self.times:.1f} times its share" if self.times else ""
+        return f"{rule}{use}"
+
+
 def dominant_vcpus(need: Resources, ratios: Ratios = Ratios()) -> float:
     """The dominant resource of a container in VCPUs: the largest of its VCPUs, RAM and GPUs."""
     return max(need.vcpus, need.ram / max(1, ratios.ram), need.gpus * ratios.gpu, 0.001)

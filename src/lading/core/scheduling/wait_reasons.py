@@ -24,6 +24,7 @@ from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.priority import READY, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
+from lading.core.policy.fair_share import SharePosition
 from lading.core.resources import format_bytes
 from lading.core.scheduling.planning import Category, WaitStatus
 from lading.core.values import JsonObject
@@ -52,7 +53,7 @@ class Scene:
     without one; `earlier` the container that was tried before the present one. `said` are the
     reports of dispatchers about its container, `silence` a sentence for the case that no dispatcher
     is at work, "" if one is. `ahead` is the number of waiting containers that come before it,
-    counted up to `most`.
+    counted up to `most`. `share`: the place between shares, None without fair share.
     """
 
     judgement: ReadinessVerdict = READY
@@ -63,6 +64,7 @@ class Scene:
     silence: str = ""
     ahead: int = 0
     most: int = 1000
+    share: SharePosition | None = None
 
     @property
     def status(self) -> str | None:
@@ -150,7 +152,12 @@ def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
     number = f"{scene.ahead} or more" if scene.ahead >= scene.most else str(scene.ahead)
     others = "container waits" if scene.ahead == 1 else "containers wait"
     before = f"{number} {others} before it" if scene.ahead else "No container waits before it"
-    position = WaitReason("position", f"{before} (a higher priority goes first, then the older).")
+    order = "a higher priority goes first, then the older"
+    if scene.share is not None:
+        order = scene.share.sentence
+        if scene.share.others:
+            before = f"{before}, {scene.share.others} of them of other projects"
+    position = WaitReason("position", f"{before} ({order}).")
     return (
         position,
         *(scene.said or (_unsaid(scene),)),
