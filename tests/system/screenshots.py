@@ -137,6 +137,8 @@ def _receive(cluster: Cluster) -> str:
     """The uuid of a webhook whose receiver is refused, beside one for Slack."""
     slack = ("https://hooks.slack.com/services/T0/B0/key", "--format", "slack", "--state", "Final")
     cluster.lading("webhook", "create", *slack)
+    cluster.lading("quota", "set", "admin", "--containers", "20", "--ram", "64GiB")
+    cluster.lading("quota", "set", "project:Phage lambda", "--money", "200/month")
     options = ("--json", "--name", "ci", "--on", "lading.group.create")
     made = cluster.lading("webhook", "create", "http://127.0.0.1:9/lading", *options)
     uuid = str(json.loads(made.stdout)["uuid"])
