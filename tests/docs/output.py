@@ -23,7 +23,7 @@ _UNIT: Final = r"(?:B|KiB|MiB|GiB|TiB)"
 _TIME: Final = r"(?:ms|s|min|h|d)"
 _FREE: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d", r"\d{4}-\d\d-\d\d \d\d:\d\d"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?", r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?"),
     (r"\b\d{4}-\d\d-\d\d\b", r"\d{4}-\d\d-\d\d"),
     (rf"\b\d+(?:\.\d+)? {_UNIT}(?![\w])", rf"\d+(?:\.\d+)? {_UNIT}"),
     (

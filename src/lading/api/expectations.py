@@ -28,7 +28,7 @@ from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry import has_succeeded
 from lading.core.errors import Invalid
-from lading.core.quantities import later, parse_time
+from lading.core.quantities import later, parse_time, told_time
 from lading.core.records.record_types import CONTAINERS
 from lading.core.scheduling import cloud_spot, expected_times
 from lading.core.scheduling.expected_times import RunTime
@@ -171,7 +171,9 @@ def _deadline_sentences(deadline: str, finish: str, *, now: str) -> list[str]:
     if finish:
         late = spot.late_sentence(finish, deadline)
         return [late] if late else []
-    return [f"Its deadline, {deadline[:19]}Z, has passed."] if deadline and deadline < now else []
+    return (
+        [f"Its deadline, {told_time(deadline)}, has passed."] if deadline and deadline < now else []
+    )
 
 
 def _offers(
@@ -218,7 +220,7 @@ async def _wait(tx: Transaction, container: Container, scene: Scene, *, now: str
     if container.state is not ContainerState.QUEUED or not _is_coming(container, scene):
         return None
     before = await run_times.waiting_before(tx, container.priority, container.created_at)
-    pace = await _pace(tx, [Container.from_record(one) for one in before], now=now)
+    pace = await _pace(tx, [Container.from_record(one) for one in before], container, now=now)
     return None if pace is None else pace.wait(len(before), more=scene.ahead - len(before))
 
 
@@ -237,9 +239,14 @@ class _Pace:
         return None if found is None else found.start
 
 
-async def _pace(tx: Transaction, queue: Sequence[Container], *, now: str) -> _Pace | None:
+async def _pace(
+    tx: Transaction, queue: Sequence[Container], asked: Container, *, now: str
+) -> _Pace | None:
+    """The pace of a queue, for a question about a container behind it. A tool without experience is
+    taken to run as long as the others usually do, that of the container included.
+    """
     running = [Container.from_record(one) for one in await run_times.running(tx)]
-    tools = {_tool(one) for one in (*running, *queue)}
+    tools = {_tool(one) for one in (*running, *queue, asked)}
     known = await run_times.find_all(tx, tools)
     usual = expected_times.usual_seconds(one for some in known.values() for one in some)
     if usual is None or not running:
@@ -272,7 +279,7 @@ async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
         last = found[-1]
         queue = await run_times.waiting_before(tx, last.priority, last.created_at)
         order = [Container.from_record(one) for one in queue]
-        pace = await _pace(tx, order, now=now)
+        pace = await _pace(tx, order, last, now=now)
     if pace is None:
         return
     # Of a longer queue only the first ones were read.

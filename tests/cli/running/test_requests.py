@@ -59,7 +59,9 @@ def test_a_request_that_misses_its_deadline_is_named(site: Site, image: str) -> 
     )
     done = site.lading("request", "list", "--limit", "2")
     said = done.stdout + done.stderr
-    assert f"{late['uuid']}: It is expected to miss its deadline, 2020-01-01T00:00:00Z, by " in said
+    assert (
+        f"{late['uuid']}: It is expected to miss its deadline, 2020-01-01 00:00:00 UTC, by " in said
+    )
     assert f"{early['uuid']}: " not in said
 
 

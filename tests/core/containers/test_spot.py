@@ -116,7 +116,7 @@ def test_times_in_words(seconds: float, words: str) -> None:
 def test_a_missed_deadline_is_said() -> None:
     assert spot.late_sentence(NOW, LATER) == spot.late_sentence(NOW, "") == ""
     assert spot.late_sentence(LATER, NOW) == (
-        "It is expected to miss its deadline, 2026-01-31T12:00:00Z, by about 5 min."
+        "It is expected to miss its deadline, 2026-01-31 12:00:00 UTC, by about 5 min."
     )
 
 

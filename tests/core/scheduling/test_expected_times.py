@@ -41,7 +41,9 @@ def test_the_order_of_a_queue() -> None:
     assert expected_times.work_off([10.0, 30.0], [5.0, 50.0, 1.0]) == WorkOff(31.0, 65.0)
     assert expected_times.work_off([], [5.0]) is None
     assert expected_times.rest_of(5.0, 2.0) == 3.0
-    assert expected_times.rest_of(5.0, 9.0) == 0.0
+    assert expected_times.rest_of(5.0, 5.0) == 0.0
+    # A run that is late by 4 s is expected to take 2 s more.
+    assert expected_times.rest_of(5.0, 9.0) == 2.0
 
 
 @given(SECONDS, SECONDS)

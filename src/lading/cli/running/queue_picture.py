@@ -61,7 +61,7 @@ class RunningRequest:
     @property
     def left(self) -> float | None:
         """Seconds left; 0 if it takes longer than expected."""
-        return None if self.expected is None else rest_of(self.expected, self.seconds)
+        return None if self.expected is None else max(0.0, self.expected - self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Final
 
 from lading.core.errors import Invalid
-from lading.core.quantities import format_time, later, parse_time
+from lading.core.quantities import format_time, later, parse_time, told_time
 from lading.core.values import Json, JsonObject, integer
 
 PREEMPTIBLE: Final = "preemptible"
@@ -161,7 +161,7 @@ def late_sentence(finish: str, deadline: str) -> str:
     if not deadline or finish <= deadline:
         return ""
     late = (parse_time(finish) - parse_time(deadline)).total_seconds()
-    return f"It is expected to miss its deadline, {deadline[:19]}Z, by {about(late)}."
+    return f"It is expected to miss its deadline, {told_time(deadline)}, by {about(late)}."
 
 
 def expected_finish(

@@ -24,6 +24,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from lading.core.quantities import told_time
 from lading.core.resources import Resources, machine_share
 from lading.core.scheduling.cloud_limits import Ban, CloudRules, Limits
 from lading.core.scheduling.instance_types import (
@@ -146,11 +147,11 @@ def offer_sentence(offer: Offer, finish: str, *, later_finish: str = "") -> str:
     kind = offer.kind
     which = "a preemptible VM" if kind.preemptible else "an ordinary VM"
     loss = (
-        f", or with one loss at its end ${2 * offer.cost:.4f} and {later_finish[:19]}Z"
+        f", or with one loss at its end ${2 * offer.cost:.4f} and {told_time(later_finish)}"
         if later_finish
         else ""
     )
     return (
         f"On {which} ({kind.name}, ${kind.price:g} an hour) its run costs ${offer.cost:.4f} and "
-        f"ends at {finish[:19]}Z{loss}."
+        f"ends at {told_time(finish)}{loss}."
     )

@@ -72,8 +72,10 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def rest_of(expected: float, elapsed: float) -> float:
-    """Seconds that a run takes longer; 0 if it takes longer than expected already."""
-    return max(0.0, expected - elapsed)
+    """Seconds that a run still takes. One that takes longer than expected is expected to take half
+    of its delay more.
+    """
+    return expected - elapsed if elapsed < expected else (elapsed - expected) / 2
 
 
 def work_off(rests: Sequence[float], work: Iterable[float]) -> WorkOff | None:
@@ -116,5 +118,7 @@ def end_sentence(seconds: float, known: RunTime) -> str:
     """Sentence about the expected end of a container."""
     runs = "1 run" if known.runs == 1 else f"{known.runs} runs"
     spread = f"{about(known.low)} to {about(known.high).removeprefix('about ')}"
-    took = about(known.median) if known.runs == 1 else f"{about(known.median)} ({spread})"
+    # A spread that is smaller than the words can tell says nothing.
+    is_even = about(known.low) == about(known.median) == about(known.high)
+    took = about(known.median) if is_even else f"{about(known.median)} ({spread})"
     return f"It is expected to end in {about(seconds)}: {runs} of its program took {took}."
