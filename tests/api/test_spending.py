@@ -21,9 +21,9 @@ async def pay(it: World, request: Record, supervisor: str, cost: float) -> None:
     await it.ok("PUT", path, {"cost": cost}, token=supervisor)
 
 
-async def events(it: World, quota_uuid: str) -> list[str]:
+async def events(it: World, quota_uuid: str, token: str | None = None) -> list[str]:
     filters = [["object_uuid", "=", quota_uuid], ["event_type", "like", "budget%"]]
-    found = await it.ok("GET", "logs", params={"filters": filters, "order": ["id"]})
+    found = await it.ok("GET", "logs", params={"filters": filters, "order": ["id"]}, token=token)
     return [one["event_type"] for one in found["items"]]
 
 
@@ -43,6 +43,9 @@ async def test_money_of_a_period_warns_holds_and_is_there_again(it: World) -> No
     assert await runnable(it, *made) == [0, 1]
     await pay(it, made[0], supervisor, 10.0)
     assert await events(it, found["uuid"]) == ["budget_warning", "budget_end"]
+    # Its subject gets them, too, and nobody else.
+    assert await events(it, found["uuid"], ada) == ["budget_warning", "budget_end"]
+    assert await events(it, found["uuid"], await it.user("ben")) == []
     # What runs goes on.
     assert await runnable(it, *made) == [0]
     wait = await wait_of(it, made[1])

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Charge, Limit
-from lading.store import quotas
+from lading.core.records.service_records import QUOTAS
+from lading.store import quotas, records
 from lading.store.database import Database
 from lading.store.quotas import QuotaWait, StoredCharge
 
@@ -62,3 +63,19 @@ async def test_spending(database: Database) -> None:
             await quotas.spend(tx, [ADA], day, amount)
         assert await quotas.spent(tx, ADA, "2026-02-01") == Spent(2.25, 3.75)
         assert await quotas.spent(tx, LAB, "2026-02-01") == Spent()
+
+
+async def test_which_kinds_have_quotas(database: Database) -> None:
+    async with database.writing() as tx:
+        assert await quotas.kinds(tx, "zzzzz") == set()
+        for number, subject in enumerate((ADA, LAB, "yyyyy-xvhdp-000000000000000")):
+            record = {
+                **QUOTAS.defaults,
+                "uuid": f"zzzzz-qu0ta-{number:015d}",
+                "owner_uuid": subject,
+                "subject_uuid": subject,
+                "modified_at": "1",
+            }
+            await records.insert(tx, QUOTAS, record)
+            assert len(await quotas.kinds(tx, "zzzzz")) == min(number + 1, 2)
+        assert await quotas.kinds(tx, "yyyyy") == {"xvhdp"}

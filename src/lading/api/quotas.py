@@ -52,15 +52,16 @@ class NoRoom(Conflict):
 class Ledger:
     """What a unit of work knows about quotas: they do not change while it lasts."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, cluster: str) -> None:
         self._tx = tx
+        self._cluster = cluster
         self._kinds: frozenset[str] | None = None
         self._found: dict[QuotaKey, list[Quota]] = {}
 
     async def kinds(self) -> frozenset[str]:
         """The kinds of subjects that have quotas."""
         if self._kinds is None:
-            self._kinds = await quotas.kinds(self._tx)
+            self._kinds = await quotas.kinds(self._tx, self._cluster)
         return self._kinds
 
     async def concerning(self, subject: ContainerRequest) -> list[Quota]:
@@ -422,7 +423,7 @@ async def end_tree(unit: UnitOfWork, request_uuid: str) -> None:
         waiting = await quotas.waiting_at(unit.tx, request_uuid, most=MOST)
         await records.delete(unit.tx, QUOTAS, row["uuid"])
         await quotas.forget(unit.tx, request_uuid)
-        unit.ledger = Ledger(unit.tx)
+        unit.ledger = Ledger(unit.tx, unit.services.config.ClusterID)
         unit.stale({one.container_uuid: None for one in waiting})
         await audit.deleted(unit.tx, unit.services, QUOTAS, row, user_uuid=unit.user_uuid)
 

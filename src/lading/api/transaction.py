@@ -107,7 +107,7 @@ class UnitOfWork:
         self._ended: dict[str, None] = {}
         self._groups: dict[GroupKey, None] = {}
         self._touched: dict[str, None] = {}
-        self.ledger = quotas.Ledger(tx)
+        self.ledger = quotas.Ledger(tx, services.config.ClusterID)
         self.queued: dict[str, int] = {}
         """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
 
