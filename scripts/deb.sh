@@ -55,6 +55,7 @@ gzip -9n <CHANGELOG.md >"$root/usr/share/doc/lading/CHANGELOG.md.gz"
 printf 'lading (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- The Lading developers <lading@lading.invalid>  %s\n' \
     "$version" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$root/usr/share/doc/lading/changelog.gz"
 cp packaging/debian/copyright "$root/usr/share/doc/lading/copyright"
+cp -r deploy/monitoring "$root/usr/share/doc/lading/monitoring"
 cp packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/lading"
 .venv/bin/lading completion bash >"$root/usr/share/bash-completion/completions/lading"
 .venv/bin/python scripts/units.py "$root/usr/lib/systemd"
