@@ -192,7 +192,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/web.md": Site(UP),
     "docs/webhooks.md": Site(serve("Webhooks: {AllowedNetworks: [127.0.0.1/32]}")),
-    "docs/quotas.md": Site(UP),
+    "docs/quotas.md": Site(TOOLS, ("crun",)),
     "docs/service.md": Site(),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),

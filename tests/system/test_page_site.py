@@ -80,6 +80,7 @@ def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
         timeout=PATIENCE
     )
     user = json.loads(cluster.lading("user", "list", "--json").stdout)[0]["uuid"]
+    cluster.lading("quota", "set", user, "--ram", "900GiB", "--money", "50/day", "--name", "<b>")
     for path in (
         "/ui/",
         "/ui/machines",
