@@ -337,6 +337,12 @@ class Containers:
         "Containers that containers ask for, as steps of workflows,"
         " run on preemptible VMs where there are any.",
     )
+    PreemptiblePartitions: list[str] = key(
+        [],
+        "Slurm and Kubernetes: partitions of containers that accept preemptible machines and name"
+        " no partition; of several the one with room first. Name ordinary ones too.",
+        private=True,
+    )
     PreemptiblePriceFactor: float = key(
         0.0,
         "Each VM type is there as preemptible too, at this part of its price; 0: it is not.",

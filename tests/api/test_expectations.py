@@ -98,6 +98,17 @@ async def test_a_start_is_expected_from_the_queue_ahead(it: World) -> None:
     assert (found["start_in"], found["finish_at"], found["sentences"]) == (None, None, [])
 
 
+async def test_a_tool_without_experience_counts_as_the_others(it: World) -> None:
+    await ran(it, 100)
+    await start(it, await it.submit("unknown", "running"))
+    waits = await it.submit("tool", "waits")
+    it.clock.advance(40)
+    assert (await expected(it, waits))["start_in"] == pytest.approx(60, abs=0.5)
+    it.clock.advance(160)
+    # It takes longer than expected by 100 s, and is expected to take half of that more.
+    assert (await expected(it, waits))["start_in"] == pytest.approx(50, abs=0.5)
+
+
 async def test_the_errors_of_expectations_are_kept(it: World) -> None:
     await ran(it, 100)
     for number in range(12):

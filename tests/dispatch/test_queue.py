@@ -185,3 +185,37 @@ def test_entries_of_others_are_kept_when_one_changes(queue: Queue) -> None:
     assert after["b"].priority == 7
     queue.merge([item(uuid="a", state="Locked")], ticket=queue.ticket(), now=0.0)
     assert [entry.uuid for entry in queue.entries()] == ["u", "b"]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "partitions"),
+    [
+        ({"preemptible": True}, ("spot", "day")),
+        ({"preemptible": True, "prefer_preemptible": True}, ("spot", "day")),
+        ({"preemptible": True, "partitions": ["gpu"]}, ("gpu",)),
+        ({"preemptible": False}, ()),
+    ],
+)
+def test_partitions_of_preemptible_machines(
+    scheduling: dict[str, Any], partitions: tuple[str, ...]
+) -> None:
+    queue = Queue(token=MINE, preemptible_partitions=("spot", "day"))
+    queue.merge([item(scheduling_parameters=scheduling)], ticket=queue.ticket(), now=0.0)
+    found = queue.get("u")
+    assert found is not None
+    assert found.partitions == partitions
+
+
+def test_what_a_container_prefers_by_when_and_for_how_long() -> None:
+    queue = Queue(token=MINE)
+    scheduling = {
+        "preemptible": True,
+        "prefer_preemptible": True,
+        "deadline": "1970-01-01T01:00:00.000000000Z",
+        "expected_run_time": 90,
+    }
+    queue.merge([item(scheduling_parameters=scheduling)], ticket=queue.ticket(), now=0.0)
+    found = queue.get("u")
+    assert found is not None
+    assert (found.preemptible, found.prefers) == (True, True)
+    assert (found.deadline, found.run_time) == (3600.0, 90)

@@ -80,10 +80,16 @@ def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
 def test_the_loop_follows_the_configuration() -> None:
     config = load(
         overrides={
-            "Containers": {"OnlyDispatcher": True, "MinRetryPeriod": "7s"},
+            "Containers": {
+                "OnlyDispatcher": True,
+                "MinRetryPeriod": "7s",
+                "PreemptiblePartitions": ["spot"],
+            },
             "Local": {"Scratch": 9},
         }
     )
+    assert settings(config, "slurm").preemptible_partitions == ("spot",)
+    assert settings(config, "local").preemptible_partitions == ()
     found = settings(config, "local")
     assert (found.only, found.min_retry, found.plans_disk) == (True, 7.0, True)
     assert not settings(load(), "local").plans_disk

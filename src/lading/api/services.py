@@ -273,8 +273,10 @@ def check_fair_share(config: Config) -> None:
 def has_preemptible(config: Config) -> bool:
     """Whether requests may ask for preemptible machines."""
     types = config.InstanceTypes.values()
-    return any(one.Preemptible for one in types) or (
-        bool(types) and config.Containers.PreemptiblePriceFactor > 0
+    return (
+        any(one.Preemptible for one in types)
+        or (bool(types) and config.Containers.PreemptiblePriceFactor > 0)
+        or bool(config.Containers.PreemptiblePartitions)
     )
 
 

@@ -59,10 +59,18 @@ class Queue:
     at every step.
     """
 
-    def __init__(self, *, token: str, plans_disk: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        token: str,
+        plans_disk: bool = False,
+        preemptible_partitions: tuple[str, ...] = (),
+    ) -> None:
         """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of the
-        need.
+        need. `preemptible_partitions` are those of containers that accept preemptible machines and
+        name no partition.
         """
+        self._preemptible_partitions = preemptible_partitions
         self._token = token
         self._plans_disk = plans_disk
         self._version = 0
@@ -205,9 +213,11 @@ class Queue:
         for item in items:
             uuid = str(item["uuid"])
             found.add(uuid)
-            self._learn(
-                _read(item, self.get(uuid), version=ticket, now=now, plans_disk=self._plans_disk)
-            )
+            old = self.get(uuid)
+            fresh = _read(item, old, version=ticket, now=now, plans_disk=self._plans_disk)
+            if fresh.preemptible and not fresh.partitions:
+                fresh = replace(fresh, partitions=self._preemptible_partitions)
+            self._learn(fresh)
         # The rows of a list that were asked for by name and are missing have been deleted.
         for uuid in asked:
             if uuid not in found:

@@ -83,7 +83,11 @@ async def _dispatch(
     tracer: SpanTracer,
 ) -> None:
     queue, wake, decisions = (
-        Queue(token=token, plans_disk=settings.plans_disk),
+        Queue(
+            token=token,
+            plans_disk=settings.plans_disk,
+            preemptible_partitions=settings.preemptible_partitions,
+        ),
         asyncio.Event(),
         DecisionLog(clock),
     )

@@ -62,5 +62,7 @@ class DispatchSettings:
     """Time for which a container is left alone that was locked with this dispatcher's token, but
     not by it.
     """
+    preemptible_partitions: tuple[str, ...] = ()
+    """Partitions of containers that accept preemptible machines and name no partition."""
     plans_disk: bool = False
     """The fleet has to know how much scratch disk a container may fill."""

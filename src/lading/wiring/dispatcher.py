@@ -306,6 +306,10 @@ def settings(config: Config, fleet: str) -> DispatchSettings:
         min_retry=config.Containers.MinRetryPeriod,
         only=config.Containers.OnlyDispatcher,
         plans_disk=plans_disk(fleet, config),
+        # One machine is preemptible as a whole, or not.
+        preemptible_partitions=()
+        if fleet == "local"
+        else tuple(config.Containers.PreemptiblePartitions),
     )
 
 
