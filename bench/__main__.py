@@ -16,6 +16,7 @@ from bench import (
     cloud,
     collections,
     containers,
+    fair_shares,
     hpc,
     memory,
     mount,
@@ -41,7 +42,7 @@ from bench.web.measure import measure as web
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "quotas", "memory", "cli", "tes", "wes", "web",
+    "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory", "cli", "tes", "wes", "web",
     "provenance",
 )  # fmt: skip
 
@@ -104,6 +105,8 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
         figures += queue.measure(waiting=options.queued, restarts=options.restarts)
     if "quotas" in options.parts:
         figures += quotas.measure(waiting=options.queued, rounds=options.quota_rounds)
+    if "shares" in options.parts:
+        figures += fair_shares.measure(waiting=options.queued, rounds=options.quota_rounds)
     if "memory" in options.parts:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
@@ -149,7 +152,10 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("quotas")
     group.add_argument(
-        "--quota-rounds", type=int, default=40, help="rounds with quotas and without, in turns"
+        "--quota-rounds",
+        type=int,
+        default=40,
+        help="rounds with quotas or fair share and without, in turns",
     )
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)

@@ -46,32 +46,34 @@ async def _measure(waiting: int, rounds: int) -> list[Figure]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lading-bench-")))
         plain, limited = [
-            await stack.enter_async_context(world(_made(folder / name)))
+            await stack.enter_async_context(world(made_folder(folder / name)))
             for name in ("plain", "limited")
         ]
         for one in (plain, limited):
-            await _fill(one, waiting)
+            await fill(one, waiting)
         began = time.perf_counter()
         await _limit(limited)
         setting = time.perf_counter() - began
-        planned = await _pair(_plan, plain, limited, rounds)
-        lived = await _pair(_live, plain, limited, rounds)
+        planned = await in_turns(plan_first, plain, limited, rounds)
+        lived = await in_turns(live, plain, limited, rounds)
     users = f"{waiting:,} waiting of {_USERS} users"
     return [
-        _share(f"plan with quotas, share of without, {users}", planned, MOST_SHARE),
-        _share(f"commit, lock, run and end with quotas, share of without, {users}", lived, None),
+        share(f"plan with quotas, share of without, {users}", planned, MOST_SHARE),
+        share(f"commit, lock, run and end with quotas, share of without, {users}", lived, None),
         Figure(
             name=f"set {_USERS} quotas, {waiting:,} waiting", unit="s", count=_USERS, rate=setting
         ),
     ]
 
 
-def _made(folder: Path) -> Path:
+def made_folder(folder: Path) -> Path:
+    """A new directory."""
     folder.mkdir()
     return folder
 
 
-def _share(name: str, pairs: Sequence[tuple[float, float]], most: float | None) -> Figure:
+def share(name: str, pairs: Sequence[tuple[float, float]], most: float | None) -> Figure:
+    """The median of the second of each pair, as a part of that of the first; at most `most`."""
     plain, limited = (statistics.median(one[side] for one in pairs) for side in (0, 1))
     return Figure(
         name=name,
@@ -84,7 +86,7 @@ def _share(name: str, pairs: Sequence[tuple[float, float]], most: float | None) 
     )
 
 
-async def _pair(
+async def in_turns(
     act: Callable[[World], Awaitable[float]], plain: World, limited: World, rounds: int
 ) -> list[tuple[float, float]]:
     """The seconds of both, in turns; who is first changes."""
@@ -97,7 +99,7 @@ async def _pair(
     return found
 
 
-async def _fill(it: World, waiting: int) -> None:
+async def fill(it: World, waiting: int) -> None:
     """A request of each user, copied in the database so often that `waiting` wait."""
     made = []
     image = await it.ensure_image()
@@ -174,7 +176,7 @@ async def _limit(it: World) -> None:
         await it.ok("POST", "quotas", {"quota": quota})
 
 
-async def _plan(it: World) -> float:
+async def plan_first(it: World) -> float:
     """Seconds to read the first of the queue and to plan them."""
     began = time.perf_counter()
     queue = Queue(token="")
@@ -198,7 +200,7 @@ async def _plan(it: World) -> float:
     return seconds
 
 
-async def _live(it: World) -> float:
+async def live(it: World) -> float:
     """Seconds for one more request, and for the whole life of the first container."""
     (first,) = (
         await it.ok(
