@@ -4,26 +4,23 @@ its dispatcher, the trace of a request through server, dispatcher and supervisor
 
 from __future__ import annotations
 
-import gzip
 import json
 import ssl
 import subprocess
-import threading
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, free_address, running_cluster
+from tests.system.trace_collector import Collector, collecting
 
 pytestmark = pytest.mark.system
 
@@ -32,54 +29,10 @@ MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
-class Collector(ThreadingHTTPServer):
-    """A collector of OpenTelemetry: OTLP over HTTP."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Export)
-        self.spans: set[tuple[str, str]] = set()
-        self.authorizations: set[str] = set()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1/traces"
-
-    def wait_for(self, wanted: set[tuple[str, str]], seconds: float = 60.0) -> None:
-        """Wait until these spans (service, name) of the trace have come."""
-        until = time.monotonic() + seconds
-        while not wanted <= self.spans:
-            assert time.monotonic() < until, f"{wanted - self.spans} are not in {self.spans}"
-            time.sleep(0.1)
-
-
-class _Export(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        self.server.authorizations.add(self.headers.get("Authorization", ""))
-        data = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            data = gzip.decompress(data)
-        for resource in ExportTraceServiceRequest.FromString(data).resource_spans:
-            named = {one.key: one.value.string_value for one in resource.resource.attributes}
-            for scope in resource.scope_spans:
-                self.server.spans |= {
-                    (named["service.name"], one.name)
-                    for one in scope.spans
-                    if one.trace_id.hex() == TRACE
-                }
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
-
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    with Collector() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join(10)
+    with collecting(TRACE) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

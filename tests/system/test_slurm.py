@@ -19,6 +19,7 @@ from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
 from tests.system.slurm_cluster import SlurmCluster, running_slurm
+from tests.system.trace_collector import collecting
 
 pytestmark = pytest.mark.system
 CONFIGURATION = """
@@ -63,6 +64,33 @@ def cluster(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 async def desk(cluster: Cluster) -> AsyncIterator[Desk]:
     async with desk_of(cluster) as made:
         yield made
+
+
+def test_a_supervisor_of_a_job_sends_its_spans(slurm: SlurmCluster, tmp_path: Path) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    (tmp_path / "hooks").mkdir()
+    config = CONFIGURATION.format(node=tmp_path / "node", hooks=tmp_path / "hooks")
+    with collecting(trace) as collector:
+        more = f"SystemLogs: {{Format: json}}\nTracing: {{Endpoint: '{collector.url}'}}\n"
+        with running_cluster(tmp_path / "data", config + more, slurm.environment) as cluster:
+            cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh")
+            cluster.environment["TRACEPARENT"] = f"00-{trace}-b7ad6b7169203331-01"
+            cluster.lading("run", "--image", "tools:1", "--", "sh", "-c", "echo hello")
+            collector.wait_for(
+                {
+                    ("lading-server", "POST container_requests.create"),
+                    ("lading-dispatcher", "start supervisor"),
+                    # The last of a process of its own.
+                    ("lading-supervisor", "supervise"),
+                }
+            )
+            until = time.monotonic() + 30
+            while slurm.jobs() and time.monotonic() < until:
+                time.sleep(0.1)
+            for name in ("server", "dispatcher"):
+                for line in (cluster.data / "log" / f"{name}.log").read_text().splitlines():
+                    assert json.loads(line)["level"]
+    assert slurm.jobs() == []
 
 
 def test_output_log_and_exit_code_come_back(cluster: Cluster) -> None:
