@@ -24,7 +24,7 @@ from lading.core.scheduling.cloud_limits import (
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.core.scheduling.instance_rooms import ANY, InstanceRoom
-from lading.core.scheduling.instance_types import ContainerShape, nearest, on_machine
+from lading.core.scheduling.instance_types import ContainerShape, Gpu, nearest, on_machine
 from lading.core.scheduling.planning import (
     Category,
     Snapshot,
@@ -63,6 +63,7 @@ class CloudPlanning:
         self.ordinary: dict[str, str] = {}
         """Why containers that prefer preemptible VMs get ordinary ones, by uuid."""
         self._rules = rules
+        self._lacks: dict[tuple[Resources, int, Gpu, bool], str] = {}
         self._told: dict[str, InstanceRoom] = {}
         self._seen: dict[str, tuple[object, InstanceRoom]] = {}
 
@@ -91,6 +92,7 @@ class CloudPlanning:
         )
         # Before the rooms are told: a ready room that is free now still counts for the choice.
         self.ordinary = {}
+        self._lacks.clear()
         self.planner.follow([self._chosen(one, now, wall) for one in waiting])
         self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
         self._tell_rooms(snapshot, machines)
@@ -127,14 +129,24 @@ class CloudPlanning:
             # A promise holds: a VM that boots for it is not given up for one that has to be made.
             why = "" if known[0].preemptible else "a VM boots for it"
         elif not why:
-            shape = self.planner.shape_of(container)
-            why = cloud_spot.lack_of_spot(shape, self._rules, self.limits, now=now)
-            # A preemptible VM that is there and free is used all the same.
-            why = "" if shape.nodes == 1 and self.planner.has_room(shape) else why
+            why = self._lack(container, now)
         if not why:
             return container
         self.ordinary[container.uuid] = why
         return cloud_spot.ordinary(container)
+
+    def _lack(self, container: TrackedContainer, now: float) -> str:
+        """Reason that a container cannot have a preemptible VM now, or ""."""
+        # Of containers that are alike one is looked at in each pass.
+        key = (container.need, container.nodes, container.gpu, container.runs_workflow)
+        why = self._lacks.get(key)
+        if why is None:
+            shape = self.planner.shape_of(container)
+            why = cloud_spot.lack_of_spot(shape, self._rules, self.limits, now=now)
+            # A preemptible VM that is there and free is used all the same.
+            why = "" if shape.nodes == 1 and self.planner.has_room(shape) else why
+            self._lacks[key] = why
+        return why
 
     def explain(
         self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]
