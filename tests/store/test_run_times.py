@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lading.core.containers.learned import Tool
-from lading.store import run_times
+from lading.core.records.record_types import CONTAINERS
+from lading.store import records, run_times
 from lading.store.database import Database
 from lading.store.run_times import ExpectedStart
 
@@ -58,3 +59,16 @@ async def test_the_errors_of_the_latest_hundred(database: Database) -> None:
         found = await run_times.errors(tx)
         assert len(found) == 100
         assert found[:4] == [0.29, 0.5, 0.25, 1.0]
+
+
+async def test_the_queue_before_a_place(database: Database) -> None:
+    made = (("a", 1, "1", "Queued"), ("b", 2, "3", "Queued"), ("c", 2, "2", "Queued"),
+            ("d", 2, "1", "Running"), ("e", 2, "4", "Queued"))  # fmt: skip
+    async with database.writing() as tx:
+        for uuid, priority, created_at, state in made:
+            row = {"uuid": uuid, "priority": priority, "created_at": created_at, "state": state}
+            await records.insert(tx, CONTAINERS, row)
+        assert [one["uuid"] for one in await run_times.waiting_before(tx, 2, "4")] == ["c", "b"]
+        found = await run_times.waiting_before(tx, 1, "2")
+        assert [one["uuid"] for one in found] == ["c", "b", "e", "a"]
+        assert [one["uuid"] for one in await run_times.running(tx)] == ["d"]

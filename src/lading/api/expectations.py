@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # Containers of one report about which expectations are made, and seconds until the next ones are.
 _MOST_NOTED: Final = 10
-_PAUSE: Final = 5.0
+_PAUSE: Final = 30.0
 # Expectations that are compared with one report.
 _MOST_COMPARED: Final = 100
 # Reasons of containers that wait for room; another reason may last for ever.
@@ -218,6 +218,9 @@ def _offer_sentences(
 async def _wait(tx: Transaction, container: Container, scene: Scene, *, now: str) -> float | None:
     """Seconds until a queued container starts; None where nothing says so."""
     if container.state is not ContainerState.QUEUED or not _is_coming(container, scene):
+        return None
+    # How long a longer queue is, is not known.
+    if scene.ahead >= scene.most:
         return None
     before = await run_times.waiting_before(tx, container.priority, container.created_at)
     pace = await _pace(tx, [Container.from_record(one) for one in before], container, now=now)

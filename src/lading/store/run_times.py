@@ -106,9 +106,10 @@ async def waiting_before(tx: Transaction, priority: int, created_at: str) -> lis
     return await records.selected(
         tx,
         CONTAINERS,
-        " WHERE state = 'Queued' AND priority > 0"
-        " AND (priority > ? OR (priority = ? AND created_at < ?))"
-        " ORDER BY priority DESC, created_at LIMIT ?",
+        # Of a long queue only the keys are sorted. The first condition is that of the index.
+        " WHERE uuid IN (SELECT uuid FROM containers"
+        " WHERE state = 'Queued' AND priority >= ? AND (priority > ? OR created_at < ?)"
+        " ORDER BY priority DESC, created_at LIMIT ?) ORDER BY priority DESC, created_at",
         (priority, priority, created_at, MOST_QUEUE),
     )
 
