@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     is_reused,
+    late_text,
     repeated,
     run_time,
     seconds_of,
@@ -88,3 +89,29 @@ def test_what_waits_without_its_state_showing_it() -> None:
     assert not waits_unseen(request, {"state": "Running", "priority": 0})
     assert not waits_unseen({**request, "priority": 0}, {"state": "Queued", "priority": 0})
     assert not waits_unseen(request, None)
+
+
+def test_a_repeated_request_has_no_deadline_of_the_past() -> None:
+    found = {"mounts": {}, "scheduling_parameters": {"deadline": "2026-01-02", "preemptible": True}}
+    assert repeated(found, {})["scheduling_parameters"] == {"preemptible": True}
+    assert found["scheduling_parameters"] != {"preemptible": True}
+    draft = {"mounts": {}, "scheduling_parameters": {"deadline": 60}}
+    assert repeated(draft, {})["scheduling_parameters"] == {"deadline": 60}
+
+
+def test_a_request_that_is_late_says_so() -> None:
+    now = datetime(2026, 1, 2, 3, 10, tzinfo=UTC)
+
+    def late(deadline: str, started: str | None = None, *, state: str = "Committed") -> str:
+        container = {"started_at": started, "scheduling_parameters": {"expected_run_time": 600}}
+        request = {"state": state, "scheduling_parameters": {"deadline": deadline}}
+        return late_text(RequestOutcome(request, container), now)
+
+    started = "2026-01-02T03:05:00.000000000Z"
+    assert late("2026-01-02T03:16:00.000000000Z", started) == ""
+    assert late("2026-01-02T03:13:00.000000000Z", started) == (
+        "It is expected to miss its deadline, 2026-01-02 03:13:00 UTC, by about 2 min."
+    )
+    assert late("2026-01-02T03:16:00.000000000Z").endswith("by about 4 min.")
+    assert late("2026-01-02T03:16:00.000000000Z", state="Final") == ""
+    assert late_text(RequestOutcome({"state": "Committed"}, None), now) == ""

@@ -126,10 +126,14 @@ def is_reused(request: Record, container: Record) -> bool:
 
 
 def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
-    """The attributes of a request that repeats `found`; requests that it needs are replaced by
-    those in `renewed`, old uuid -> new one.
+    """The attributes of a request that repeats `found`, without its deadline; requests that it
+    needs are replaced by those in `renewed`, old uuid -> new one.
     """
     body = {name: found[name] for name in REPEATED if found.get(name) is not None}
+    if spot.deadline(body.get("scheduling_parameters") or {}):
+        # A time, which may be over; a number of seconds is counted anew.
+        kept = body["scheduling_parameters"].items()
+        body["scheduling_parameters"] = {key: one for key, one in kept if key != spot.DEADLINE}
     body["depends_on"] = [renewed.get(uuid, uuid) for uuid in found.get("depends_on") or ()]
     body["mounts"] = {
         target: {**one, "container_request": renewed[one["container_request"]]}

@@ -63,6 +63,7 @@ def test_a_request_that_misses_its_deadline_is_named(site: Site, image: str) -> 
         f"{late['uuid']}: It is expected to miss its deadline, 2020-01-01 00:00:00 UTC, by " in said
     )
     assert f"{early['uuid']}: " not in said
+    assert "9000-01-01 00:00:00 UTC" in site.lading("request", "show", early["uuid"]).stdout
 
 
 def test_what_requests_wait_for_stands_below(site: Site, image: str) -> None:

@@ -30,7 +30,9 @@ from lading.client.request_states import (
     shown_state,
     waits_unseen,
 )
+from lading.core.containers import spot
 from lading.core.errors import NotFound
+from lading.core.quantities import told_time
 
 # Following a log takes long to import; lists need none.
 if TYPE_CHECKING:
@@ -394,7 +396,7 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
 
 def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:
     """Names and values of the relevant fields of a request."""
-    constraints = found["runtime_constraints"]
+    constraints, parameters = found["runtime_constraints"], found.get("scheduling_parameters") or {}
     pairs = [
         ("request", found["uuid"]),
         ("name", found["name"] or ""),
@@ -411,6 +413,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
         ("after", ", ".join(found.get("depends_on") or ())),
         ("starts after", found.get("start_after") or ""),
+        ("deadline", told_time(deadline) if (deadline := spot.deadline(parameters)) else ""),
         ("tried again after", found.get("retry_after") or ""),
         ("expires", found.get("expires_at") or ""),
         ("output", found["output_uuid"] or ""),
