@@ -83,6 +83,31 @@ async def _check_calls(it: World) -> None:
     assert registry.get_sample_value("lading_http_request_seconds_count", labels) == 1
 
 
+async def test_times_are_counted_in_buckets() -> None:
+    registry, seconds = CollectorRegistry(), (0.0005, 0.001, 0.25, 0.3, 60.0)
+    moments = iter([moment for one in seconds for moment in (0.0, one)])
+    metrics = HttpMetrics(registry, clock=lambda: next(moments))
+    transport = AsgiTransport(metrics.measured("files", blocks))
+    for _ in seconds:
+        await transport.request("GET", "/x", headers={})
+    labels = {"service": "files", "route": "files", "method": "GET"}
+    value = registry.get_sample_value
+    # As in Prometheus: a bound belongs to its bucket, and each has those of the smaller ones.
+    for bound, count in (
+        ("0.001", 2),
+        ("0.1", 2),
+        ("0.25", 3),
+        ("0.5", 4),
+        ("10.0", 4),
+        ("+Inf", 5),
+    ):
+        found = value("lading_http_request_seconds_bucket", {**labels, "le": bound})
+        assert (bound, found) == (bound, count)
+    assert value("lading_http_request_seconds_count", labels) == 5
+    assert value("lading_http_request_seconds_sum", labels) == pytest.approx(60.5515)
+    assert counted(registry)["files", "files", "GET", "404"] == 5
+
+
 async def test_a_client_that_leaves_is_counted_once() -> None:
     registry, begun = CollectorRegistry(), asyncio.Event()
 

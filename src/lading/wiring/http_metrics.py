@@ -11,11 +11,17 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from lading.api.http import ROUTE
 from lading.core.errors import Invalid
@@ -61,9 +67,22 @@ def read_logged_calls(text: str) -> LoggedCalls:
     return LoggedCalls[text.upper()]
 
 
-class HttpMetrics:
+@dataclass(slots=True)
+class _Series:
+    """Calls of one service, route, method and status: their number in each bucket, the last one
+    without a bound, and all their seconds.
+    """
+
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(REQUEST_SECONDS) + 1))
+    total: float = 0.0
+
+
+class HttpMetrics(Collector):
     """Measures the applications of one server process, logs calls with at least the status
     `logged`, and makes a span of each.
+
+    Calls are counted here and given to the library at a scrape: to count each by its classes takes
+    five times as long.
     """
 
     def __init__(
@@ -71,24 +90,39 @@ class HttpMetrics:
         registry: CollectorRegistry,
         logged: LoggedCalls = LoggedCalls.NONE,
         tracer: SpanTracer = OFF,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._clock = clock
         self._tracer = tracer
         self._logged = logged
-        # The library's look-up of a series takes longer than the rest of a count.
-        self._series: dict[tuple[str, str, str, int], tuple[Histogram, Counter]] = {}
-        self._seconds = Histogram(
+        self._series: defaultdict[tuple[str, str, str, int], _Series] = defaultdict(_Series)
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, for a scrape."""
+        seconds = HistogramMetricFamily(
             "lading_http_request_seconds",
             "From the head of a call to that of its response, by service, route and method.",
-            ["service", "route", "method"],
-            buckets=REQUEST_SECONDS,
-            registry=registry,
+            labels=("service", "route", "method"),
         )
-        self._responses = Counter(
+        responses = CounterMetricFamily(
             "lading_http_responses",
             "Responses by service, route, method and status; 0: the client left before.",
-            ["service", "route", "method", "status"],
-            registry=registry,
+            labels=("service", "route", "method", "status"),
         )
+        whole: defaultdict[tuple[str, str, str], _Series] = defaultdict(_Series)
+        for (service, route, method, status), one in self._series.items():
+            responses.add_metric((service, route, method, str(status)), sum(one.buckets))
+            joined = whole[service, route, method]
+            joined.buckets = [sum(pair) for pair in zip(joined.buckets, one.buckets, strict=True)]
+            joined.total += one.total
+        for labels, one in whole.items():
+            # Each bucket of Prometheus has those of the smaller ones too.
+            bounds = [*(str(bound) for bound in REQUEST_SECONDS), "+Inf"]
+            buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
+            seconds.add_metric(labels, buckets, one.total)
+        yield from (seconds, responses)
 
     def measured(self, service: str, app: App) -> App:
         """The application with its calls counted under the name of its service."""
@@ -97,7 +131,7 @@ class HttpMetrics:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            began, status = time.perf_counter(), 0
+            began, status = self._clock(), 0
             # The API takes the id of the client; the other services have none of their own.
             request_id = _request_id(scope)
             span = self._begin(service, scope, request_id)
@@ -106,7 +140,7 @@ class HttpMetrics:
                 nonlocal status
                 if message["type"] == "http.response.start" and not status:
                     status = message["status"]
-                    self._note(service, scope, span, status, time.perf_counter() - began)
+                    self._note(service, scope, span, status, self._clock() - began)
                 await send(message)
 
             with in_request(request_id), within(span.traceparent):
@@ -114,7 +148,7 @@ class HttpMetrics:
                     await app(scope, receive, answer)
                 finally:
                     if not status:
-                        self._note(service, scope, span, status, time.perf_counter() - began)
+                        self._note(service, scope, span, status, self._clock() - began)
                     span.end()
 
         return call
@@ -132,15 +166,9 @@ class HttpMetrics:
     ) -> None:
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
         route = scope.get(ROUTE) or (_UNKNOWN if service == "api" else service)
-        key = service, route, method, status
-        if key not in self._series:
-            self._series[key] = (
-                self._seconds.labels(service, route, method),
-                self._responses.labels(service, route, method, str(status)),
-            )
-        series_seconds, responses = self._series[key]
-        series_seconds.observe(seconds)
-        responses.inc()
+        series = self._series[service, route, method, status]
+        series.buckets[bisect_left(REQUEST_SECONDS, seconds)] += 1
+        series.total += seconds
         if self._tracer.is_on:
             span.rename(f"{method} {route}")
             span.set("http.request.method", method)
