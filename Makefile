@@ -81,7 +81,7 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.simulation.cloud_scenario --seeds 6 --soak --exits 3000
 	@$(BIN)/python -m tests.system.cloud
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py tests/system/test_cloud_spot.py
 
 kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, which is built at the first run and harmed; needs etcd and Go
 	@scripts/setup.sh test

@@ -49,7 +49,7 @@ class SpotRequests:
         return self._due == 0
 
     def draw(self) -> dict[str, Any]:
-        """Scheduling parameters of one request: one in three accepts preemptible VMs."""
+        """Scheduling parameters of one request: every second one accepts preemptible VMs."""
         kind = self._random.choice((False, False, False, True, "prefer", "prefer"))
         found: dict[str, Any] = spot.filled({spot.PREEMPTIBLE: kind})
         if kind == "prefer" and self._random.random() < 0.3:

@@ -251,6 +251,7 @@ def test_a_preference_is_met_while_it_lasts() -> None:
         # The VM that boots for it is not given up when the pause is over.
         desk.limits = Limits()
         assert desk.makes(prefers("u")) == []
+        assert desk.why(Snapshot(queue=(prefers("u"),)), "u")[1] == said
         assert SpotDesk(limits=Limits()).makes(prefers("w")) == ["t4.spot"]
 
 

@@ -36,6 +36,7 @@ from lading.core.scheduling.planning import (
 from lading.dispatch.fleet import SupervisorProcess
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 
+_BOOTS = "an ordinary VM boots for it"
 _HELD_BACK = (BlockReason.QUOTA, BlockReason.WORKFLOWS, BlockReason.BUSY)
 _BLOCKS: Mapping[BlockReason, tuple[Category, str]] = {
     BlockReason.QUOTA: (Category.QUOTA, "no further instance can be had: {why}"),
@@ -63,6 +64,7 @@ class CloudPlanning:
         self.ordinary: dict[str, str] = {}
         """Why containers that prefer preemptible VMs get ordinary ones, by uuid."""
         self._rules = rules
+        self._reasons: dict[str, str] = {}
         self._lacks: dict[tuple[Resources, int, Gpu, bool], str] = {}
         self._told: dict[str, InstanceRoom] = {}
         self._seen: dict[str, tuple[object, InstanceRoom]] = {}
@@ -91,7 +93,7 @@ class CloudPlanning:
             if one.uuid not in present and one.uuid not in snapshot.held
         )
         # Before the rooms are told: a ready room that is free now still counts for the choice.
-        self.ordinary = {}
+        self._reasons, self.ordinary = self.ordinary, {}
         self._lacks.clear()
         self.planner.follow([self._chosen(one, now, wall) for one in waiting])
         self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
@@ -127,7 +129,7 @@ class CloudPlanning:
         known = self.planner.waiting.get(container.uuid)
         if not why and known is not None and self.planner.promise(container.uuid):
             # A promise holds: a VM that boots for it is not given up for one that has to be made.
-            why = "" if known[0].preemptible else "a VM boots for it"
+            why = "" if known[0].preemptible else self._reasons.get(container.uuid, _BOOTS)
         elif not why:
             why = self._lack(container, now)
         if not why:
