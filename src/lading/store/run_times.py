@@ -19,7 +19,7 @@ from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.core.scheduling.expected_times import MOST_ERRORS
 from lading.store import records
-from lading.store.database import Transaction
+from lading.store.database import Deferred, Transaction
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS run_times (user_uuid TEXT NOT NULL, program TEXT NOT NULL,"
@@ -48,13 +48,15 @@ class ExpectedStart:
 
 async def keep(tx: Transaction, tool: Tool, seconds: float, *, now: str) -> None:
     """Add the time of a run of a tool."""
-    await tx.execute(
+    sql = (
         "INSERT INTO run_times (user_uuid, program, image, size_class, seconds, learned_at)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (user_uuid, program, image, size_class)"
         " DO UPDATE SET learned_at = excluded.learned_at,"
-        f" seconds = substr(excluded.seconds || run_times.seconds, 1, {_RUNS * _WIDTH})",
-        (tool.user_uuid, tool.program, tool.image, tool.size_class, _written(seconds), now),
+        f" seconds = substr(excluded.seconds || run_times.seconds, 1, {_RUNS * _WIDTH})"
     )
+    row = (tool.user_uuid, tool.program, tool.image, tool.size_class)
+    # With other changes of the block: the end of a container takes no further round trip.
+    await tx.defer(Deferred(sql=sql, values=(*row, _written(seconds), now), row=f"run_times {row}"))
 
 
 async def find(tx: Transaction, tool: Tool) -> list[float]:
