@@ -267,6 +267,41 @@ async def test_a_wrong_configuration_is_refused(tmp_path: Path, wrong: dict[str,
             pass
 
 
+async def test_a_quota_holds_as_well(fair: World) -> None:
+    one, other = await project(fair, "one"), await project(fair, "other", 2)
+    quota: JSON = {"subject_uuid": one, "containers": 1}
+    await fair.ok("POST", "quotas", {"quota": quota})
+    mine = [made["container_uuid"] for made in await queue(fair, one, WINDOW + 8)]
+    await queue(fair, other, WINDOW + 8)
+    held: dict[str, str] = {}
+    for _ in range(12):
+        for uuid in (await waiting(fair))[: 3 - len(held)]:
+            held[uuid] = await fair.lock(uuid)
+        assert sum(uuid in mine for uuid in held) <= 1
+        first = next(iter(held))
+        fair.clock.advance(10)
+        await fair.finish(first, held.pop(first))
+    # The ones that ended are the oldest.
+    ended = [uuid for (uuid,) in await rows(fair, "SELECT uuid FROM containers WHERE output <> ''")]
+    own = [uuid for uuid in mine if uuid in ended]
+    assert own == mine[: len(own)]
+    assert len(own) >= 3
+
+
+async def test_two_servers_keep_one_account(fair: World) -> None:
+    database = fair.app.services.database
+    made = await queue(fair, await project(fair, "p"), 3)
+    async with world(fair.root, database=database, seed=8, Containers={"FairShare": ON}) as second:
+        second.blocks, second.images = fair.blocks, fair.images
+        await second.lock(made[0]["container_uuid"])
+        second.clock.advance(10)
+    path = f"containers/{made[0]['container_uuid']}"
+    await fair.ok("POST", f"{path}/unlock", token=fair.dispatcher)
+    assert (await waiting(fair))[0] == made[0]["container_uuid"]
+    await start(fair, 3)
+    assert await rows(fair, "SELECT count(*) FROM fair_tickets") == [(0,)]
+
+
 async def test_nothing_is_stored_without_it_and_it_can_be_turned_off(tmp_path: Path) -> None:
     async with world(tmp_path, Containers={"FairShare": ON}) as it:
         made = await queue(it, await project(it, "p"), WINDOW + 2)

@@ -27,8 +27,8 @@ USERS: Final = 20
 WEIGHTS: Final = (1, 2, 3, 4)
 ENOUGH: Final = 30
 """Containers that each user has had at least."""
-WARM_UP: Final = 4.0
-LONGEST: Final = 50.0
+WARM_UP: Final = 10.0
+LONGEST: Final = 45.0
 TOLERANCE: Final = 0.05
 
 
@@ -112,9 +112,11 @@ async def _measure(
     used = {user.name: user.vcpus * sum(runs[user.name]) / user.weight for user in users}
     mean = sum(used[user.name] * user.weight for user in users) / sum(one.weight for one in users)
     for user in users:
-        # VCPU seconds for each unit of weight; one container more or less is no fault.
+        # VCPU seconds for each unit of weight. A container more or less at either end is no fault;
+        # on a quiet machine, where each has many, it makes no difference.
         one = user.vcpus * max(runs[user.name]) / user.weight
-        assert abs(used[user.name] - mean) <= max(TOLERANCE * mean, one), (user, used)
+        most = max(TOLERANCE * mean, one if len(runs[user.name]) >= ENOUGH else 2 * one)
+        assert abs(used[user.name] - mean) <= most, (user.name, used)
     for weight in WEIGHTS:
         alike = [used[user.name] for user in users if user.weight == weight]
         assert abs(sum(alike) / len(alike) - mean) <= TOLERANCE * mean, (weight, used)

@@ -217,7 +217,11 @@ class FairShares:
             # A dispatcher had room for it before it came forward; the clock stays.
             account, one = self._charged(account, one, clock)
         else:
-            reached = max(reached, one.ticket.tag)
+            waiting = await rows.exact(self._tx, one.level, one.share, since=0)
+            start = fair_share.virtual_start(
+                account, one.ticket, [other.ticket for other in waiting]
+            )
+            reached = max(reached, start)
         clock = max(clock, reached)
         held = replace(
             one, place=Place.HELD, held_at=self._now, due=self._now + one.ticket.expected

@@ -203,6 +203,14 @@ def test_the_first_that_waits_follows_what_was_used(
     assert [one.tag for one in moved] == expected
 
 
+def test_a_container_that_cannot_run_moves_no_clock() -> None:
+    account, huge = fair_share.admit(ShareAccount(finish=100), vcpus=1e12, expected=1_000)
+    account, small = fair_share.admit(account, vcpus=1, expected=10)
+    assert small.tag > 1 << 49
+    assert fair_share.virtual_start(account, small, [huge, small]) == 100
+    assert fair_share.virtual_start(account, huge, [huge, small]) == 100
+
+
 # Claims.
 
 
@@ -322,7 +330,8 @@ class Site:
         number = ranked[min(place, len(ranked) - 1)]
         share = self.shares[number]
         ticket = share.queue.pop(0)
-        self.clock = max(self.clock, ticket.tag)
+        start = fair_share.virtual_start(share.account, ticket, [ticket, *share.queue])
+        self.clock = max(self.clock, start)
         held = round(ticket.expected / share.late)
         share.started += held
         self.numbers += 1

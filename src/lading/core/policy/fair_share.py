@@ -11,8 +11,9 @@ queueing (Goyal, Vin and Cheng, 1996), with shares in place of flows:
 - The *tag* of a container is the virtual time at which it is due: the finish of its share, or the
   clock if that is later and no other container of the share waits. The finish then moves on by its
   charge. The lowest tag goes first.
-- The *clock* of a level is the largest tag that was locked. Dispatchers lock in parallel, and where
-  there is room, so a share that waits may be behind it: by WINDOW containers at most (`floor`).
+- The *clock* of a level is the latest virtual time at which a container was locked
+  (`virtual_start`). Dispatchers lock in parallel, and where there is room, so a share that waits
+  may be behind it: by WINDOW containers at most (`floor`).
 - At the end of a container the finish is corrected by the time for which it was held. While one is
   held longer than it was charged for, its charge is doubled again and again (`prolong`). The first
   waiting container of the share follows (`align`).
@@ -229,6 +230,16 @@ def withdraw(account: ShareAccount, ticket: Ticket) -> ShareAccount:
     return replace(
         account, finish=account.finish - ticket.charge, credit=account.credit + ticket.lent
     )
+
+
+def virtual_start(account: ShareAccount, ticket: Ticket, waiting: Sequence[Ticket]) -> int:
+    """The virtual time at which a container with an exact tag starts: its tag, or what the share
+    had used by then if others of it, which still wait, are before it.
+
+    `waiting` are the exact tickets of the share, this one included. Thus a container that cannot
+    run anywhere moves no clock, whatever it asks for.
+    """
+    return min(ticket.tag, account.finish - sum(one.charge for one in waiting))
 
 
 def align(account: ShareAccount, waiting: Sequence[Ticket], *, floor: int) -> list[Ticket]:
