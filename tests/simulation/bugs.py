@@ -27,7 +27,8 @@ from lading.core.containers.container import (
 )
 from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
 from lading.core.containers.request import ContainerRequest
-from lading.core.policy.quotas import Amounts, Room, Shortage
+from lading.core.policy.budgets import Spent
+from lading.core.policy.quotas import Amounts, Room, Shortage, Standing, find_room
 from lading.core.scheduling.batch_planner import (
     Case,
     ProcessState,
@@ -67,6 +68,8 @@ class Bug(StrEnum):
     """The containers of a group run without regard of its limit."""
     QUOTA = "quota-exceeded"
     """Containers run without regard of the quotas."""
+    BUDGET = "budget-ignored"
+    """Containers start although the budget is spent."""
     NO_REFILL = "room-not-given"
     """The room of what has ended is given to no request that waits for the quota."""
     ORPHANS = "orphaned-children"
@@ -212,6 +215,10 @@ def _room_anyway(_wanted: Amounts, _standings: object) -> Room | Shortage:
     return Room({})
 
 
+def _room_without_money(wanted: Amounts, standings: Iterable[Standing]) -> Room | Shortage:
+    return find_room(wanted, [dataclasses.replace(one, spent=Spent()) for one in standings])
+
+
 def _no_subjects(_: Collection[str]) -> Collection[str]:
     return ()
 
@@ -228,6 +235,7 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
         Bug.CHILDREN_PRIORITY: ServerRules(propagate=_propagate_to_none),
         Bug.TURNS: ServerRules(take_turns=_all_at_a_time),
         Bug.QUOTA: ServerRules(find_room=_room_anyway),
+        Bug.BUDGET: ServerRules(find_room=_room_without_money),
         Bug.NO_REFILL: ServerRules(refills=_no_subjects),
         Bug.ORPHANS: ServerRules(carries_out=_keeps_children),
         Bug.REUSE: ServerRules(choose=_choose_failed),

@@ -153,6 +153,8 @@ class Invariants:
         self._now = 0.0
         # Of each Locked or Running container the lock, and the subjects that it is charged to.
         self._locks: dict[str, tuple[int, set[str], set[str]]] = {}
+        self._spent: dict[str, float] = {}
+        self._costs: dict[str, float] = {}
 
     def begin(self, machine: Machine, command: Command) -> None:
         """Check a command before it starts."""
@@ -452,11 +454,26 @@ class Invariants:
         for uuid in self._locks.keys() - held.keys():
             del self._locks[uuid]
         self._check_room(wanting)
+        self._note_spending()
+
+    def _note_spending(self) -> None:
+        """Add what was spent for certain, for subjects that have a quota."""
+        quotas, containers = self._records.quotas, self._records.containers
+        self._spent = {uuid: self._spent.get(uuid, 0.0) for uuid in quotas}
+        for uuid, (_, surely, _) in self._locks.items():
+            more = containers[uuid].cost - self._costs.get(uuid, 0.0)
+            for subject in surely & quotas.keys():
+                self._spent[subject] += more
+        self._costs = {uuid: containers[uuid].cost for uuid in self._locks}
 
     def _check_use(self, subject: str, locked: str) -> None:
         charged = [uuid for uuid, (_, surely, _) in self._locks.items() if subject in surely]
         if not self._fits(subject, charged):
             what = f"{locked} is locked beyond the quota of {subject}, beside {charged}"
+            raise Broken(Invariant.QUOTA, what)
+        budget = self._records.quotas[subject].money.budget
+        if budget is not None and self._spent.get(subject, 0.0) > budget + _CENT / 100:
+            what = f"{locked} is locked, and {subject} has spent its budget of {budget}"
             raise Broken(Invariant.QUOTA, what)
 
     def _fits(self, subject: str, uuids: Collection[str], *, parts: int = 1) -> bool:
@@ -473,6 +490,7 @@ class Invariants:
         for uuid, (_, _, perhaps) in self._locks.items():
             for subject in used.keys() & perhaps:
                 used[subject].add(uuid)
+        cost = sum(one.cost for one in containers.values())
         waits: list[tuple[int, ContainerRequest]] = []
         for uuid, asking in wanting.items():
             record = containers[uuid]
@@ -501,7 +519,10 @@ class Invariants:
                 for subject in subjects
             )
             # One of a group may wait for its turn.
-            if subjects and is_free and not one.max_parallel:
+            # What all containers have cost is at least what each subject has spent.
+            budgets = [self._records.quotas[uuid].money.budget for uuid in subjects]
+            has_money = all(budget is None or cost < budget for budget in budgets)
+            if subjects and is_free and has_money and not one.max_parallel:
                 what = f"{one.uuid} waits for {subjects}, and there is room"
                 raise Broken(Invariant.ROOM, what)
 

@@ -14,6 +14,7 @@ from lading.core.containers.container import FINAL, HELD, Container, ContainerSt
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid
 from lading.core.policy import quotas as policy
+from lading.core.policy.budgets import Spent, crossed
 from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
 from lading.store.quotas import WORKFLOWS
 from tests.simulation.rules import ServerRules
@@ -55,6 +56,9 @@ class ModelQuotas:
     waits: dict[str, Wait] = field(default_factory=dict)
     stale: dict[str, None] = field(default_factory=dict)
     touched: dict[str, None] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    warned: dict[str, str] = field(default_factory=dict)
+    """Warnings for containers that run, to be stored."""
 
     def concerning(self, subject: ContainerRequest) -> list[Quota]:
         """The quotas of a request, by subject."""
@@ -156,8 +160,9 @@ class ModelQuotas:
         standings, below = [], {}
         for one in self.concerning(subject):
             uuid = one.subject_uuid
+            spent = self.spent_of(uuid)
             if uuid in charged:
-                standings.append(Standing(quota=one))
+                standings.append(Standing(quota=one, spent=spent))
                 continue
             used = self.used(uuid, without=container.uuid)
             if displaces and policy.exceeds(used + wanted, one):
@@ -182,6 +187,7 @@ class ModelQuotas:
                     yielding=yielding,
                     is_behind=is_behind,
                     workflows=workflows,
+                    spent=spent,
                 )
             )
         found = self.rules.find_room(wanted, standings)
@@ -251,7 +257,11 @@ class ModelQuotas:
 
     def follow(self, before: Container, after: Container) -> None:
         """Change the charges of a container with its state. Raises Conflict without room."""
-        if after.state is before.state or not self.records.quotas:
+        if not self.records.quotas:
+            return
+        if after.cost != before.cost and before.state in HELD:
+            self._spend(after.uuid, after.cost - before.cost)
+        if after.state is before.state:
             return
         if after.state is ContainerState.LOCKED:
             self._hold(after)
@@ -265,6 +275,38 @@ class ModelQuotas:
             self.touched |= dict.fromkeys(sorted(self.charges.pop(after.uuid, {})))
             for uuid in [u for u, one in self.waits.items() if one.container_uuid == after.uuid]:
                 self.touched[self.waits.pop(uuid).queue] = None
+
+    def spent_of(self, subject_uuid: str) -> Spent:
+        """What a subject has spent in all; there are no limits for a period here."""
+        return Spent(0.0, self.spent.get(subject_uuid, 0.0))
+
+    def _spend(self, container_uuid: str, amount: float) -> None:
+        for uuid in sorted(self.charges.get(container_uuid, {})):
+            quota, was = self.records.quotas[uuid], self.spent_of(uuid)
+            self.spent[uuid] = was.total + amount
+            after = self.spent_of(uuid)
+            for name, is_end in crossed(quota.money, was, after):
+                text = policy.crossing_sentence(quota, name, after, is_end=is_end)
+                for other, charged in self.charges.items():
+                    if uuid not in charged:
+                        continue
+                    if charged[uuid].held:
+                        self.warned[other] = text
+                    elif is_end:
+                        self.stale[other] = None
+
+    def _spent_before(self, subject_uuid: str) -> float:
+        """What the containers of the requests of a subject have cost that paid for them."""
+        asking: dict[str, list[str]] = {}
+        for one in self.records.requests.values():
+            if subject_uuid in (one.committed_by_uuid, one.owner_uuid):
+                for uuid in (one.container_uuid or "", *one.attempted_container_uuids):
+                    asking.setdefault(uuid, []).append(one.created_at)
+        return sum(
+            one.cost
+            for uuid, one in self.records.containers.items()
+            if any(made <= one.created_at for made in asking.get(uuid, ()))
+        )
 
     def _hold(self, container: Container) -> None:
         charged = self.charges.get(container.uuid, {})
@@ -305,7 +347,12 @@ class ModelQuotas:
             used = self.used(uuid, without=container.uuid, held=True)
             workflows = self.used(uuid, without=container.uuid, held=True, workflows=True)
             standings.append(
-                Standing(quota=one, used=used, workflows=workflows if is_runner else None)
+                Standing(
+                    quota=one,
+                    used=used,
+                    workflows=workflows if is_runner else None,
+                    spent=self.spent_of(uuid),
+                )
             )
         return self.rules.find_room(policy.amounts_of(container), standings)
 
@@ -319,6 +366,7 @@ class ModelQuotas:
         is_new = quota.subject_uuid not in self.records.quotas
         self.records.quotas[quota.subject_uuid] = quota
         if is_new:
+            self.spent[quota.subject_uuid] = self._spent_before(quota.subject_uuid)
             for container in self._live(quota.subject_uuid, HELD):
                 amounts, is_runner = policy.amounts_of(container), policy.runs_workflow(container)
                 charge = Charge(container.priority, True, amounts, is_runner)
@@ -329,6 +377,7 @@ class ModelQuotas:
         """Remove a quota."""
         if self.records.quotas.pop(subject_uuid, None) is None:
             raise Invalid(f"{subject_uuid}: has no quota")
+        self.spent.pop(subject_uuid, None)
         for charged in self.charges.values():
             charged.pop(subject_uuid, None)
         self._look_anew(subject_uuid)

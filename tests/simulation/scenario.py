@@ -48,6 +48,8 @@ _COMMANDS: Final = 3
 _PARALLEL: Final = 2
 # Every so many seeds have quotas.
 _WITH_QUOTAS: Final = 3
+_BUDGETS: Final = (0.2, 3.0)
+"""Dollars: one that is spent soon, and one that seldom is."""
 _PRIORITIES: Final = (1, 500, 1000)
 _KINDS: Final = ("event", "fleet", "host", "host", "api")
 _TO_HOSTS: Final = ("host d1", "host d2")
@@ -291,10 +293,11 @@ class Scenario:
         limits: dict[str, Any] = {
             "containers": self.random.choice((2, 3, 4, None)),
             "vcpus": self.random.choice((4, 5, 8, None)),
+            "budget": self.random.choice((*_BUDGETS, None)),
         }
         if found is None:
             self._say(f"admin: quota of {subject[6:11]} {limits}")
-            body = {"quota": {"subject_uuid": subject, **limits}}
+            body = {"quota": {"subject_uuid": subject, "name": "subject", **limits}}
             self.server.call(_USER, "POST", "quotas", body)
         elif self.random.random() < 0.7:
             self._say(f"admin: quota of {subject[6:11]} becomes {limits}")

@@ -43,6 +43,7 @@ from lading.core.containers.reuse import Candidate, Reuse
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix
+from lading.core.policy.budgets import Money
 from lading.core.policy.quotas import Quota
 from lading.core.quantities import format_time
 from tests.simulation.quotas import ModelQuotas
@@ -311,11 +312,15 @@ class ModelServer:
 
     def _make_quota(self, _sender: Sender, _uuid: str, body: Fields) -> Fields:
         uuid = self._uuid(Infix.QUOTA)
-        self.quotas.set(Quota(uuid=uuid, **body["quota"]))
+        given = dict(body["quota"])
+        money = Money(budget=given.pop("budget"))
+        self.quotas.set(Quota(uuid=uuid, money=money, **given))
         return {"uuid": uuid}
 
     def _change_quota(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
-        self.quotas.set(dataclasses.replace(self._quota(uuid), **body["quota"]))
+        given = dict(body["quota"])
+        money = Money(budget=given.pop("budget"))
+        self.quotas.set(dataclasses.replace(self._quota(uuid), money=money, **given))
         return {"uuid": uuid}
 
     def _remove_quota(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
@@ -477,10 +482,19 @@ class ModelServer:
         if change.changed:
             self.quotas.follow(before, after)
             self._store(after, before.state)
+            self._warn()
         for effect in change.effects:
             if self.rules.carries_out(effect):
                 self._carry_out(effect, after, before)
         return after
+
+    def _warn(self) -> None:
+        """Store the warnings of quotas whose money goes to its end."""
+        warned, self.quotas.warned = self.quotas.warned, {}
+        for uuid, text in warned.items():
+            container = self.records.containers[uuid]
+            if container.state in HELD:
+                self._alter(uuid, runtime_status={**container.runtime_status, "warning": text})
 
     def _carry_out(self, effect: ContainerEffect, after: Container, before: Container) -> None:
         match effect:

@@ -26,6 +26,7 @@ FOUND_BY = {
     Bug.CHILDREN_PRIORITY: {Invariant.PRIORITY},
     Bug.TURNS: {Invariant.PARALLEL},
     Bug.QUOTA: {Invariant.QUOTA},
+    Bug.BUDGET: {Invariant.QUOTA},
     Bug.NO_REFILL: {Invariant.ROOM},
     Bug.ORPHANS: {Invariant.CHILDREN},
     Bug.REUSE: {Invariant.REUSE},

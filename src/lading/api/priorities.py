@@ -71,7 +71,8 @@ async def prioritized(
         unit.stale([container.uuid])
         return container
     parents = await parent_priority(unit, subject)
-    counting = [subject] if (await judge_one(unit.tx, subject, now=unit.now)).counts else []
+    verdicts = await _judge_others(unit.tx, [subject], now=unit.now)
+    counting = [subject] if verdicts[subject.uuid].counts else []
     if unit.shares is None:
         worth = priority.container_priority(counting, parents)
     else:
@@ -122,6 +123,8 @@ async def judge(
 ) -> dict[str, ReadinessVerdict]:
     """Whether each request counts now, by uuid; `new`: they are being committed."""
     found = await _judge_others(tx, subjects, now=now, new=new)
+    if new:
+        return found
     ready = [one for one in subjects if found[one.uuid].counts]
     return found | await quotas.verdicts(tx, ready, now)
 

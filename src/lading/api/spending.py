@@ -12,7 +12,7 @@ from lading.api.events import audit
 from lading.core.containers.container import HELD, Container
 from lading.core.policy import budgets
 from lading.core.policy.budgets import Spent
-from lading.core.policy.quotas import Quota
+from lading.core.policy.quotas import Limit, Quota, crossing_sentence
 from lading.core.quantities import format_time, parse_time
 from lading.core.records.schema import Record
 from lading.store import quotas
@@ -57,7 +57,8 @@ async def spend(unit: UnitOfWork, old: Record, new: Record) -> None:
     """
     amount = float(new["cost"]) - float(old["cost"])
     charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
-    for subject_uuid, quota in (await quotas.find(unit.tx, charged.keys())).items():
+    found = await quotas.find(unit.tx, charged.keys())
+    for subject_uuid, quota in sorted(found.items()):
         before = await spent(unit.tx, quota, unit.now)
         await quotas.spend(unit.tx, [subject_uuid], day_of(unit.now), amount)
         after = Spent(before.period + amount, before.total + amount)
@@ -70,18 +71,14 @@ async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_e
     of the subject starts.
     """
     money = quota.money
-    most = (money.budget if name == "budget" else money.limit) or 0.0
-    spent_now = after.total if name == "budget" else after.period
-    kind = "budget" if name == "budget" else f"limit for the {money.period}"
-    doing = "nothing further starts" if is_end else f"at ${most:.2f} nothing further starts"
-    text = f"{quota.title}: ${spent_now:.2f} of the {kind} of ${most:.2f} are spent; {doing}"
+    text = crossing_sentence(quota, name, after, is_end=is_end)
     about: Record = {"uuid": quota.uuid, "owner_uuid": quota.owner_uuid}
     properties: Record = {
         "text": text,
         "subject_uuid": quota.subject_uuid,
         "limit": name,
-        "spent": spent_now,
-        "most": most,
+        "spent": after.total if name == Limit.BUDGET else after.period,
+        "most": money.budget if name == Limit.BUDGET else money.limit,
     }
     await audit.note(unit.tx, unit.services, about, END if is_end else WARNING, text, properties)
     if is_end:

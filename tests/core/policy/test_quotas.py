@@ -24,6 +24,7 @@ from lading.core.policy.quotas import (
     check_single,
     check_stored,
     choose_displaced,
+    crossing_sentence,
     exceeds,
     find_room,
     shortage_sentence,
@@ -144,6 +145,17 @@ def test_sentences(limit: Limit, text: str) -> None:
     used = Amounts(3, 6, 1 << 30)
     wanted = Amounts(1, 9 if limit is Limit.VCPUS else 1, 1 << 29)
     assert text in shortage_sentence(quota, limit, used=used, wanted=wanted, spent=Spent(7.0, 9.5))
+
+
+def test_crossings() -> None:
+    quota = Quota(subject_uuid=PROJECT, name="thesis", money=Money(limit=10.0, budget=20.0))
+    assert crossing_sentence(quota, "money", Spent(8.5, 12.0), is_end=False) == (
+        "the quota of the group thesis: $8.50 of the limit for the month of $10.00 are spent; "
+        "at $10.00 nothing further starts"
+    )
+    assert crossing_sentence(quota, "budget", Spent(8.5, 20.0), is_end=True).endswith(
+        "$20.00 of the budget of $20.00 are spent; nothing further starts"
+    )
 
 
 def test_what_is_refused_at_once() -> None:

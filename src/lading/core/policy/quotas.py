@@ -354,6 +354,17 @@ def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
     )
 
 
+def crossing_sentence(quota: Quota, limit: str, spent: Spent, *, is_end: bool) -> str:
+    """What is told when the share to warn at, or the end, of "money" or "budget" is reached."""
+    money = quota.money
+    is_budget = limit == Limit.BUDGET
+    most = (money.budget if is_budget else money.limit) or 0.0
+    amount = spent.total if is_budget else spent.period
+    kind = "budget" if is_budget else f"limit for the {money.period}"
+    doing = "nothing further starts" if is_end else f"at ${most:.2f} nothing further starts"
+    return f"{quota.title}: ${amount:.2f} of the {kind} of ${most:.2f} are spent; {doing}"
+
+
 def use_text(quota: Quota, used: Amounts) -> str:
     """The use of each limited amount, as "3 of 10 containers"."""
     parts = []
