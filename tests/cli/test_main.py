@@ -41,7 +41,8 @@ def test_help_imports_little() -> None:
     [
         (
             ["logs"],
-            "lading: no such command 'logs'; did you mean request logs? (see 'lading --help')",
+            "lading: no such command 'logs'; did you mean request logs or instance logs?"
+            " (see 'lading --help')",
         ),
         (["imag"], "lading: no such command 'imag'; did you mean image? (see 'lading --help')"),
         (["xyzzy"], "lading: no such command 'xyzzy' (see 'lading --help')"),

@@ -98,6 +98,8 @@ class Server:
     def __init__(self, *uuids: str) -> None:
         self.states = dict.fromkeys(uuids, "Committed")
         self.lists: list[list[str]] = []
+        self.meanwhile: list[str] = []
+        """Requests of which an end is told while the next list is answered."""
         self._sockets: list[WebSocket] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,6 +112,11 @@ class Server:
             rows = [{"uuid": one, "state": "Complete", "exit_code": 0} for one in wanted]
         else:
             self.lists.append(wanted)
+            told, self.meanwhile = self.meanwhile, []
+            await self.end(*told)
+            # The client takes the events before it has the answer.
+            for _ in range(20):
+                await asyncio.sleep(0)
             held = {"container_uuid": "c", "name": "", "priority": 1}
             known = [one for one in wanted if one in self.states]
             rows = [{"uuid": one, "state": self.states[one], **held} for one in known]
@@ -193,3 +200,14 @@ async def test_a_request_that_is_added_is_looked_at() -> None:
         watch.add(["b"])
         assert [one.request["uuid"] for one in (await watch.look()).ended] == ["b"]
     assert server.lists == [["b"]]
+
+
+async def test_an_end_that_is_told_while_it_is_listed_is_reported_once() -> None:
+    server = Server("a", "b", "c")
+    async with watching(server) as watch:
+        server.meanwhile = ["a"]
+        await server.end("a")
+        assert [one.request["uuid"] for one in (await watch.look()).ended] == ["a"]
+        await server.end("b")
+        assert [one.request["uuid"] for one in (await watch.look()).ended] == ["b"]
+    assert server.lists == [["a"], ["b"]]

@@ -167,6 +167,8 @@ class EndWatch:
         for start in range(0, len(due), _PAGE):
             await _add_to(found, self._api, due[start : start + _PAGE])
         self._waiting -= {one.request["uuid"] for one in found.ended} | {*found.deleted}
+        # Their events may have come while they were listed: each end is reported once.
+        self._due &= self._waiting
         self._pause = _SPACING if found.ended else min(_LONGEST, self._pause * _GROWTH)
         return found
 
