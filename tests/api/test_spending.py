@@ -79,3 +79,22 @@ async def test_a_budget_of_a_tree_counts_what_was_spent_and_stops(it: World) -> 
     assert stopped["priority"] == 0
     await it.ok("PUT", f"quotas/{found['uuid']}", {"budget": 9.0})
     assert await runnable(it, other) == [0]
+
+
+async def test_a_budget_goes_with_its_request(it: World) -> None:
+    ada = await it.user("ada")
+    api = {"runtime_constraints": {"vcpus": 1, "ram": 1 << 28, "API": True}}
+    (root,) = await submit(it, ada, 1, **api)
+    supervisor = await begin(it, root)
+    await quota(it, root["uuid"], budget=1.0)
+    await pay(it, root, supervisor, 1.0)
+    own = await it.container_token(root["container_uuid"])
+    children = await submit(it, own, 2)
+    # Another request keeps the container of the root.
+    image = {"container_image": root["container_image"]}
+    same = await it.submit(*root["command"], token=ada, **image, **api)
+    assert same["container_uuid"] == root["container_uuid"]
+    assert await runnable(it, *children) == []
+    await it.ok("DELETE", f"container_requests/{root['uuid']}", token=ada)
+    assert (await it.ok("GET", "quotas"))["items"] == []
+    assert await runnable(it, *children) == [0, 1]

@@ -420,12 +420,12 @@ async def end_tree(unit: UnitOfWork, request_uuid: str) -> None:
     if Infix.REQUEST not in await unit.ledger.kinds():
         return
     for row in await records.matching(unit.tx, QUOTAS, subject_uuid=request_uuid):
-        waiting = await quotas.waiting_at(unit.tx, request_uuid, most=MOST)
         await records.delete(unit.tx, QUOTAS, row["uuid"])
         await quotas.forget(unit.tx, request_uuid)
-        unit.ledger = Ledger(unit.tx, unit.services.config.ClusterID)
-        unit.stale({one.container_uuid: None for one in waiting})
         await audit.deleted(unit.tx, unit.services, QUOTAS, row, user_uuid=unit.user_uuid)
+        unit.ledger = Ledger(unit.tx, unit.services.config.ClusterID)
+        # Without the quota there is room for all that waits for it.
+        unit.touch([request_uuid])
 
 
 async def refuse(unit: UnitOfWork, container_uuid: str) -> None:
