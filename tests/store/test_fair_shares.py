@@ -1,17 +1,15 @@
-"""Rows of fair share: accounts, tickets, and times for which tools are held."""
+"""Rows of fair share: accounts and tickets."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.containers.learned import Tool
 from lading.core.policy.fair_share import ShareAccount, Ticket
 from lading.store import fair_shares
 from lading.store.database import Database
 from lading.store.fair_shares import Place, StoredTicket
 
 TICKET = Ticket(tag=5, vcpus=0.5, weight=2.0, expected=7, charge=8, lent=1)
-TOOL = Tool("u", "p", "i", 0)
 
 
 def stored(number: int, place: Place = Place.EXACT, *, tag: int = 5) -> StoredTicket:
@@ -82,21 +80,10 @@ async def test_a_share_that_was_passed_over_is_found(database: Database) -> None
         assert await fair_shares.passed_over(tx, 1, clock=10) == "s"
 
 
-async def test_times_are_kept_by_tool(database: Database) -> None:
-    async with database.writing() as tx:
-        assert await fair_shares.held_time(tx, TOOL) is None
-        await fair_shares.put_held_time(tx, TOOL, 5, now="1")
-        await fair_shares.put_held_time(tx, TOOL, 6, now="2")
-        assert await fair_shares.held_time(tx, TOOL) == 6
-        assert await fair_shares.held_time(tx, replace(TOOL, program="q")) is None
-
-
 async def test_what_nobody_used_for_long_is_forgotten_but_no_clock(database: Database) -> None:
     async with database.writing() as tx:
         for share, seen, reached in (("old", 1, 5), ("clock", 1, 9), ("new", 3, 5), ("s", 1, 5)):
             await fair_shares.put_account(tx, 1, share, ShareAccount(seen=seen), reached=reached)
         await fair_shares.put_ticket(tx, stored(1))
-        await fair_shares.put_held_time(tx, TOOL, 5, now="1")
-        await fair_shares.forget(tx, seen_before=2, learned_before="2")
+        await fair_shares.forget(tx, seen_before=2)
         assert {one.share for one in await fair_shares.uses(tx)} == {"clock", "new", "s"}
-        assert await fair_shares.held_time(tx, TOOL) is None

@@ -39,8 +39,9 @@ from lading.core.quantities import parse_time
 from lading.core.records.record_types import CONTAINERS, GROUPS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
+from lading.core.scheduling.expected_times import run_time
 from lading.store import fair_shares as rows
-from lading.store import records
+from lading.store import records, run_times
 from lading.store.database import Transaction
 from lading.store.fair_shares import Place, StoredTicket
 
@@ -54,9 +55,6 @@ _PROLONGED: Final = 200
 _RETIRED: Final = 200
 # Half-lives after which an account that nobody uses is deleted: nothing is left of its use.
 _FORGOTTEN: Final = 20
-# A mean that is as near as this to the stored one is not stored.
-_NEAR: Final = 0.1
-_LEARNS: Final = 0.25
 
 
 class FairShares:
@@ -69,7 +67,7 @@ class FairShares:
         self._now = _milliseconds(unit.now)
         # Many containers of a transaction belong to the same few owners.
         self._shares: dict[str, tuple[str, float]] = {}
-        self._means: dict[Tool, int | None] = {}
+        self._times: dict[Tool, int] = {}
         # Levels and shares in which a container gave up its exact tag, with the clock then.
         self._open: dict[tuple[int, str], int] = {}
 
@@ -130,7 +128,7 @@ class FairShares:
             # It keeps its tag, and what it was charged.
             await rows.put_ticket(self._tx, replace(one, place=Place.EXACT, held_at=0, due=None))
         elif new["state"] in FINAL and old["state"] in HELD:
-            await self._ended(one, Container.from_record(new))
+            await self._ended(one)
         elif new["state"] in FINAL:
             await self._left(one)
             await self._fill()
@@ -234,19 +232,13 @@ class FairShares:
         if other is not None and other != one.share:
             await self._forward(one.level, other, clock)
 
-    async def _ended(self, one: StoredTicket, container: Container) -> None:
+    async def _ended(self, one: StoredTicket) -> None:
         clock = await self._clock(one.level)
         account, reached = await self._account(one, clock)
         held = max(0, self._now - one.held_at)
         account = fair_share.finish(account, one.ticket, held=held)
         await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
         await rows.remove_ticket(self._tx, one.container_uuid)
-        tool = learned.tool_of(container, 0)
-        mean = await rows.held_time(self._tx, tool)
-        new = max(1, held if mean is None else round(mean + (held - mean) * _LEARNS))
-        if mean is None or abs(new - mean) > mean * _NEAR:
-            await rows.put_held_time(self._tx, tool, new, now=self._unit.now)
-            self._means.pop(tool, None)
         await self._align(one.level, one.share, clock)
 
     async def _left(self, one: StoredTicket) -> None:
@@ -318,9 +310,10 @@ class FairShares:
 
     async def _expected(self, tool: Tool, account: ShareAccount) -> int:
         """Milliseconds for which a container of a tool is expected to be held."""
-        if tool not in self._means:
-            self._means[tool] = await rows.held_time(self._tx, tool)
-        return self._means[tool] or account.expected or fair_share.DEFAULT_EXPECTED
+        if tool not in self._times:
+            found = run_time(await run_times.find(self._tx, tool))
+            self._times[tool] = max(1, round(found.median * 1000)) if found else 0
+        return self._times[tool] or account.expected or fair_share.DEFAULT_EXPECTED
 
     async def prolong(self) -> None:
         """Charge containers that are held for longer than was expected."""

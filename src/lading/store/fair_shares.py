@@ -1,9 +1,8 @@
-"""Rows of fair share: accounts of shares, tickets of containers, times for which tools are held.
+"""Rows of fair share: accounts of shares, and tickets of containers.
 
 - `fair_accounts`: one row for each share and level (`ShareAccount`). `reached` is
   the largest tag of a container that it locked; the largest of a level is the level's clock.
 - `fair_tickets`: one row for each container that waits or is held (`Ticket`), with its place.
-- `held_times`: the mean time for which containers of a tool were held.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from lading.core.containers.learned import Tool
 from lading.core.policy.fair_share import WINDOW, ShareAccount, Ticket
 from lading.core.values import JsonObject
 from lading.store.database import Deferred, Row, Transaction
@@ -35,9 +33,6 @@ TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS fair_tickets_share"
     " ON fair_tickets (level, share, place, created, container_uuid)",
     "CREATE INDEX IF NOT EXISTS fair_tickets_due ON fair_tickets (due) WHERE due IS NOT NULL",
-    "CREATE TABLE IF NOT EXISTS held_times (user_uuid TEXT NOT NULL, program TEXT NOT NULL,"
-    " image TEXT NOT NULL, mean BIGINT NOT NULL, learned_at TEXT NOT NULL,"
-    " PRIMARY KEY (user_uuid, program, image))",
 )
 
 
@@ -268,27 +263,8 @@ async def counts(tx: Transaction) -> dict[str, tuple[int, int]]:
     return {str(row[0]): (int(row[1] or 0), int(row[2] or 0)) for row in rows}
 
 
-async def held_time(tx: Transaction, tool: Tool) -> int | None:
-    """The mean time in milliseconds for which containers of a tool were held; None if unknown."""
-    rows = await tx.fetch(
-        "SELECT mean FROM held_times WHERE user_uuid = ? AND program = ? AND image = ?",
-        (tool.user_uuid, tool.program, tool.image),
-    )
-    return int(rows[0][0] or 0) if rows else None
-
-
-async def put_held_time(tx: Transaction, tool: Tool, mean: int, *, now: str) -> None:
-    """Store the mean time for which containers of a tool were held."""
-    await tx.execute(
-        "INSERT INTO held_times (user_uuid, program, image, mean, learned_at)"
-        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (user_uuid, program, image) DO UPDATE SET"
-        " mean = excluded.mean, learned_at = excluded.learned_at",
-        (tool.user_uuid, tool.program, tool.image, mean, now),
-    )
-
-
-async def forget(tx: Transaction, *, seen_before: int, learned_before: str) -> None:
-    """Delete accounts and times that nobody has used for long; the clocks stay."""
+async def forget(tx: Transaction, *, seen_before: int) -> None:
+    """Delete accounts that nobody has used for long; the clocks stay."""
     await tx.execute(
         "DELETE FROM fair_accounts WHERE seen < ?"
         " AND reached < (SELECT max(o.reached) FROM fair_accounts o"
@@ -297,7 +273,6 @@ async def forget(tx: Transaction, *, seen_before: int, learned_before: str) -> N
         " WHERE t.level = fair_accounts.level AND t.share = fair_accounts.share)",
         (seen_before,),
     )
-    await tx.execute("DELETE FROM held_times WHERE learned_at < ?", (learned_before,))
 
 
 async def policies_above(tx: Transaction, uuid: str) -> list[tuple[str, JsonObject]]:

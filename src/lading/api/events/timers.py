@@ -210,7 +210,6 @@ async def sweep(services: ApiServices) -> None:
         await fair_shares.forget(
             tx,
             seen_before=forget_before(services.clock(), half_life),
-            learned_before=lessons_before,
         )
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime

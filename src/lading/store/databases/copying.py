@@ -35,7 +35,6 @@ TABLES: Final = (
     "start_errors",
     "fair_accounts",
     "fair_tickets",
-    "held_times",
     "task_transfers",
     "task_deliveries",
     "task_keys",
