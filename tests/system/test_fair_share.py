@@ -27,8 +27,8 @@ USERS: Final = 20
 WEIGHTS: Final = (1, 2, 3, 4)
 ENOUGH: Final = 30
 """Containers that each user has had at least."""
-WARM_UP: Final = 10.0
-LONGEST: Final = 45.0
+WARM_UP: Final = 6.0
+LONGEST: Final = 42.0
 TOLERANCE: Final = 0.05
 
 
@@ -92,6 +92,11 @@ async def _measure(
                 "head_uuid": image["collection_uuid"],
             },
         )
+        for guest in guests:
+            guest.start()
+        await _unpack(admin, image["pdh"])
+        for guest in guests:
+            guest.stop()
         for user in users:
             await _submit(ApiClient(transport, user.token), user, image["pdh"])
         for guest in guests:
@@ -147,19 +152,35 @@ async def _user(admin: ApiClient, number: int) -> User:
     )
 
 
-async def _submit(client: ApiClient, user: User, image: str) -> None:
-    """Queue enough for the whole time."""
-    spec: dict[str, Any] = {
+def _spec(image: str, seconds: float, vcpus: int) -> dict[str, Any]:
+    return {
         "state": "Committed",
         "priority": 500,
-        "owner_uuid": user.project,
         "use_existing": False,
         "container_image": image,
-        "command": ["sleep", str(user.seconds)],
+        "command": ["sleep", str(seconds)],
         "output_path": "/out",
         "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
-        "runtime_constraints": {"vcpus": user.vcpus, "ram": 32 << 20, "keep_cache_ram": 0},
+        "runtime_constraints": {"vcpus": vcpus, "ram": 32 << 20, "keep_cache_ram": 0},
     }
+
+
+async def _unpack(admin: ApiClient, image: str) -> None:
+    """Have both dispatchers unpack the image, so that no user's first containers do so."""
+    # At a level of its own, which says nothing about the others.
+    spec = {**_spec(image, 3.0, 8), "priority": 600}
+    answer = await admin.request(
+        "POST", "container_requests/batch", body={"container_requests": [spec] * 2}
+    )
+    wanted = [["uuid", "in", [one["uuid"] for one in answer["items"]]], ["state", "=", "Final"]]
+    async with asyncio.timeout(30):
+        while len(await admin.list("container_requests", filters=wanted)) < 2:
+            await asyncio.sleep(0.2)
+
+
+async def _submit(client: ApiClient, user: User, image: str) -> None:
+    """Queue enough for the whole time."""
+    spec = {**_spec(image, user.seconds, user.vcpus), "owner_uuid": user.project}
     count = 3 * ENOUGH * user.weight // user.vcpus
     answer = await client.request(
         "POST", "container_requests/batch", body={"container_requests": [spec] * count}
