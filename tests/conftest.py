@@ -5,11 +5,16 @@ from __future__ import annotations
 import signal
 
 import coverage
+import hypothesis
 import pytest
 
 from tests.postgres import postgres
 
 __all__ = ["postgres"]
+
+# No test measures time: an example takes longer on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture
