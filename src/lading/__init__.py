@@ -25,7 +25,7 @@ __all__ = [
     "__version__",
     "connect",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 _HOMES = {"Executor": "executor", "RemoteFunction": "functions", "Site": "site", "connect": "site"}
 
 
