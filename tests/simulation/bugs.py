@@ -60,6 +60,8 @@ class Bug(StrEnum):
     """A lost container is tried again beyond container_count_max."""
     GIVEN_UP = "retry-forgotten"
     """A lost container is not tried again."""
+    CLASSES = "retry-without-rules"
+    """Failures are tried again without regard of the rules of the request."""
     PRIORITY = "stale-priority"
     """The priority of a container is not computed anew when a request for it changes."""
     CHILDREN_PRIORITY = "stale-child-priority"
@@ -139,6 +141,28 @@ def _unlock_as_anybody(
     if container.locked_by_uuid is not None:
         caller = ContainerWriter(token_uuid=container.locked_by_uuid, is_admin=True)
     return lifecycle.unlock(container, caller=caller, **more)
+
+
+def _retry_without_rules(
+    ended: Container, requests: list[ContainerRequest], **more: Any
+) -> retry.Retry | None:
+    plain = {
+        one.uuid: {
+            name: value for name, value in one.scheduling_parameters.items() if name != "retry"
+        }
+        for one in requests
+    }
+    again = retry.plan_retries(
+        ended, [replace(one, scheduling_parameters=plain[one.uuid]) for one in requests], **more
+    )
+    if again is None:
+        return None
+    known = {one.uuid: one.scheduling_parameters for one in requests}
+    changes = tuple(
+        replace(one, request=replace(one.request, scheduling_parameters=known[one.request.uuid]))
+        for one in again.changes
+    )
+    return dataclasses.replace(again, changes=changes)
 
 
 def _update_without_code(
@@ -231,6 +255,7 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
         Bug.FENCING: ServerRules(update=_update_as_anybody, fences=False),
         Bug.RETRIES: ServerRules(retry=_retry_for_ever),
         Bug.GIVEN_UP: ServerRules(retry=lambda *_, **__: None),
+        Bug.CLASSES: ServerRules(retry=_retry_without_rules),
         Bug.PRIORITY: ServerRules(concerned=_no_requests),
         Bug.CHILDREN_PRIORITY: ServerRules(propagate=_propagate_to_none),
         Bug.TURNS: ServerRules(take_turns=_all_at_a_time),

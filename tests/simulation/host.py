@@ -48,6 +48,8 @@ class Command:
     lock: int
     token: str
     exit_code: int = 0
+    failure: str = ""
+    """Class of its failure, where that is not its user's fault."""
     seconds: float = 0.0
     done: bool = False
     ended_at: str = ""
@@ -258,6 +260,8 @@ class Host:
         command.seconds = self.random.choice((0.0, 1.0, 5.0, 60.0, 60.0))
         if not self.is_calm:
             command.exit_code = self.random.choice((0, 0, 0, 1))
+            if command.exit_code:
+                command.failure = self.random.choice(("", "", "oom", "disk"))
             if self.random.random() < 0.3:
                 command.seconds = ENDLESS
 
@@ -304,6 +308,9 @@ class Host:
         manifests = {"log": content_of(f"log-of-{one.uuid}-{command.lock}")}
         if command.done:
             changes |= {"state": ContainerState.COMPLETE, "exit_code": command.exit_code}
+            if command.failure:
+                status = {"failure": command.failure, "error": "it used all that it had"}
+                changes["runtime_status"] = status
             manifests["output"] = content_of(command.output)
         if self.random.random() < 0.6:
             body = {"container": changes, "collections": manifests, "blocks": []}

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
 from lading.core.data.manifest import portable_data_hash
+from tests.simulation import retries
 from tests.simulation.host import Command, Supervisor
 from tests.simulation.server import content_of
 from tests.simulation.tables import (
@@ -319,6 +320,8 @@ class Invariants:
         if moves and (before == "Final" or used is not None):
             what = f"{new.uuid} was given {uuid}, which is not a new container of a retry"
             raise Broken(Invariant.ATTEMPTS, what)
+        if moves and old is not None and (what := retries.excess(old, pointed, self._records)):
+            raise Broken(Invariant.ATTEMPTS, what)
         pointed[uuid] = None
         had, counted, most = len(pointed), new.container_count, new.container_count_max
         if had != counted or had > max(most, 1):
@@ -353,7 +356,8 @@ class Invariants:
         parent = self._records.containers.get(new.requesting_container_uuid or "")
         goes_on = parent is None or (parent.state == "Running" and parent.priority > 0)
         had, most = new.container_count, new.container_count_max
-        if record.state == "Cancelled" and had < most and goes_on:
+        has_more = retries.may_have_more(new, record, self._pointed[new.uuid], self._records)
+        if has_more and had < most and goes_on:
             what = f"{new.uuid} was given up after {had} of {most} containers"
             raise Broken(Invariant.ATTEMPTS, what)
 

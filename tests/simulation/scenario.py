@@ -51,6 +51,15 @@ _WITH_QUOTAS: Final = 3
 _BUDGETS: Final = (0.2, 3.0)
 """Dollars: one that is spent soon, and one that seldom is."""
 _PRIORITIES: Final = (1, 500, 1000)
+_RETRIES: Final[tuple[dict[str, Any] | None, ...]] = (
+    None,
+    None,
+    {"user": {"limit": 1}},
+    {"node": {"limit": 0}, "user": {"limit": 2}},
+    {"node": {"limit": 1}, "disk": {"limit": 1}},
+    {"oom": {"limit": 2, "factor": 2}},
+)
+"""Rules of requests for retries; None leaves it to the configuration."""
 _KINDS: Final = ("event", "fleet", "host", "host", "api")
 _TO_HOSTS: Final = ("host d1", "host d2")
 _CONNECTIONS: Final = tuple(f"{kind} {name}" for name in ("d1", "d2") for kind in _KINDS)
@@ -280,6 +289,7 @@ class Scenario:
             parallel=_PARALLEL if number == _COMMANDS - 1 else 0,
             owner=PROJECT if self.has_quotas and self.random.random() < 0.5 else "",
             runs_workflow=self.has_quotas and number == 1,
+            retry=self.random.choice(_RETRIES),
         )
         made = self.server.call(_USER, "POST", "container_requests", body)
         self._say(f"user: submits {made['uuid'][-3:]} for {made['container_uuid'][-3:]}")

@@ -100,12 +100,16 @@ def request_body(
     parallel: int = 0,
     owner: str = "",
     runs_workflow: bool = False,
+    retry: Fields | None = None,
 ) -> dict[str, Fields]:
     """The body that makes a Committed request of priority `value`.
 
     `most` is its container_count_max, `reuses` its use_existing; `parallel`: it belongs to the
-    group of which so many containers run at a time.
+    group of which so many containers run at a time. `retry` has its rules for retries.
     """
+    scheduling: Fields = {"supervisor": True} if runs_workflow else {}
+    if retry:
+        scheduling["retry"] = retry
     sizes: Fields = {"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0}
     return {
         "container_request": {
@@ -120,7 +124,7 @@ def request_body(
             "use_existing": reuses,
             **({"parallel_group": "turns", "max_parallel": parallel} if parallel else {}),
             **({"owner_uuid": owner} if owner else {}),
-            **({"scheduling_parameters": {"supervisor": True}} if runs_workflow else {}),
+            **({"scheduling_parameters": scheduling} if scheduling else {}),
         }
     }
 
