@@ -187,6 +187,7 @@ def test_scheduling_parameters_are_filled_and_checked() -> None:
         ({"color": 1}, "unexpected keys [color]"),
         ({"preemptible": 1}, "[preemptible]: must be true, false or"),
         ({"max_run_time": -1}, "[max_run_time]: must be an integer"),
+        ({"supervisor": "yes"}, "[supervisor]: must be true or false"),
         ({"partitions": ["a", 1]}, "[partitions]: must be an array of strings"),
         ({"preemptible": True}, "preemptible instances are not configured in InstanceTypes"),
     ],

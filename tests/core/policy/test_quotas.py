@@ -18,6 +18,7 @@ from lading.core.policy.quotas import (
     Room,
     Shortage,
     Standing,
+    amount_text,
     amounts_of,
     check_queued,
     check_quota,
@@ -197,3 +198,16 @@ def test_records() -> None:
             check_quota({**record, **fault})
     with pytest.raises(Invalid, match="stores nothing itself"):
         check_quota({**tree, "bytes_stored": 5})
+
+
+@pytest.mark.parametrize(
+    ("limit", "amount", "text"),
+    [
+        (Limit.RAM, 3 << 30, "3.0 GiB of RAM"),
+        (Limit.BYTES, 1 << 20, "1.0 MiB stored"),
+        (Limit.MONEY, 0.125, "$0.12"),
+        (Limit.VCPUS, 2, "2 VCPUs"),
+    ],
+)
+def test_an_amount_has_its_unit(limit: Limit, amount: float, text: str) -> None:
+    assert amount_text(limit, amount) == text

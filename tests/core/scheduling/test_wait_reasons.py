@@ -8,6 +8,7 @@ import pytest
 
 from lading.core.containers.container import Container
 from lading.core.containers.priority import Readiness, ReadinessVerdict
+from lading.core.policy.fair_share import SharePosition
 from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, misfit
 from tests.records import make_container, make_request
 
@@ -92,6 +93,15 @@ def test_reasons(
 def test_the_position(ahead: int, words: str) -> None:
     found = delays(make_request(state="Committed"), WAITING, Scene(ahead=ahead, most=9))
     assert found[0].shown()["sentence"].startswith(words)  # type: ignore[union-attr]
+
+
+def test_the_position_between_shares() -> None:
+    share = SharePosition("thesis", 4.1, others=2)
+    found = delays(make_request(state="Committed"), WAITING, Scene(ahead=3, most=9, share=share))
+    assert found[0].sentence == (
+        "3 containers wait before it, 2 of them of other projects (a higher priority goes first, "
+        "then the project that has used least of its share; thesis has used 4.1 times its share)."
+    )
 
 
 def test_the_lock_says_what_its_holder_does() -> None:
