@@ -33,7 +33,7 @@ ALLOWED = re.compile(
     re.IGNORECASE,
 )
 # Stated in the metadata in a form that the list of licences (SPDX) does not have.
-STATED = {"aiodocker": "Apache-2.0", "htmx-ext-sse": "0BSD"}
+STATED = {"aiodocker": "Apache-2.0", "htmx-ext-sse": "0BSD", "protobuf": "BSD-3-Clause"}
 ASSETS = ("htmx.min.js", "sse.min.js", "uPlot.iife.min.js", "xterm.js")
 
 
