@@ -113,7 +113,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.credentials",
             "Keys and passwords for servers of inputs and outputs of GA4GH tasks.",
         ),
-        "quota": ("lading.cli.quotas", "Limit what users, roles and projects use; show the use."),
+        "quota": (
+            "lading.cli.running.quotas",
+            "Limit what users, roles and projects use; show the use.",
+        ),
         "webhook": ("lading.cli.webhooks", "Send events to a program, to Slack, or by e-mail."),
     },
     "This machine": {

@@ -133,8 +133,7 @@ class Supervisor:
         self.stop, self.flush, self.reprice = StopEvent(), asyncio.Event(), asyncio.Event()
         self.on_idle: Callable[[], None] | None = None
         self.turn: Turn | None = None
-        self._assignment = config
-        self._session = session
+        self._assignment, self._session = config, session
         self._directory = Path(config.run_directory)
         self._settings = EngineSettings(
             container_uuid=config.container_uuid,

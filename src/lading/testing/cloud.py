@@ -34,9 +34,8 @@ from lading.dispatch.fleets.cloud.ssh_connection import Unverified
 from lading.net.rpc import LineChannel, Message
 
 _FOREVER = 1e9
-# Seconds after which an attempt to connect is given up.
-_CONNECT = 60.0
-_POST_LAG = 5.0
+# Seconds after which an attempt to connect is given up, and longest life of ranks without a gang.
+_CONNECT, _POST_LAG = 60.0, 5.0
 _NOTHING = InstanceType(name="", provider_type="", resources=Resources())
 
 
@@ -474,8 +473,7 @@ class CloudOfSet:
     preemption = ""
 
     def __init__(self, cloud: FakeCloud, set_id: str) -> None:
-        self._cloud = cloud
-        self._set_id = set_id
+        self._cloud, self._set_id = cloud, set_id
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM, perhaps."""
@@ -497,6 +495,7 @@ class CloudOfSet:
 
     async def console(self, id: str) -> str:
         """See `Driver`."""
+        self._own(id)
         return await self._cloud.console(id)
 
     def group(self, kind: InstanceType) -> str:
