@@ -66,7 +66,7 @@ def within(traceparent: str) -> Within:
 
 
 class TraceSpan:
-    """A piece of work; this one is not recorded."""
+    """A span that is not recorded."""
 
     traceparent = ""
 

@@ -172,7 +172,7 @@ def waits_unseen(request: Record, container: Record | None) -> bool:
 
 
 async def find_waits(api: ApiClient, uuids: Sequence[str]) -> dict[str, Record]:
-    """The reasons of requests that wait and do not count yet: `reason` and `sentence`, by uuid."""
+    """Why requests have no priority yet, for example a quota: `reason` and `sentence`, by uuid."""
     found: dict[str, Record] = {}
     for start in range(0, len(uuids), _BATCH):
         part = list(uuids[start : start + _BATCH])

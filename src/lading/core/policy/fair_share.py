@@ -59,8 +59,8 @@ PARKED: Final = STEP - (1 << 42)
 LEAST_WEIGHT: Final = 0.1
 MOST_WEIGHT: Final = 1000.0
 DEFAULT_EXPECTED: Final = 1_000
-"""Milliseconds for which a container is expected to be held of which nothing is known: short, as
-`prolong` corrects that while it is held. What was charged too much comes back at the end only."""
+"""Expected time of a container without a known run time, in milliseconds. It is short: `prolong`
+adds to the charge while the container is held, and only its end takes from it."""
 _LEARNS: Final = 0.25
 # Part of its charge by which the first tag may be wrong: a small fault costs no write.
 _EXACT: Final = 8
