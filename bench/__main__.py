@@ -53,10 +53,13 @@ def main() -> int:
     figures: list[Figure] = []
     if "containers" in options.parts:
         figures += containers.measure(
-            containers=options.containers,
-            samples=options.samples,
-            docker_samples=options.docker_samples,
-            sbatch_jobs=options.sbatch_jobs,
+            sizes=containers.Sizes(
+                rounds=options.container_rounds,
+                containers=options.containers,
+                samples=options.samples,
+                docker_samples=options.docker_samples,
+                sbatch_jobs=options.sbatch_jobs,
+            ),
             with_floors=not options.no_floors,
             engine=options.engine,
         )
@@ -171,14 +174,19 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("containers")
     group.add_argument(
-        "--containers", type=int, default=500, help="no-op containers for the throughput"
+        "--container-rounds", type=int, default=5, help="rounds, each of all contenders in turns"
     )
     group.add_argument(
-        "--samples", type=int, default=100, help="containers for the latency, one at a time"
+        "--containers", type=int, default=300, help="no-op containers of a burst, in each round"
     )
-    group.add_argument("--docker-samples", type=int, default=10, help="runs of docker")
     group.add_argument(
-        "--sbatch-jobs", type=int, default=200, help="jobs of the loop of sbatch --wrap true"
+        "--samples", type=int, default=30, help="containers one at a time, in each round"
+    )
+    group.add_argument(
+        "--docker-samples", type=int, default=5, help="runs of docker and sbatch, in each round"
+    )
+    group.add_argument(
+        "--sbatch-jobs", type=int, default=100, help="jobs of the loop of sbatch, in each round"
     )
     group.add_argument("--engine", choices=ENGINES, default="auto", help="what runs the containers")
     group.add_argument("--no-floors", action="store_true", help="measure Lading only")

@@ -1,10 +1,11 @@
-"""What the machine takes for a container without Lading: `crun run` and `docker run` of /bin/true.
+"""What the machine takes for a container without Lading: `crun run` and `docker run` of no-op
+programs.
 
 Nothing is saved by either, so they are floors, not equals. crun refuses cgroup mounts of the hybrid
 layout, so its loop runs in a mount namespace in which the version 2 hierarchy is taken away (lab
 1); the loop is this module again:
 
-    python -m bench.floors BUNDLE COUNT AT_ONCE     prints the seconds of each run as JSON
+    python -m bench.floors BUNDLE ACTION COUNT AT_ONCE     prints what each run took as JSON
 """
 
 from __future__ import annotations
@@ -19,43 +20,40 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Final
 
-from bench.figures import Figure, absent, durations, throughput
-
+DATE: Final = ["/bin/date", "+%s%N"]
+"""Prints when it began, nanoseconds since 1970."""
 _DAEMON_START = 30.0
 _IMAGE = "lading-bench:floor"
 
 
-def measure_crun(work: Path, *, count: int) -> list[Figure]:
-    """`crun run` of /bin/true, one after another and two at a time."""
-    name = "crun run alone"
-    if shutil.which("crun") is None:
-        return [absent(name, "crun is not installed")]
-    try:
-        bundle = make_bundle(work / "bundle")
-        alone, _ = _crun_loop(bundle, count, at_once=1)
-        pairs, seconds = _crun_loop(bundle, count, at_once=2)
-    except subprocess.CalledProcessError as error:
-        return [absent(name, f"failed: {(error.stderr or '').strip()[-200:]}")]
-    return [
-        durations(name, alone),
-        throughput("crun run, two at a time", len(pairs), seconds, note="nothing is saved"),
-    ]
+def crun_burst(bundle: Path, count: int) -> float:
+    """Seconds of `count` runs of /bin/true by `crun run`, two at a time. Raises RuntimeError."""
+    return float(_crun_loop(bundle, "true", count, at_once=2)["all"])
 
 
-def measure_docker(work: Path, *, count: int) -> Figure:
-    """`docker run --rm --network none` of /bin/true, one after another; starts a daemon of its own
-    if none answers.
+def crun_singles(bundle: Path, count: int) -> tuple[list[float], list[float]]:
+    """Seconds of runs of /bin/date by `crun run`, one after another: until user code, and to the
+    end. Raises RuntimeError.
     """
-    name = "docker run alone"
+    found = _crun_loop(bundle, "date", count, at_once=1)
+    return found["starts"], found["ends"]
+
+
+@contextlib.contextmanager
+def docker_image(work: Path) -> Iterator[list[str]]:
+    """The command that runs /bin/date in a container of a docker daemon, one of this benchmark if
+    none answers. Raises RuntimeError where there is none.
+    """
     if shutil.which("docker") is None:
-        return absent(name, "docker is not installed")
+        raise RuntimeError("docker is not installed")
     with contextlib.ExitStack() as stack:
         host = find_daemon() or stack.enter_context(own_daemon(work))
         if not host:
-            return absent(name, "no docker daemon answers and none could be started")
+            raise RuntimeError("no docker daemon answers and none could be started")
         docker = ["docker", "--host", host]
-        rootfs = make_rootfs(work / "docker-rootfs")
+        rootfs = make_rootfs(work / "docker-rootfs", "date")
         tar = subprocess.run(
             ["tar", "-C", str(rootfs), "-c", "."], stdout=subprocess.PIPE, check=True
         ).stdout
@@ -65,11 +63,17 @@ def measure_docker(work: Path, *, count: int) -> Figure:
         stack.callback(
             subprocess.run, [*docker, "rmi", "-f", _IMAGE], stdout=subprocess.DEVNULL, check=False
         )
-        command = [*docker, "run", "--rm", "--network", "none", _IMAGE, "/bin/true"]
-        time_command(command)
-        return durations(
-            name, [time_command(command) for _ in range(count)], note="nothing is saved"
-        )
+        yield [*docker, "run", "--rm", "--network", "none", _IMAGE, *DATE]
+
+
+def time_to_date(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds until the `date` that a command runs began, and to the end of the command. Raises
+    CalledProcessError when it fails.
+    """
+    began = time.time()
+    done = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    ended = time.time()
+    return int(done.stdout) / 1e9 - began, ended - began
 
 
 def make_rootfs(target: Path, name: str = "true") -> Path:
@@ -89,19 +93,32 @@ def make_rootfs(target: Path, name: str = "true") -> Path:
 
 
 def make_bundle(folder: Path) -> Path:
-    """An OCI bundle that runs /bin/true."""
-    make_rootfs(folder / "rootfs")
+    """An OCI bundle with a configuration for each action: `true.json` and `date.json`. Raises
+    RuntimeError without crun.
+    """
+    if shutil.which("crun") is None:
+        raise RuntimeError("crun is not installed")
+    for name in ("true", "date"):
+        make_rootfs(folder / "rootfs", name)
     subprocess.run(["crun", "spec"], cwd=folder, check=True, capture_output=True, text=True)
     spec = json.loads((folder / "config.json").read_text())
     spec["root"] = {"path": "rootfs", "readonly": False}
-    spec["process"] |= {"terminal": False, "args": ["/bin/true"]}
+    spec["process"] |= {"terminal": False}
     spec["process"].pop("rlimits", None)
     for kind, names in spec["process"].get("capabilities", {}).items():
         spec["process"]["capabilities"][kind] = [
             name for name in names if name != "CAP_SYS_RESOURCE"
         ]
-    (folder / "config.json").write_text(json.dumps(spec))
+    for name, words in (("true", ["/bin/true"]), ("date", DATE)):
+        spec["process"]["args"] = words
+        (folder / f"{name}.json").write_text(json.dumps(spec))
     return folder
+
+
+def beside_unified(command: Sequence[str]) -> list[str]:
+    """The command in a mount namespace without the version 2 hierarchy of control groups."""
+    script = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command]
 
 
 def find_daemon() -> str:
@@ -155,28 +172,32 @@ def _answers(host: str) -> bool:
     return done.returncode == 0
 
 
-def _crun_loop(bundle: Path, count: int, *, at_once: int) -> tuple[list[float], float]:
-    loop = [sys.executable, "-m", "bench.floors", str(bundle), str(count), str(at_once)]
-    script = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"'
-    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *loop]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    measured = json.loads(done.stdout)
-    return measured["each"], measured["all"]
+def _crun_loop(bundle: Path, action: str, count: int, *, at_once: int) -> dict[str, Any]:
+    loop = [sys.executable, "-m", "bench.floors", str(bundle), action, str(count), str(at_once)]
+    done = subprocess.run(beside_unified(loop), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"crun run failed: {done.stderr.strip()[-300:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
-def _run_crun(bundle: Path, number: int) -> float:
-    name = f"lading-bench-{os.getpid()}-{number}"
-    return time_command(["crun", "--cgroup-manager=disabled", "run", "--bundle", str(bundle), name])
-
-
-def main(bundle: Path, count: int, at_once: int) -> None:
+def main(bundle: Path, action: str, count: int, at_once: int) -> None:
     """The loop in the mount namespace."""
-    _run_crun(bundle, -1)
+    crun = ["crun", "--cgroup-manager=disabled", "run", "--bundle", str(bundle)]
+    crun += ["--config", str(bundle / f"{action}.json")]
+
+    def run(number: int) -> tuple[float, float]:
+        command = [*crun, f"lading-bench-{os.getpid()}-{number}"]
+        return time_to_date(command) if action == "date" else (0.0, time_command(command))
+
+    run(-1)
     with ThreadPoolExecutor(at_once) as pool:
         began = time.perf_counter()
-        each = list(pool.map(lambda number: _run_crun(bundle, number), range(count)))
-        print(json.dumps({"each": each, "all": time.perf_counter() - began}))
+        each = list(pool.map(run, range(count)))
+        seconds = time.perf_counter() - began
+    starts, ends = zip(*each, strict=True)
+    print(json.dumps({"starts": starts, "ends": ends, "all": seconds}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

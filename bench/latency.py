@@ -7,6 +7,8 @@ are on the clock of this machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bench.daemon_floor import DaemonFloor
 from bench.figures import Figure, durations
 from bench.requests import Outcome, Watch, inspect, lines_of, submit
@@ -23,16 +25,11 @@ promise.
 _WARM_UP = 5
 
 
-async def measure(
-    client: ApiClient,
-    watch: Watch,
-    image: str,
-    *,
-    count: int,
-    engine: str,
-    floor: DaemonFloor | None = None,
-) -> list[Figure]:
-    """Both latencies over `count` containers, after some that warm up caches and do not count.
+async def singles(
+    client: ApiClient, watch: Watch, image: str, *, count: int, floor: DaemonFloor | None = None
+) -> tuple[list[float], list[float]]:
+    """Seconds from Queued to user code, and until the end is heard, of `count` containers one at a
+    time, after some that warm up caches and do not count.
 
     `floor`: the engine's daemon, whose own containers are measured in turns with these.
     """
@@ -46,6 +43,11 @@ async def measure(
             ends.append(outcome.heard - outcome.queued)
         if floor is not None:
             await floor.measure(counted=number >= _WARM_UP)
+    return starts, ends
+
+
+def figures(starts: Sequence[float], ends: Sequence[float], *, engine: str) -> list[Figure]:
+    """The rows of both, with the promises for an engine."""
     has_daemon = engine in END_P50_LIMITS
     note = "log and output saved, end heard by a client"
     return [
@@ -61,7 +63,6 @@ async def measure(
             p50_limit=END_P50_LIMITS.get(engine),
             note=note,
         ),
-        *(floor.figures(ends) if floor is not None else ()),
     ]
 
 

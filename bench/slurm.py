@@ -80,23 +80,48 @@ def measure(*, jobs: int, rounds: int) -> list[Figure]:
     ]
 
 
-def measure_bare(*, jobs: int) -> Figure:
-    """Jobs a second of a loop of bare `sbatch` on a private cluster that is tuned for many small
-    jobs.
-    """
+class BareSlurm:
+    """Bare `sbatch` on a private cluster that is tuned for many small jobs."""
+
+    def __init__(self, slurm: SlurmCluster, work: Path) -> None:
+        self._slurm, self._out = slurm, work / "out"
+
+    def burst(self, count: int) -> float:
+        """Seconds of `sbatch --wrap true` in a loop, until there is no job any more."""
+        return _bare(self._slurm, count)
+
+    def singles(self, count: int) -> list[float]:
+        """Seconds from sbatch to the user code of a job, one at a time. Raises TimeoutError."""
+        return [self._single() for _ in range(count)]
+
+    def _single(self) -> float:
+        began = time.time()
+        _submit(self._slurm, "date +%s%N", output=self._out)
+        while not (self._out.exists() and self._out.read_text().endswith("\n")):
+            if time.time() - began > _LIMIT:
+                raise TimeoutError("sbatch: the job has not run")
+            time.sleep(0.002)
+        ran = int(self._out.read_text()) / 1e9
+        self._out.unlink()
+        while self._slurm.jobs():
+            time.sleep(_LOOK)
+        return ran - began
+
+
+@contextmanager
+def bare_slurm() -> Iterator[BareSlurm]:
+    """A private cluster. Raises RuntimeError where there can be none."""
     if (
         os.geteuid() != 0
         or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None
     ):
-        return absent(_NAME, "needs root, and Slurm's daemons")
+        raise RuntimeError("needs root, and Slurm's daemons")
     with (
         tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True) as folder,
         running_slurm(Path(folder) / "slurm", nodes=2) as slurm,
     ):
         _bare(slurm, 5)
-        return throughput(
-            _NAME, jobs, _bare(slurm, jobs), note="sbatch --wrap true; nothing is saved"
-        )
+        yield BareSlurm(slurm, Path(folder))
 
 
 @contextmanager
@@ -116,7 +141,7 @@ def _reaching(slurm: SlurmCluster) -> Iterator[None]:
 
 def _bare(slurm: SlurmCluster, count: int, *, at_once: int = 1) -> float:
     def submit(_: int) -> None:
-        slurm.run("sbatch", "--mem=64", "--cpus-per-task=1", "--output=/dev/null", "--wrap", "true")
+        _submit(slurm, "true", output=Path("/dev/null"))
 
     began = time.monotonic()
     with ThreadPoolExecutor(at_once) as pool:
@@ -125,6 +150,10 @@ def _bare(slurm: SlurmCluster, count: int, *, at_once: int = 1) -> float:
     while slurm.jobs():
         time.sleep(_LOOK)
     return time.monotonic() - began
+
+
+def _submit(slurm: SlurmCluster, script: str, *, output: Path) -> None:
+    slurm.run("sbatch", "--mem=64", "--cpus-per-task=1", f"--output={output}", "--wrap", script)
 
 
 async def _through_fleet(slurm: SlurmCluster, folder: Path, count: int, number: int) -> float:

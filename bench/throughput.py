@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 
-from bench.figures import Figure, durations, throughput
 from bench.requests import Outcome, Watch, inspect, lines_of, submit
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
@@ -20,33 +20,30 @@ _SUBMITTERS = 8
 _READERS = 8
 
 
-async def measure(
-    client: ApiClient, watch: Watch, image: str, *, count: int, engine: str
-) -> list[Figure]:
-    """The rate over `count` no-op containers. Raises RuntimeError when one of them has not saved
-    what it should.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Many containers at once. Seconds: until all were submitted, until the end of the last one was
+    heard, and of each from Queued until its end was heard.
+    """
+
+    submitted: float
+    seconds: float
+    waits: list[float]
+
+
+async def burst(client: ApiClient, watch: Watch, image: str, *, count: int) -> Burst:
+    """Run `count` no-op containers at once. Raises RuntimeError when one of them has not saved what
+    it should.
     """
     began = time.time()
     uuids = await _submit_all(client, image, count)
-    submitted = time.time()
+    submitted = time.time() - began
     ends = [await watch.end(uuid) for uuid in uuids]
-    seconds = max(ends) - began
     outcomes = await _inspect_all(client, uuids, ends)
     for number, outcome in enumerate(outcomes):
         _check(outcome, str(number))
     waits = [outcome.heard - outcome.queued for outcome in outcomes]
-    # The promise is the native engine's; where there is a daemon it sets the pace.
-    least = None if engine in ("docker", "podman") else LEAST
-    note = (
-        f"all submitted after {submitted - began:.1f} s; "
-        f"log and output of all {count} read back and right"
-    )
-    return [
-        throughput(f"Lading, {count} no-op containers", count, seconds, least=least, note=note),
-        durations(
-            f"Queued to Complete, {count} at once", waits, note="most of it is waiting in the queue"
-        ),
-    ]
+    return Burst(submitted=submitted, seconds=max(ends) - began, waits=waits)
 
 
 async def _submit_all(client: ApiClient, image: str, count: int) -> list[str]:

@@ -38,6 +38,9 @@ compile -o requirements/snakemake-tes.txt "$work/tes.in"
 # Toil with its batch system for TES, for its test, in an environment of its own.
 printf '%s\n' 'toil[cwl]==7.0.0' toil-batch-system-tes==2.0.0 py-tes==0.4.2 six 'setuptools<81' >"$work/toil.in"
 compile -o requirements/toil.txt "$work/toil.in"
+# HyperQueue, a peer of the benchmark of containers, in an environment of its own.
+echo hyperqueue==0.27.0 >"$work/hyperqueue.in"
+compile -o requirements/hyperqueue.txt "$work/hyperqueue.in"
 # Programs that read crates, for the tests of `lading export`, in an environment of their own.
 printf '%s\n' rocrate==0.16.0 runcrate==0.6.2 cwlprov==0.2.1 >"$work/crates.in"
 compile -o requirements/crates.txt "$work/crates.in"
