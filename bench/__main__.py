@@ -37,13 +37,14 @@ from bench.api import measure as api
 from bench.blocks import measure as blocks
 from bench.engines import ENGINES
 from bench.figures import Figure
+from bench.machines import measure as machines
 from bench.web.measure import PARTS as WEB_PARTS
 from bench.web.measure import measure as web
 
 _PARTS = (
-    "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory", "cli", "tes", "wes", "web",
-    "provenance",
+    "containers", "machines", "steps", "outputs", "slurm", "api", "blocks", "put", "mount",
+    "collections", "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory", "cli", "tes",
+    "wes", "web", "provenance",
 )  # fmt: skip
 
 
@@ -62,6 +63,14 @@ def main() -> int:
             ),
             with_floors=not options.no_floors,
             engine=options.engine,
+        )
+    if "machines" in options.parts:
+        figures += machines.measure(
+            sizes=machines.Sizes(
+                rounds=options.machine_rounds,
+                real=options.machine_containers,
+                made_up=options.made_up_containers,
+            )
         )
     if "steps" in options.parts:
         figures += steps.measure(count=options.traces)
@@ -190,6 +199,16 @@ def _parse() -> argparse.Namespace:
     )
     group.add_argument("--engine", choices=ENGINES, default="auto", help="what runs the containers")
     group.add_argument("--no-floors", action="store_true", help="measure Lading only")
+    group = parser.add_argument_group("machines")
+    group.add_argument(
+        "--machine-rounds", type=int, default=3, help="rounds, each of all numbers of dispatchers"
+    )
+    group.add_argument(
+        "--machine-containers", type=int, default=200, help="real containers of a burst"
+    )
+    group.add_argument(
+        "--made-up-containers", type=int, default=600, help="containers of a burst that run nothing"
+    )
     group = parser.add_argument_group("steps")
     group.add_argument("--traces", type=int, default=50, help="containers, one at a time")
     group = parser.add_argument_group("outputs")

@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from lading.client.api import ApiClient
@@ -27,13 +27,19 @@ _NO_CACHE = "PYTHONDONTWRITEBYTECODE"
 
 @contextlib.contextmanager
 def serving(
-    data: Path, *, listen: str = "", config: str = "", python: str = sys.executable
+    data: Path,
+    *,
+    listen: str = "",
+    also: Sequence[str] = (),
+    config: str = "",
+    python: str = sys.executable,
 ) -> Iterator[dict[str, str]]:
     """A running `lading up` with its data in `data`; yields the environment for its clients.
 
-    It listens on the loopback unless `listen` says HOST:PORT. `config` is the text of its
-    configuration file. `python`: the interpreter of the environment whose Lading is measured. The
-    variable LADING_BENCH_PID is the process id of the server.
+    It listens on the loopback unless `listen` says HOST:PORT; `also` are addresses of further
+    server processes. `config` is the text of its configuration file. `python`: the interpreter of
+    the environment whose Lading is measured. The variable LADING_BENCH_PID is the process id of the
+    server.
 
     Raises RuntimeError with its last words when it does not start.
     """
@@ -42,9 +48,10 @@ def serving(
         data.mkdir(parents=True)
         (data / "config.yml").write_text(config)
     environment = {name: value for name, value in os.environ.items() if name != _NO_CACHE}
+    further = [word for address in also for word in ("--also", address)]
     with (data.parent / "up.log").open("w+") as log:
         up = subprocess.Popen(
-            [python, "-m", "lading", "up", "--data", str(data), "--listen", listen],
+            [python, "-m", "lading", "up", "--data", str(data), "--listen", listen, *further],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

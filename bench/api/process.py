@@ -38,7 +38,7 @@ class Server:
     def spent(self) -> tuple[float, float, float]:
         """Seconds of processor time that the server, its database and this client have had."""
         times = os.times()
-        return _spent(self.pid), self._database(), times.user + times.system
+        return spent(self.pid), self._database(), times.user + times.system
 
     def peak(self) -> float:
         """The most memory that the server has had at once (VmHWM), MB."""
@@ -58,7 +58,7 @@ class Server:
         if self.database is None:
             return 0.0
         children = Path(f"/proc/{self.database}/task/{self.database}/children").read_text().split()
-        return _spent(self.database) + sum(_spent(int(one)) for one in children)
+        return spent(self.database) + sum(spent(int(one)) for one in children)
 
 
 @contextlib.contextmanager
@@ -125,7 +125,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spent(pid: int) -> float:
+def spent(pid: int) -> float:
+    """Seconds of processor time that a process has had; 0 when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
