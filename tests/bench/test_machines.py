@@ -25,7 +25,10 @@ async def test_a_made_up_supervisor_makes_the_calls_of_a_short_container(tmp_pat
     record = server.add_container(
         command=["sh", "-c", "true", "7"], secret_mounts_md5="99914b932bd37a50b983c5e7c90ae93b"
     )
-    known: JsonObject = {"container": dict(record), "auth": {"uuid": AUTH_UUID, "api_token": AUTH_SECRET}}
+    known: JsonObject = {
+        "container": dict(record),
+        "auth": {"uuid": AUTH_UUID, "api_token": AUTH_SECRET},
+    }
     supervisor = MadeUpSupervisor("https://server", AsgiTransport(server), tmp_path)
     await supervisor.supervise(
         StartRequest(uuid=CONTAINER, worker="w", token=SUPERVISOR_TOKEN, known=known)
