@@ -16,6 +16,7 @@ from bench import (
     cloud,
     collections,
     containers,
+    cwl,
     fair_shares,
     hpc,
     memory,
@@ -44,7 +45,7 @@ from bench.web.measure import measure as web
 _PARTS = (
     "containers", "machines", "steps", "outputs", "slurm", "api", "blocks", "put", "mount",
     "collections", "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory", "cli", "tes",
-    "wes", "web", "provenance",
+    "wes", "web", "provenance", "cwl",
 )  # fmt: skip
 
 
@@ -139,6 +140,8 @@ def _measure_commands(options: argparse.Namespace) -> list[Figure]:
         figures += uploads.measure(files=options.small_files, rounds=options.put_rounds)
     if "cli" in options.parts:
         figures += cli.measure(rounds=options.calls)
+    if "cwl" in options.parts:
+        figures += cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases)
     return figures
 
 
@@ -171,6 +174,9 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)
+    group = parser.add_argument_group("cwl")
+    group.add_argument("--cwl-rounds", type=int, default=2, help="rounds, each of both programs")
+    group.add_argument("--cwl-cases", type=int, default=len(cwl.CASES), help="cases of a round")
     group = parser.add_argument_group("provenance")
     group.add_argument("--nodes", type=int, default=10_000, help="nodes of the graph")
     group.add_argument("--crate-steps", type=int, default=1000, help="steps of the crate")
