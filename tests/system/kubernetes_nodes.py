@@ -100,7 +100,7 @@ class Nodes:
         await self._plane.ask("POST", "/api/v1/nodes", node)
 
     async def follow(self) -> None:
-        """Play the kubelets, until it is cancelled."""
+        """Play the kubelets, until it is cancelled. Raises the first fault of one of them."""
         try:
             while True:
                 # An API server that is restarted is asked again.
@@ -112,6 +112,9 @@ class Nodes:
             await cancel_all(*self._work.values(), *self._ending.values())
 
     def _look(self, pods: list[dict[str, Any]]) -> None:
+        for task in (*self._work.values(), *self._ending.values()):
+            if task.done() and not task.cancelled():
+                task.result()
         there = {one["metadata"]["uid"] for one in pods}
         for uid in self._work.keys() - there:
             # Its object is gone, as after a forced deletion.
@@ -179,7 +182,7 @@ class Nodes:
             except ApiRefused as error:
                 if error.status in (404, 409):
                     return
-                if error.status < 500:
+                if error.status < 500 and error.status != 429:
                     raise
             except (LadingError, msgspec.DecodeError):
                 pass
@@ -192,12 +195,13 @@ class Nodes:
 async def playing_nodes(
     plane: ControlPlane, namespace: str, launch: Launch, *, count: int, most: int
 ) -> AsyncGenerator[Nodes]:
-    """`count` nodes, node0 and on, until the end of the context."""
+    """`count` nodes, node0 and on, until the end of the context. A fault of a kubelet ends it, as
+    part of an exception group.
+    """
     nodes = Nodes(plane, namespace, launch, most=most)
     for number in range(count):
         await nodes.register(f"node{number}")
-    following = asyncio.create_task(nodes.follow(), name="kubelets")
-    try:
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(nodes.follow(), name="kubelets")
         yield nodes
-    finally:
-        await cancel_all(following)
+        following.cancel()

@@ -1,0 +1,45 @@
+"""The played kubelets of `make kubernetes` hide no fault of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from lading.core.kubernetes.pod_manifest import ASSIGNMENT
+from tests.system.kubernetes_control import ControlPlane
+from tests.system.kubernetes_nodes import playing_nodes
+
+POD = {
+    "metadata": {"name": "pod", "uid": "uid"},
+    "spec": {"nodeName": "node0", "containers": [{"name": "supervisor"}]},
+    "status": {"phase": "Pending"},
+}
+SECRET = {"data": {ASSIGNMENT: base64.b64encode(b"{}").decode()}}
+
+
+class OnePod:
+    """A control plane with one Pod, which is bound to a node and has its secret."""
+
+    async def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """One request."""
+        del body
+        if method != "GET":
+            return {}
+        return SECRET if "/secrets/" in path else {"items": [POD]}
+
+
+async def fail(files: Mapping[str, bytes]) -> int:
+    """A supervisor that cannot be started."""
+    raise AssertionError(f"no supervisor for {sorted(files)}")
+
+
+async def test_a_fault_of_a_kubelet_ends_the_test() -> None:
+    plane = cast("ControlPlane", OnePod())
+    with pytest.raises(BaseExceptionGroup) as faults:
+        async with asyncio.timeout(60), playing_nodes(plane, "work", fail, count=1, most=1):
+            await asyncio.Event().wait()
+    assert faults.group_contains(AssertionError, match="no supervisor for")
