@@ -48,10 +48,11 @@ cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner
 	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py tests/system/test_provenance_cwl.py
 
 SEEDS ?= 10000
-simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs
+simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs, 200 times 100 Pods
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	@$(BIN)/python -m tests.simulation.slurm_scenario --seeds 4 --jobs 1000
+	@$(BIN)/python -m tests.simulation.kubernetes_scenario --seeds 200
 	@$(BIN)/python -m tests.simulation.fair_scenario --seeds 200
 
 chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
