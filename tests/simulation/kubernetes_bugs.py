@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from lading.core.kubernetes import pod_manifest
-from lading.core.kubernetes.pod_states import read_pod
+from lading.core.kubernetes.pod_states import PodState
 from lading.dispatch.fleets.kubernetes import kubernetes_fleet
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.pod_table import PodTable
@@ -45,29 +45,21 @@ def planted(bug: Bug | None) -> Iterator[None]:
 
 
 _identify = pod_manifest.identify
-_list_once = KubernetesFleet._list_once
+_missing = PodTable.missing
+_observe = PodTable.observe
 
 
-async def _list_and_end(fleet: KubernetesFleet) -> None:
-    table, before = fleet._table, fleet._table.uids()
-    items, fleet._version = await fleet._looks.list_all("pods", fleet._selector)
-    states = [read_pod(one, dispatcher=fleet._dispatcher) for one in items]
-    found = [one for one in states if one is not None]
-    for state in found:
-        table.observe(state, now=fleet._now())
-    for state in table.missing(found, before):
+def _end_missing(
+    table: PodTable, shown: Iterable[PodState], before: Iterable[str]
+) -> list[PodState]:
+    for state in _missing(table, shown, before):
         table.absent(state.name, state.uid)
+    return []
 
 
-async def _list_nothing_first(fleet: KubernetesFleet) -> None:
-    if fleet._known:
-        await _list_once(fleet)
-    else:
-        _, fleet._version = await fleet._looks.list_all("pods", fleet._selector)
-
-
-async def _find_nothing(fleet: KubernetesFleet, uuid: str) -> None:
-    del fleet, uuid
+def _observe_own(table: PodTable, state: PodState, *, now: float) -> None:
+    if table.get(state.container) is not None:
+        _observe(table, state, now=now)
 
 
 async def _leave(fleet: KubernetesFleet, name: str, uid: str, *, grace: int) -> None:
@@ -81,7 +73,7 @@ def _identify_any(metadata: Mapping[str, Any], *, dispatcher: str) -> tuple[str,
 
 _BUGS: Final[Mapping[Bug, Iterable[tuple[object, str, Any]]]] = MappingProxyType(
     {
-        Bug.LIST_ENDS: [(KubernetesFleet, "_list_once", _list_and_end)],
+        Bug.LIST_ENDS: [(PodTable, "missing", _end_missing)],
         Bug.NOT_REMOVED: [(KubernetesFleet, "_remove", _leave)],
         Bug.FOREIGN: [
             (pod_manifest, "selector", lambda _: f"{pod_manifest.MANAGED_BY}=lading"),
@@ -89,9 +81,6 @@ _BUGS: Final[Mapping[Bug, Iterable[tuple[object, str, Any]]]] = MappingProxyType
         ],
         Bug.TOKEN: [(kubernetes_fleet, "attempt_of", lambda token: token)],
         Bug.TOO_MANY: [(PodTable, "waiting", 0)],
-        Bug.NOT_ADOPTED: [
-            (KubernetesFleet, "_list_once", _list_nothing_first),
-            (KubernetesFleet, "_find", _find_nothing),
-        ],
+        Bug.NOT_ADOPTED: [(PodTable, "observe", _observe_own)],
     }
 )
