@@ -49,12 +49,20 @@ class SmallQueue(Generic[_Item]):
 
     async def get(self) -> _Item:
         """The next item, which stays in the queue if this is cancelled."""
+        await self.arrival()
+        return self.get_at_once()
+
+    async def arrival(self) -> None:
+        """Wait until there is an item."""
         while not self._held:
             self._arrived = asyncio.get_running_loop().create_future()
             try:
                 await self._arrived
             finally:
                 self._arrived = None
+
+    def get_at_once(self) -> _Item:
+        """The next item. Raises IndexError when the queue is empty."""
         item = self._held.pop(0)
         self._make_room()
         return item

@@ -74,7 +74,8 @@ def snapshot(
         queued, runners = (*queued, *runners), ()
     if not view.known:
         return Snapshot(queue=queued, workflow_runners=runners)
-    queued = tuple(_spread(one, view.workers) for one in queued)
+    if queue.has_gangs:
+        queued = tuple(_spread(one, view.workers) for one in queued)
     placed = {uuid: (process.worker, *process.others) for uuid, process in view.processes.items()}
     placed.update((uuid, (worker, *state.others(uuid))) for uuid, worker in state.starting)
     at: dict[str, list[str]] = {}

@@ -82,6 +82,7 @@ class Queue:
         self._entries: tuple[tuple[TrackedContainer, ...], tuple[TrackedContainer, ...]] | None = (
             None
         )
+        self._has_gangs = False
         self._locking: set[str] = set()
         self._window = self._workflow_window = Window()
 
@@ -108,6 +109,12 @@ class Queue:
         """The waiting workflow runners that are sized and not hidden."""
         return self._planned()[1]
 
+    @property
+    def has_gangs(self) -> bool:
+        """Whether one of `entries` or `workflow_runners` has several nodes."""
+        self._planned()
+        return self._has_gangs
+
     def _planned(self) -> tuple[tuple[TrackedContainer, ...], tuple[TrackedContainer, ...]]:
         # Kept until a waiting record changes: most steps are taken for other reasons.
         if self._entries is None:
@@ -120,6 +127,7 @@ class Queue:
                 tuple(one for one in shown if not one.runs_workflow),
                 tuple(one for one in shown if one.runs_workflow),
             )
+            self._has_gangs = any(one.nodes > 1 for one in shown)
         return self._entries
 
     @property

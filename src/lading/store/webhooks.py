@@ -150,6 +150,11 @@ async def sweep(tx: Transaction, *, now: str) -> int:
     return await tx.execute(f"DELETE FROM webhook_positions WHERE {gone}")
 
 
+async def has_active(tx: Transaction) -> bool:
+    """Whether there is an active webhook."""
+    return bool(await tx.fetch("SELECT 1 FROM webhooks WHERE state = 'Active' LIMIT 1"))
+
+
 async def due(tx: Transaction, *, last: int, now: str, most: int) -> list[WebhookPosition]:
     """Active webhooks that nobody holds and that have log rows up to `last` to look at, or dead
     letters to send again, the longest waiting first.

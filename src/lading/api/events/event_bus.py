@@ -55,6 +55,14 @@ class Listener:
         """The next event."""
         return await self._queue.get()
 
+    async def arrival(self) -> None:
+        """Wait until there is an event."""
+        await self._queue.arrival()
+
+    def get_at_once(self) -> LogEvent:
+        """The next event. Raises IndexError when there is none."""
+        return self._queue.get_at_once()
+
 
 class EventBus:
     """Hands each event to each listener."""

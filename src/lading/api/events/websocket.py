@@ -177,22 +177,27 @@ class _Session:
     async def _pass_on_all(self) -> None:
         now = asyncio.get_running_loop().time
         while not self._listener.lost:
-            event = None
-            # Not wait_for: it forgets that it was cancelled when an event comes at the same moment.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._speak_at - now()):
-                    event = await self._listener.get()
+            if not self._listener.waiting:
+                # Not wait_for: it forgets that it was cancelled when an event comes at the same
+                # moment.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._speak_at - now()):
+                        await self._listener.arrival()
             async with self._turn:
-                if event is None or now() >= self._check_at:
+                if not self._listener.waiting or now() >= self._check_at:
                     await self._look_up_caller()
-                if event is None:
+                if not self._listener.waiting:
                     await self._send({})
-                    continue
-                self._reader.note(event)
-                if self._is_new(event) and self._is_wanted(event):
-                    if not self._reader.is_known:
-                        await self._look_up_caller()
-                    await self._pass_on_readable(event)
+                # All events that have come, with one turn: most are not for this client.
+                for _ in range(self._listener.waiting):
+                    event = self._listener.get_at_once()
+                    self._reader.note(event)
+                    if self._is_new(event) and self._is_wanted(event):
+                        if not self._reader.is_known:
+                            await self._look_up_caller()
+                        await self._pass_on_readable(event)
+                    if self._listener.lost:
+                        return
 
     async def _look_up_caller(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
@@ -281,5 +286,9 @@ class _Session:
     async def _send(self, message: Record) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
             self._speak_at = asyncio.get_running_loop().time() + PING
+            text = _encode(message).decode()
+            if not self._outgoing.is_full:
+                self._outgoing.put_at_once(text)
+                return
             async with asyncio.timeout(PATIENCE):
-                await self._outgoing.put(_encode(message).decode())
+                await self._outgoing.put(text)

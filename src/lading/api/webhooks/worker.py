@@ -57,6 +57,10 @@ _logger = logging.getLogger("lading.api.webhooks")
 # looks take at most.
 _LONGEST_WAIT: Final = 60.0
 _SHARE: Final = 0.05
+# Seconds between two looks at least, and where no webhook is active: a busy server has hundreds of
+# events a second.
+_LEAST_PAUSE: Final = 0.05
+_UNUSED_PAUSE: Final = 1.0
 # Seconds before another look after a fault of the database.
 _FAULT_PAUSE: Final = 1.0
 # Seconds for which a webhook sends before others have its place.
@@ -111,6 +115,7 @@ class WebhookWorker:
         self._hurried = asyncio.Event()
         self._is_faulty = False
         self._until_next = 0.0
+        self._is_used = True
 
     async def run(self) -> None:
         """Send until cancelled; return at once where no events are sent.
@@ -144,7 +149,8 @@ class WebhookWorker:
 
     async def _rest(self, took: float) -> None:
         """Wait for the next look after one that took so many seconds."""
-        await wait_at_most(self._hurried, took / _SHARE)
+        least = _LEAST_PAUSE if self._is_used else _UNUSED_PAUSE
+        await wait_at_most(self._hurried, max(least, took / _SHARE))
         await wait_at_most(self._woken, self._until_next)
         if self._is_faulty:
             self._is_faulty = False
@@ -185,8 +191,12 @@ class WebhookWorker:
         are for few webhooks, and the rows are read once for all that are at one place.
         """
         services = self._services
-        last, now = await latest(services), services.now()
         self._until_next = _LONGEST_WAIT
+        async with services.database.reading() as tx:
+            self._is_used = await webhooks.has_active(tx)
+        if not self._is_used:
+            return []
+        last, now = await latest(services), services.now()
         async with services.database.reading() as tx:
             due = await webhooks.due(tx, last=last, now=now, most=_MOST_DUE)
             if next_at := await webhooks.next_due(tx, last=last, now=now):

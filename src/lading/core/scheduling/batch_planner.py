@@ -303,8 +303,11 @@ def _grown(
     starts: list[StartDecision], rooms: list[_WorkerRoom], queue: tuple[TrackedContainer, ...]
 ) -> tuple[StartDecision, ...]:
     """The starts, with the room left on their workers for containers that can be given more."""
+    chosen = {start.uuid for start in starts}
     growth = {
-        container.uuid: container.growth for container in queue if container.growth != Resources()
+        container.uuid: container.growth
+        for container in queue
+        if container.uuid in chosen and container.growth != Resources()
     }
     if not growth:
         return tuple(starts)
@@ -398,7 +401,7 @@ class _WaitReasons:
         self._after, self._head = after, head
         self._running, self._slots = after.running, after.slots
         self._blocked: dict[_Wanted, WaitStatus | None] = {}
-        self._fits: dict[_Wanted, tuple[FleetWorker, Resources, bool]] = {}
+        self._fits: dict[_Wanted, tuple[str, str, bool]] = {}
         # Equal workers differ by their names alone; the first name is reported.
         alike: dict[tuple[object, ...], tuple[FleetWorker, Resources]] = {}
         for worker in sorted(after.workers, key=lambda one: one.id):
@@ -426,7 +429,7 @@ class _WaitReasons:
             return WaitStatus(
                 Category.HANDED_OVER, sentence, "for the batch system to take more containers"
             )
-        nearest, free, fits = self._nearest_fit(container)
+        missing, cause, fits = self._nearest_fit(container)
         if self._head != container.uuid and fits:
             sentence = (
                 f"{where}: there is room, "
@@ -434,20 +437,22 @@ class _WaitReasons:
             )
             cause = f"behind {self._head}, which needs more and came first"
             return WaitStatus(Category.BEHIND_HEAD, sentence, cause)
-        sentence = (
-            f"{where}: it needs {container.need}; the nearest fit, {nearest.id}, "
-            f"has {free} free of {nearest.capacity}."
-        )
-        return WaitStatus(Category.CAPACITY, sentence, f"for {container.need}")
+        return WaitStatus(Category.CAPACITY, f"{where}: {missing}", cause)
 
-    def _nearest_fit(self, container: TrackedContainer) -> tuple[FleetWorker, Resources, bool]:
-        """The worker that lacks least, its free amount, and whether some worker has room."""
+    def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, bool]:
+        """A clause on the worker that lacks least, the cause of the wait, and whether some worker
+        has room.
+        """
         wanted = _wanted(container)
         if wanted not in self._fits:
             rooms = [one for one in self._rooms if one[0].admits(container)]
             nearest = _nearest(container.need, rooms)
+            missing = (
+                f"it needs {container.need}; the nearest fit, {nearest.id}, "
+                f"has {_free(nearest)} free of {nearest.capacity}."
+            )
             fits = any(container.need.fits(free) for _, free in rooms)
-            self._fits[wanted] = nearest, _free(nearest), fits
+            self._fits[wanted] = missing, f"for {container.need}", fits
         return self._fits[wanted]
 
 
