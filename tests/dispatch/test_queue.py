@@ -169,6 +169,14 @@ def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
     assert record.nodes == 3
 
 
+def test_gangs_are_known_while_they_wait(queue: Queue) -> None:
+    found = [queue.has_gangs]
+    queue.merge([item("g", scheduling_parameters={"nodes": 2})], ticket=queue.ticket(), now=2.0)
+    found.append(queue.has_gangs)
+    queue.forget("g")
+    assert [*found, queue.has_gangs] == [False, True, False]
+
+
 def test_a_lock_of_our_own_is_told_by_its_answer(queue: Queue) -> None:
     with queue.locking("u"):
         assert queue.advance("u", old="Queued", new="Locked")

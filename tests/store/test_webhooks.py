@@ -48,6 +48,13 @@ async def test_active_ones_with_new_rows_are_due(stored: Database) -> None:
         assert await webhooks.counts(tx) == {"active": 2, "failing": 0, "paused": 1}
 
 
+async def test_only_an_active_one_is_a_reason_to_look(stored: Database) -> None:
+    async with stored.writing() as tx:
+        assert await webhooks.has_active(tx)
+        await tx.execute("UPDATE webhooks SET state = 'Paused'")
+        assert not await webhooks.has_active(tx)
+
+
 async def test_one_holds_a_webhook_at_a_time(stored: Database) -> None:
     async with stored.writing() as tx:
         assert await webhooks.take(tx, ONE, holder="a", now="1", until="3")

@@ -188,16 +188,19 @@ class _Session:
                     await self._look_up_caller()
                 if not self._listener.waiting:
                     await self._send({})
-                # All events that have come, with one turn: most are not for this client.
-                for _ in range(self._listener.waiting):
-                    event = self._listener.get_at_once()
-                    self._reader.note(event)
-                    if self._is_new(event) and self._is_wanted(event):
-                        if not self._reader.is_known:
-                            await self._look_up_caller()
-                        await self._pass_on_readable(event)
-                    if self._listener.lost:
-                        return
+                await self._pass_on_waiting()
+
+    async def _pass_on_waiting(self) -> None:
+        """Pass on the events that have come, with one turn: most are not for this client."""
+        for _ in range(self._listener.waiting):
+            if self._listener.lost:
+                return
+            event = self._listener.get_at_once()
+            self._reader.note(event)
+            if self._is_new(event) and self._is_wanted(event):
+                if not self._reader.is_known:
+                    await self._look_up_caller()
+                await self._pass_on_readable(event)
 
     async def _look_up_caller(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
