@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import (
+    account,
     cli,
     cloud,
     collections,
@@ -43,9 +44,9 @@ from bench.web.measure import PARTS as WEB_PARTS
 from bench.web.measure import measure as web
 
 _PARTS = (
-    "containers", "machines", "steps", "outputs", "slurm", "api", "blocks", "put", "mount",
-    "collections", "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory", "cli", "tes",
-    "wes", "web", "provenance", "cwl",
+    "containers", "machines", "account", "steps", "outputs", "slurm", "api", "blocks", "put",
+    "mount", "collections", "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory",
+    "cli", "tes", "wes", "web", "provenance", "cwl",
 )  # fmt: skip
 
 
@@ -73,6 +74,8 @@ def main() -> int:
                 made_up=options.made_up_containers,
             )
         )
+    if "account" in options.parts:
+        figures += account.measure(containers=options.counted)
     if "steps" in options.parts:
         figures += steps.measure(count=options.traces)
     if "outputs" in options.parts:
@@ -214,6 +217,10 @@ def _parse() -> argparse.Namespace:
     )
     group.add_argument(
         "--made-up-containers", type=int, default=600, help="containers of a burst that run nothing"
+    )
+    group = parser.add_argument_group("account")
+    group.add_argument(
+        "--counted", type=int, default=200, help="containers whose processes are looked at"
     )
     group = parser.add_argument_group("steps")
     group.add_argument("--traces", type=int, default=50, help="containers, one at a time")
