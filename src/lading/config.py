@@ -45,6 +45,12 @@ class API:
         1000, "Most items in one list answer; a larger `limit` is lowered to it."
     )
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
+    MaxPollHold: float = key(
+        12.0,
+        "Longest time for which a poll of `arvados-cwl-runner` is held while none of its requests"
+        " has ended; 0 answers each at once.",
+        unit="seconds",
+    )
     MaxIndexDatabaseRead: int = key(
         128 * MIB,
         "Most bytes of records in one list answer, which then has fewer items than its `limit`,"

@@ -237,6 +237,8 @@ class Application:
         try:
             await self._tend()
         finally:
+            # Calls that are held would keep the server from ending.
+            self.services.bus.end_waits()
             await self.services.git.close()
             if self.services.provider is not None:
                 await self.services.provider.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from lading.api.events.event_bus import QUEUE, EventBus, LogEvent
 
 
@@ -41,3 +43,22 @@ def test_watchers_are_told_of_events_and_of_a_wake_meanwhile() -> None:
         made.wake()
     made.wake()
     assert told == ["one", "other"] * 2
+
+
+async def test_a_waiter_hears_of_its_records_only() -> None:
+    made = EventBus()
+    with made.listen_for({"o"}) as changes, made.listen_for({"p"}) as others:
+        assert made.waits == 2
+        made.publish(event(1))
+        # Noted before it waits.
+        await changes.wait()
+        assert not changes.is_over
+        waiting = asyncio.create_task(others.wait())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        made.end_waits()
+        await waiting
+        assert others.is_over
+    with made.listen_for({"o"}) as late:
+        await late.wait()
+    assert made.waits == 0

@@ -7,7 +7,7 @@ its client lists the records again, as after any broken connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -64,11 +64,34 @@ class Listener:
         return self._queue.get_at_once()
 
 
+class Changes:
+    """Tells one waiter that some of its records have changed, or that waiting is over because the
+    server ends.
+    """
+
+    def __init__(self, uuids: Collection[str], *, is_over: bool) -> None:
+        self.uuids = uuids
+        self.is_over = is_over
+        self._change = asyncio.Event()
+
+    def note(self) -> None:
+        """Wake the waiter, now or when it waits next."""
+        self._change.set()
+
+    async def wait(self) -> None:
+        """Wait until a record has changed since the last return, or waiting is over."""
+        if not self.is_over:
+            await self._change.wait()
+            self._change.clear()
+
+
 class EventBus:
     """Hands each event to each listener."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
+        self._waiting: set[Changes] = set()
+        self._is_ending = False
         self._watchers: list[Callable[[], None]] = []
         self.token_changes = 0
         """Number of changes and deletions of tokens here; listeners do not get those events."""
@@ -83,6 +106,9 @@ class EventBus:
         """Put an event into the queue of each listener."""
         for listener in self.listeners:
             listener.put(event)
+        for changes in self._waiting:
+            if event.object_uuid in changes.uuids:
+                changes.note()
         self.wake()
 
     def wake(self) -> None:
@@ -94,6 +120,11 @@ class EventBus:
     def listening(self) -> int:
         """Number of listeners."""
         return len(self.listeners)
+
+    @property
+    def waits(self) -> int:
+        """Number of calls that wait for changes of their records."""
+        return len(self._waiting)
 
     @property
     def queues(self) -> list[int]:
@@ -108,6 +139,23 @@ class EventBus:
             yield
         finally:
             self._watchers.remove(told)
+
+    @contextmanager
+    def listen_for(self, uuids: Collection[str]) -> Iterator[Changes]:
+        """Changes of these records while the context lasts."""
+        changes = Changes(uuids, is_over=self._is_ending)
+        self._waiting.add(changes)
+        try:
+            yield changes
+        finally:
+            self._waiting.discard(changes)
+
+    def end_waits(self) -> None:
+        """Wake all that wait for changes, and let nobody wait any more: the server ends."""
+        self._is_ending = True
+        for changes in self._waiting:
+            changes.is_over = True
+            changes.note()
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:

@@ -24,6 +24,7 @@ from lading.api import authorization, completion, mount_contents
 from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
+from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import NO_TREES, Trees, look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
@@ -47,7 +48,8 @@ from lading.store.database import Transaction
 
 
 async def list_requests(call: ApiCall) -> ApiResponse:
-    """A page of requests."""
+    """A page of requests; a poll of `arvados-cwl-runner` waits for an end (`held_polls`)."""
+    await wait_for_end(call)
     return await generic.list_records(call, REQUESTS)
 
 
