@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from bench import (
     account,
@@ -43,109 +45,86 @@ from bench.machines import measure as machines
 from bench.web.measure import PARTS as WEB_PARTS
 from bench.web.measure import measure as web
 
-_PARTS = (
-    "containers", "machines", "account", "steps", "outputs", "slurm", "api", "blocks", "put",
-    "mount", "collections", "cloud", "sessions", "hpc", "queue", "quotas", "shares", "memory",
-    "cli", "tes", "wes", "web", "provenance", "cwl",
-)  # fmt: skip
+_PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
+    "containers": lambda options: containers.measure(
+        sizes=containers.Sizes(
+            rounds=options.container_rounds,
+            containers=options.containers,
+            samples=options.samples,
+            docker_samples=options.docker_samples,
+            sbatch_jobs=options.sbatch_jobs,
+        ),
+        with_floors=not options.no_floors,
+        engine=options.engine,
+    ),
+    "machines": lambda options: machines.measure(
+        sizes=machines.Sizes(
+            rounds=options.machine_rounds,
+            real=options.machine_containers,
+            made_up=options.made_up_containers,
+        )
+    ),
+    "account": lambda options: account.measure(containers=options.counted),
+    "steps": lambda options: steps.measure(count=options.traces),
+    "outputs": lambda options: outputs.measure(files=options.files, size=options.size),
+    "slurm": lambda options: slurm.measure(jobs=options.jobs, rounds=options.slurm_rounds),
+    "api": lambda options: api.measure(
+        count=options.records,
+        databases=options.database,
+        parts=options.only,
+        profile=options.profile,
+    ),
+    "blocks": lambda options: blocks.measure(rounds=options.rounds),
+    "mount": lambda options: mount.measure(
+        size=options.mount_size, files=options.mount_files, turns=options.mount_turns
+    ),
+    "collections": lambda options: collections.measure(files=options.many),
+    "cloud": lambda options: [
+        *cloud.measure(machines=options.machines, waiting=options.waiting),
+        *vms.measure(starts=options.starts, kills=options.kills),
+    ],
+    "sessions": lambda options: sessions.measure(
+        sessions=options.sessions, movers=options.movers, size=options.moved
+    ),
+    "hpc": lambda _: hpc.measure(),
+    "put": lambda options: uploads.measure(files=options.small_files, rounds=options.put_rounds),
+    "cli": lambda options: cli.measure(rounds=options.calls),
+    "cwl": lambda options: cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases),
+    "queue": lambda options: queue.measure(waiting=options.queued, restarts=options.restarts),
+    "quotas": lambda options: quotas.measure(waiting=options.queued, rounds=options.quota_rounds),
+    "shares": lambda options: fair_shares.measure(
+        waiting=options.queued, rounds=options.quota_rounds
+    ),
+    "memory": lambda options: memory.measure(files=options.million, log_size=options.log_size),
+    "tes": lambda options: tes.measure(
+        tasks=options.tasks, runs=options.task_runs, funnel=options.funnel
+    ),
+    "wes": lambda options: runs.measure(runs=options.workflow_runs),
+    "provenance": lambda options: provenance.measure(
+        nodes=options.nodes, steps=options.crate_steps
+    ),
+    "web": lambda options: web(
+        count=options.records, databases=options.database, parts=options.web_parts
+    ),
+}
+"""What is measured, by the name of the part, in this order."""
 
 
 def main() -> int:
     """Measure; the exit code."""
     options = _parse()
     figures: list[Figure] = []
-    if "containers" in options.parts:
-        figures += containers.measure(
-            sizes=containers.Sizes(
-                rounds=options.container_rounds,
-                containers=options.containers,
-                samples=options.samples,
-                docker_samples=options.docker_samples,
-                sbatch_jobs=options.sbatch_jobs,
-            ),
-            with_floors=not options.no_floors,
-            engine=options.engine,
-        )
-    if "machines" in options.parts:
-        figures += machines.measure(
-            sizes=machines.Sizes(
-                rounds=options.machine_rounds,
-                real=options.machine_containers,
-                made_up=options.made_up_containers,
-            )
-        )
-    if "account" in options.parts:
-        figures += account.measure(containers=options.counted)
-    if "steps" in options.parts:
-        figures += steps.measure(count=options.traces)
-    if "outputs" in options.parts:
-        figures += outputs.measure(files=options.files, size=options.size)
-    if "slurm" in options.parts:
-        figures += slurm.measure(jobs=options.jobs, rounds=options.slurm_rounds)
-    if "api" in options.parts:
-        figures += api.measure(
-            count=options.records,
-            databases=options.database,
-            parts=options.only,
-            profile=options.profile,
-        )
-    if "blocks" in options.parts:
-        figures += blocks.measure(rounds=options.rounds)
-    if "mount" in options.parts:
-        figures += mount.measure(
-            size=options.mount_size, files=options.mount_files, turns=options.mount_turns
-        )
-    if "collections" in options.parts:
-        figures += collections.measure(files=options.many)
-    if "cloud" in options.parts:
-        figures += cloud.measure(machines=options.machines, waiting=options.waiting)
-        figures += vms.measure(starts=options.starts, kills=options.kills)
-    if "sessions" in options.parts:
-        figures += sessions.measure(
-            sessions=options.sessions, movers=options.movers, size=options.moved
-        )
-    if "hpc" in options.parts:
-        figures += hpc.measure()
-    figures += _measure_commands(options)
-    figures += _of_large_sites(options)
+    for name, measure in _PARTS.items():
+        if name not in options.parts:
+            continue
+        found = measure(options)
+        figures += found
+        if options.figures is not None:
+            report.keep(options.figures, name, found, now=datetime.now(UTC))
     print(f"\n{report.table(figures)}")
     report.write(options.output, figures, now=datetime.now(UTC))
     print(f"\nwritten to {options.output}")
     return 1 if any(one.met is False for one in figures) else 0
-
-
-def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
-    """The figures of many records and large files."""
-    figures: list[Figure] = []
-    if "queue" in options.parts:
-        figures += queue.measure(waiting=options.queued, restarts=options.restarts)
-    if "quotas" in options.parts:
-        figures += quotas.measure(waiting=options.queued, rounds=options.quota_rounds)
-    if "shares" in options.parts:
-        figures += fair_shares.measure(waiting=options.queued, rounds=options.quota_rounds)
-    if "memory" in options.parts:
-        figures += memory.measure(files=options.million, log_size=options.log_size)
-    if "tes" in options.parts:
-        figures += tes.measure(tasks=options.tasks, runs=options.task_runs, funnel=options.funnel)
-    if "wes" in options.parts:
-        figures += runs.measure(runs=options.workflow_runs)
-    if "provenance" in options.parts:
-        figures += provenance.measure(nodes=options.nodes, steps=options.crate_steps)
-    if "web" in options.parts:
-        figures += web(count=options.records, databases=options.database, parts=options.web_parts)
-    return figures
-
-
-def _measure_commands(options: argparse.Namespace) -> list[Figure]:
-    """The figures of single commands."""
-    figures: list[Figure] = []
-    if "put" in options.parts:
-        figures += uploads.measure(files=options.small_files, rounds=options.put_rounds)
-    if "cli" in options.parts:
-        figures += cli.measure(rounds=options.calls)
-    if "cwl" in options.parts:
-        figures += cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases)
-    return figures
 
 
 def _parse() -> argparse.Namespace:
@@ -155,6 +134,9 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes"
+    )
+    parser.add_argument(
+        "--figures", type=Path, help="a folder that keeps a JSON file of each part, and the picture"
     )
     group = parser.add_argument_group("cloud")
     group.add_argument("--machines", type=int, default=3000, help="VMs of the simulated fleet")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.figures import Figure
+from bench.picture import draw
 
 _HEADINGS = ("what", "n", "p50", "p99", "rate", "server", "database", "client", "promise", "")
 _LEFT = (0, 8, 9)
@@ -35,18 +36,40 @@ def table(figures: Sequence[Figure]) -> str:
 
 def write(path: Path, figures: Sequence[Figure], *, now: datetime) -> None:
     """The figures with the machine they were measured on."""
-    machine = {
-        "processors": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
     content = {
-        "measured_at": now.astimezone(UTC).isoformat(),
-        "machine": machine,
+        "measured_at": now.astimezone(UTC).isoformat(timespec="seconds"),
+        "machine": describe_machine(),
         "figures": [asdict(one) for one in figures],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def keep(folder: Path, part: str, figures: Sequence[Figure], *, now: datetime) -> None:
+    """Write the figures of a part to `PART.json` in a folder of figures that are kept, and the
+    picture of those of containers beside them.
+    """
+    path = folder / f"{part}.json"
+    write(path, figures, now=now)
+    if part == "containers":
+        (folder / "pace.svg").write_text(draw(json.loads(path.read_text())))
+
+
+def describe_machine() -> dict[str, object]:
+    """The kind of machine: what decides its figures, and nothing that tells which one it is."""
+    processors = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    return {
+        "kind": f"{processors} cores, {memory:.0f} GiB, {system}, "
+        f"kernel {platform.release().partition('-')[0]}, Python {platform.python_version()}",
+        "processors": processors,
+        "memory_gib": round(memory, 1),
+        "system": system,
+        "kernel": platform.release().partition("-")[0],
+        "python": platform.python_version(),
+        "load": round(os.getloadavg()[2], 1),
+    }
 
 
 def _row(one: Figure) -> tuple[str, ...]:
