@@ -86,7 +86,7 @@ def _questions(place: Place) -> dict[str, Question]:
             tx, dialect, [ReuseKey("0" * 64, "0" * 64)], now=NOW
         ),
         "containers like a new one (why)": lambda tx: containers.earlier(tx, dialect, NOW, IMAGE),
-        "what waits ahead (why)": lambda tx: waiting.ahead(tx, 500, NOW, most=1000),
+        "what waits ahead (why)": lambda tx: waiting.ahead(tx, dialect, 500, NOW, most=1000),
         "the first page of requests": page(),
         "requests by created_at": page(order=["created_at desc"]),
         "requests, keyset": page(

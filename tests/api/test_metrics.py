@@ -145,7 +145,7 @@ async def test_statuses_that_are_withdrawn_count_no_more(it: World) -> None:
     await statuses.report("d1", {"b": None, "unknown": None}, now)
     assert await reasons() == ({"too large": 2}, 2)
     async with it.database.writing() as tx:
-        await statuses.forget(tx, "a")
+        await statuses.forget(tx, ["a"])
     assert await reasons() == ({}, 2)
     await statuses.report("d1", {"b": quota}, now)
     late = format_time(it.clock().replace(year=it.clock().year + 1))

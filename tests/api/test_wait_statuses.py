@@ -34,8 +34,7 @@ async def test_what_is_forgotten_is_forgotten_with_the_transaction(it: World) ->
     statuses = it.app.services.statuses
     await statuses.report("d", {"c": QUOTA}, NOW)
     async with it.database.writing() as tx:
-        await statuses.forget(tx, "c")
-        await statuses.forget(tx, "unknown")
+        await statuses.forget(tx, ["c", "unknown"])
     assert await about(it, "c") == []
 
 

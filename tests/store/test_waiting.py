@@ -92,6 +92,6 @@ async def test_how_many_come_first(database: Database) -> None:
                 "created_at": f"{number}",
             }
             await records.insert(tx, CONTAINERS, row)
-        assert await waiting.ahead(tx, 5, "2", most=9) == 2
-        assert await waiting.ahead(tx, 5, "2", most=1) == 1
-        assert await waiting.ahead(tx, 9, "0", most=9) == 0
+        assert await waiting.ahead(tx, database.dialect, 5, "2", most=9) == 2
+        assert await waiting.ahead(tx, database.dialect, 5, "2", most=1) == 1
+        assert await waiting.ahead(tx, database.dialect, 9, "0", most=9) == 0

@@ -46,6 +46,7 @@ from lading.api.logins import access_tokens
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import OwnMachines, SharedMachines
 from lading.api.public import load_vocabulary
+from lading.api.request_cancellation import CancellationWorker
 from lading.api.routes import ApiRoute, Routes
 from lading.api.services import ApiServices, Blocks, make_policy
 from lading.api.wait_statuses import OwnStatuses, SharedStatuses
@@ -216,6 +217,7 @@ class Application:
         self._bodies = BodyReader(services.config.API)
         self.relay = Relay(services)
         self.webhooks = _make_worker(services)
+        self.cancellations = CancellationWorker(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
         """Create missing first records (`bootstrap`), and mark the log row after which events are
@@ -250,6 +252,7 @@ class Application:
             tasks.create_task(timers.keep_time(self.services), name="moments")
             tasks.create_task(timers.seek_for_ever(self.services), name="containers sought")
             tasks.create_task(self.webhooks.run(), name="webhooks")
+            tasks.create_task(self.cancellations.run(), name="cancellations")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection scope."""

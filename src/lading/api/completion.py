@@ -86,7 +86,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
         await unit.change_request(
             rows[subject.uuid], await make_final(unit, subject, after, reused=False)
         )
-    await unit.services.statuses.forget(unit.tx, after.uuid)
+    await unit.services.statuses.forget(unit.tx, [after.uuid])
     if after.log is not None:
         # After the commit: until then readers take the log from the spool.
         unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))

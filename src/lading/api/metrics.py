@@ -152,6 +152,13 @@ class ServerMetrics:
         self._cpu.inc(max(0.0, float((container["usage"] or {}).get("cpu") or 0.0)))
         self._cost.inc(max(0.0, float(container["cost"] or 0.0)))
 
+    def note_unused(self, status: Record, count: int) -> None:
+        """Count containers that were cancelled before they were ever locked; `status` is their
+        `runtime_status`.
+        """
+        ended: Record = {"state": ContainerState.CANCELLED, "runtime_status": status}
+        self._ended.labels(_outcome(ended)).inc(count)
+
     def note_decision(self, choice: Choice, subject: ContainerRequest) -> None:
         """Count the container that a request got."""
         if isinstance(choice, Reuse):

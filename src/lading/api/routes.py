@@ -12,6 +12,7 @@ from lading.api.events import event_stream, timers
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.logins import openid_login
 from lading.api.resources import (
+    cancellations,
     collections,
     container_requests,
     container_results,
@@ -65,6 +66,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **tokens.HANDLERS,
     **collections.HANDLERS,
     **container_requests.HANDLERS,
+    **cancellations.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,
     **container_results.HANDLERS,

@@ -79,13 +79,14 @@ class Upkeep:
 
 
 class Wakeups:
-    """Wakes the two tasks of `events.timers`. A wake-up that no task waits for yet is
-    remembered.
+    """Wakes the two tasks of `events.timers`, and that of `request_cancellation`. A wake-up that no
+    task waits for yet is remembered.
     """
 
     def __init__(self) -> None:
         self._moment = asyncio.Event()
         self._sought = asyncio.Event()
+        self._cancelled = asyncio.Event()
 
     def wake(self) -> None:
         """Wake the timers: a time that is nearer may have been set."""
@@ -94,6 +95,10 @@ class Wakeups:
     def seek(self) -> None:
         """Wake the search for containers: a request waits for a git repository."""
         self._sought.set()
+
+    def cancel(self) -> None:
+        """Wake the cancellation of many requests: there is a new one."""
+        self._cancelled.set()
 
     async def until_moment(self, seconds: float) -> None:
         """Wait for `wake`, for at most `seconds`."""
@@ -104,6 +109,11 @@ class Wakeups:
         """Wait for `seek`, for at most `seconds`."""
         await wait_at_most(self._sought, seconds)
         self._sought.clear()
+
+    async def until_cancelled(self, seconds: float) -> None:
+        """Wait for `cancel`, for at most `seconds`."""
+        await wait_at_most(self._cancelled, seconds)
+        self._cancelled.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +180,15 @@ class ApiServices:
         return ids.make_ordered_uuid(
             self.config.ClusterID, infix, self.entropy(6), milliseconds=milliseconds
         )
+
+    def new_uuids(self, infix: str, count: int) -> list[str]:
+        """Fresh uuids, made together."""
+        milliseconds = int(self.clock().timestamp() * 1000)
+        entropy, cluster = self.entropy(6 * count), self.config.ClusterID
+        return [
+            ids.make_ordered_uuid(cluster, infix, entropy[at : at + 6], milliseconds=milliseconds)
+            for at in range(0, 6 * count, 6)
+        ]
 
     def new_secret(self) -> str:
         """A fresh token secret, 50 characters."""

@@ -9,7 +9,7 @@ SILENCE do not count.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -49,8 +49,8 @@ class Statuses(Protocol):
     async def counts(self, tx: Transaction, now: str) -> StatusCounts:
         """Numbers of the statuses that count, without reading them where that is possible."""
 
-    async def forget(self, tx: Transaction, container_uuid: str) -> None:
-        """Delete the statuses of a container once the transaction is committed."""
+    async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
+        """Delete the statuses of containers once the transaction is committed."""
 
 
 class WorkInterval:
@@ -113,13 +113,14 @@ class OwnStatuses:
         active = [uuid for uuid, at in self._reported.items() if at >= since]
         return StatusCounts(sum((self._counts[uuid] for uuid in active), Counter()), len(active))
 
-    async def forget(self, tx: Transaction, container_uuid: str) -> None:
+    async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
         """Delete the statuses after the commit."""
-        tx.after_commit(lambda: self._drop(container_uuid))
+        tx.after_commit(lambda: self._drop(container_uuids))
 
-    def _drop(self, container_uuid: str) -> None:
-        for dispatcher, one in self._said.pop(container_uuid, {}).items():
-            self._counts[dispatcher][one.reason] -= 1
+    def _drop(self, container_uuids: Collection[str]) -> None:
+        for uuid in container_uuids:
+            for dispatcher, one in self._said.pop(uuid, {}).items():
+                self._counts[dispatcher][one.reason] -= 1
 
 
 class SharedStatuses:
@@ -153,9 +154,9 @@ class SharedStatuses:
         """Numbers from the tables of waiting containers and of dispatchers."""
         return StatusCounts(*await waiting.count_statuses(tx, since=believed_since(now)))
 
-    async def forget(self, tx: Transaction, container_uuid: str) -> None:
+    async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
         """Delete the statuses in the transaction."""
-        await waiting.forget_statuses(tx, container_uuid)
+        await waiting.forget_statuses(tx, container_uuids)
 
 
 def believed_since(now: str) -> str:

@@ -21,6 +21,7 @@ from lading.core.errors import Invalid
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
 from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
+    cancellations,
     containers,
     contents,
     fair_shares,
@@ -221,6 +222,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *fair_shares.TABLES,
             *webhooks.TABLES,
             *quotas.TABLES,
+            *cancellations.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))

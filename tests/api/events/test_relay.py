@@ -55,6 +55,22 @@ async def test_nothing_is_missed_while_the_connection_is_away(
         assert await heard(mine, 5) == made
 
 
+async def test_far_more_than_anybody_can_follow_is_left_out(pair: tuple[World, World]) -> None:
+    one, _ = pair
+    one.app.relay.page, one.app.relay.most_behind = 2, 10
+    specs = [await one.spec(str(number), use_existing=False) for number in range(12)]
+    with one.app.services.bus.listen() as mine:
+        await one.ok("POST", "container_requests/batch", {"container_requests": specs})
+        while not mine.lost:
+            await heard(mine, 1)
+    # Nobody listens: what is left out is not missed, and the next one hears what comes then.
+    await one.ok("POST", "container_requests/batch", {"container_requests": specs})
+    with one.app.services.bus.listen() as later:
+        made = (await one.ok("POST", "collections", {}))["uuid"]
+        while (await heard(later, 1)) != [made]:
+            pass
+
+
 async def test_a_database_that_cannot_answer_is_asked_again(
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -73,25 +74,100 @@ async def changed(
 ) -> None:
     """Write the log row of a change of a record from `old` to `new`, both whole."""
     _note_token(tx, services, kind)
-    fields, unlogged = kind.by_name, services.config.AuditLogs.UnloggedAttributes
+    properties = _difference(services, kind, old, new)
+    await _write(tx, services, new, "update", user_uuid, properties)
+
+
+async def changed_all(
+    tx: Transaction,
+    services: ApiServices,
+    kind: RecordType,
+    rows: Sequence[Record],
+    values: Record,
+    *,
+    user_uuid: str,
+) -> None:
+    """Write the log rows of the same change of many records, and publish their events.
+
+    `rows` are the records before the change, or as many of their attributes as contain LISTENED and
+    those that the change names; `values` has `modified_at`, the time of the log rows too.
+    """
+    if not rows:
+        return
+    at = values["modified_at"]
+    # What does not depend on the single record is found once: there are many.
+    told = [name for name in rows[0] if name in LISTENED]
+    logged = [name for name in values if name not in told and _is_logged(services, kind, name)]
+    common = {
+        "owner_uuid": user_uuid,
+        "created_at": at,
+        "modified_at": at,
+        "modified_by_user_uuid": user_uuid,
+        "event_at": at,
+        "event_type": "update",
+    }
+    new = []
+    for uuid, old in zip(services.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
+        names = told + [name for name in logged if old.get(name) != values[name]]
+        object_uuid = old["uuid"]
+        properties = {
+            "old_etag": etag(old),
+            "old_attributes": {name: old.get(name) for name in names},
+            "new_etag": etag({"uuid": object_uuid, "modified_at": at}),
+            "new_attributes": {
+                name: values[name] if name in values else old[name] for name in names
+            },
+        }
+        new.append(
+            {
+                **common,
+                "uuid": uuid,
+                "object_uuid": object_uuid,
+                "object_owner_uuid": old["owner_uuid"],
+                "summary": f"update of {object_uuid}",
+                "properties": properties,
+            }
+        )
+    numbers = await records.add_all(tx, LOGS, new)
+    if services.database.shared:
+        tx.announce()
+        return
+    for row, number in zip(new, numbers, strict=True):
+        row["id"] = number
+    tx.after_commit(lambda: _publish_all(services, new))
+
+
+def _is_logged(services: ApiServices, kind: RecordType, name: str) -> bool:
+    """Whether log rows show the changes of an attribute."""
+    field = kind.by_name[name]
+    return not (
+        field.hidden or field.unlogged or name in services.config.AuditLogs.UnloggedAttributes
+    )
+
+
+def _publish_all(services: ApiServices, rows: Sequence[Record]) -> None:
+    """Publish the events of many log rows on the bus of this process."""
+    # Without a listener the watchers are woken once for all rows.
+    if services.bus.listening:
+        for row in rows:
+            services.bus.publish(make_event(row, listened(row["properties"])))
+    services.bus.wake()
+
+
+def _difference(services: ApiServices, kind: RecordType, old: Record, new: Record) -> Record:
+    """The properties of the log row of a change."""
     names = [
         name
         for name in new
         # These are in each event, so that a listener need not read the record: changed or not.
-        if name in LISTENED
-        or (
-            old.get(name) != new[name]
-            and not (fields[name].hidden or fields[name].unlogged)
-            and name not in unlogged
-        )
+        if name in LISTENED or (old.get(name) != new[name] and _is_logged(services, kind, name))
     ]
-    properties = {
+    return {
         "old_etag": etag(old),
         "old_attributes": {name: old.get(name) for name in names},
         "new_etag": etag(new),
         "new_attributes": {name: new[name] for name in names},
     }
-    await _write(tx, services, new, "update", user_uuid, properties)
 
 
 async def note(
@@ -146,8 +222,23 @@ async def _store(
     *,
     at: str = "",
 ) -> Record:
+    row = _row(services, record, event_type, summary, user_uuid, properties, at=at)
+    row["id"] = await records.add(tx, LOGS, row)
+    return row
+
+
+def _row(
+    services: ApiServices,
+    record: Record,
+    event_type: str,
+    summary: str,
+    user_uuid: str,
+    properties: Record,
+    *,
+    at: str = "",
+) -> Record:
     now = at or services.now()
-    row: Record = {
+    return {
         "uuid": services.new_uuid(Infix.LOG),
         "owner_uuid": user_uuid,
         "created_at": now,
@@ -160,8 +251,6 @@ async def _store(
         "summary": summary,
         "properties": properties,
     }
-    row["id"] = await records.add(tx, LOGS, row)
-    return row
 
 
 def tell(tx: Transaction, services: ApiServices, row: Record) -> None:
@@ -215,6 +304,7 @@ def make_event(row: Record, properties: Record) -> LogEvent:
 
 # Rows that are read at a time.
 _PAGE: Final = 500
+_MOST_BEHIND: Final = 5000
 # Seconds before another try after the database failed.
 _PAUSE: Final = 1.0
 _NAMES: Final = tuple(one.name for one in LOGS.columns)
@@ -233,10 +323,12 @@ class Relay:
     """Publishes the events that were committed after `start` on the bus of this process.
 
     `page` rows are read at a time; after a fault the database is asked again `pause` seconds later.
+    Where more than `most_behind` rows are left, listeners are dropped: their clients read the
+    records again, as after any broken connection.
     """
 
     def __init__(self, services: ApiServices) -> None:
-        self.page, self.pause = _PAGE, _PAUSE
+        self.page, self.pause, self.most_behind = _PAGE, _PAUSE, _MOST_BEHIND
         self._services = services
         self._last = 0
 
@@ -276,3 +368,19 @@ class Relay:
                 if is_event(row):
                     self._services.bus.publish(make_event(row, listened(row["properties"])))
             full = len(rows) == self.page
+            if full:
+                await self._skip()
+
+    async def _skip(self) -> None:
+        """Leave out the events that nobody can follow: there is no listener, or there are far more
+        of them than a listener's queue takes, as when a million requests are cancelled.
+        """
+        bus = self._services.bus
+        newest = await latest(self._services)
+        if not bus.listening:
+            # Who listens from now on has yet to read the records, as these rows left them.
+            self._last = newest
+        elif newest - self._last > self.most_behind:
+            bus.lose()
+            # The last event ends the wait of each listener.
+            self._last = newest - 1

@@ -111,6 +111,13 @@ class EventBus:
                 changes.note()
         self.wake()
 
+    def lose(self) -> None:
+        """Drop all listeners, each once it has had one more event: more has happened than they can
+        follow.
+        """
+        for listener in self.listeners:
+            listener.lost = True
+
     def wake(self) -> None:
         """Call the watchers: something was stored that they may have to act on."""
         for told in self._watchers:

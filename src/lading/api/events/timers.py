@@ -34,7 +34,16 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import fair_shares, learned, quotas, records, run_times, upkeep, waiting
+from lading.store import (
+    cancellations,
+    fair_shares,
+    learned,
+    quotas,
+    records,
+    run_times,
+    upkeep,
+    waiting,
+)
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -45,6 +54,8 @@ one.
 _BATCH: Final = 20
 # A lesson about a tool is deleted when it was not learned anew for so long.
 _LESSONS_LAST: Final = timedelta(days=400)
+# A cancellation of many requests is shown for so long after its end.
+_CANCELLATIONS_LAST: Final = timedelta(days=7)
 _logger = logging.getLogger("lading.api.events.timers")
 
 
@@ -206,6 +217,7 @@ async def sweep(services: ApiServices) -> None:
         lessons_before = format_time(services.clock() - _LESSONS_LAST)
         await learned.forget(tx, before=lessons_before)
         await run_times.forget(tx, before=lessons_before)
+        await cancellations.forget(tx, before=format_time(services.clock() - _CANCELLATIONS_LAST))
         half_life = services.config.Containers.FairShare.HalfLife
         await fair_shares.forget(
             tx,

@@ -276,7 +276,8 @@ async def _scene(
         and container.state is ContainerState.QUEUED
         and container.priority > 0
     ):
-        ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
+        dialect, created_at = services.database.dialect, container.created_at
+        ahead = await waiting.ahead(tx, dialect, container.priority, created_at, most=_MOST_AHEAD)
         share = await position(tx, services, container, ahead)
     now = services.now()
     return Scene(

@@ -14,7 +14,7 @@ import click
 
 from lading.cli import display
 from lading.cli.references import find_request
-from lading.cli.running import selection
+from lading.cli.running import mass_cancellation, selection
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.request_states import REPEATED, repeated
@@ -33,15 +33,30 @@ _PAGE = 1000
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @selecting
 @state_option
+@click.option("--all", "is_all", is_flag=True, help="Select all requests that you may change.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
 @display.json_option
-def cancel(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
+def cancel(
+    requests: tuple[str, ...], is_all: bool, yes: bool, as_json: bool, **selected: Any
+) -> None:
     """Cancel requests that are named, or that have not ended and match the options. A container
     that another request needs continues.
+
+    More than a thousand that match, and all with --all, are cancelled by the server in the
+    background, the newest first, while this command shows the progress; --json prints one object a
+    line then. It goes on if the command is interrupted.
     """
+    wanted = RequestSelection(**selected)
+    if is_all and (requests or wanted != RequestSelection()):
+        raise click.UsageError("--all selects all requests: leave out names and other options.")
+    if not requests and (is_all or wanted != RequestSelection()):
+        matching = with_session(lambda session: mass_cancellation.find(session, wanted))
+        if matching is not None and (is_all or matching[1] > _PAGE):
+            _cancel_many(*matching, is_sure=yes, as_json=as_json)
+            return
     found = _chosen(
         requests,
-        RequestSelection(**selected),
+        wanted,
         lambda one: bool(one["state"] == "Committed"),
         "Cancel",
         "that has not ended",
@@ -187,14 +202,28 @@ def _chosen(
     found = with_session(look_up)
     if named:
         return found
-    if not found:
+    _confirm(len(found), verb, which, is_sure=is_sure)
+    return found
+
+
+def _cancel_many(filters: list[Any], count: int, *, is_sure: bool, as_json: bool) -> None:
+    """Have the server cancel all that match, once they are confirmed."""
+    _confirm(count, "Cancel", "that has not ended", is_sure=is_sure)
+    done = with_session(lambda session: mass_cancellation.run(session, filters, as_json=as_json))
+    refused = f"; {done['refused']:,} are not yours to cancel" if done["refused"] else ""
+    display.note(f"{done['cancelled']:,} of {done['total']:,} requests cancelled{refused}")
+
+
+def _confirm(count: int, verb: str, which: str, *, is_sure: bool) -> None:
+    """Ask before the requests that match are changed. Raises NotFound, Invalid."""
+    if not count:
         raise NotFound(f"no request {which} matches; see 'lading request list'")
+    counted = f"{count:,} request{'' if count == 1 else 's'}"
     if not (is_sure or sys.stdin.isatty()):
-        raise Invalid(f"{_counted(found)} {'match' if len(found) > 1 else 'matches'}; "
+        raise Invalid(f"{counted} {'match' if count > 1 else 'matches'}; "
                       f"give --yes to {verb.lower()}")  # fmt: skip
     if not is_sure:
-        display.confirm(f"{verb} {_counted(found)}?")
-    return found
+        display.confirm(f"{verb} {counted}?")
 
 
 async def act_on_each(

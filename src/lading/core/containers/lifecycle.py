@@ -70,6 +70,9 @@ although its state is equal.
 _UNHELD: Mapping[str, Json] = MappingProxyType(
     {"locked_by_uuid": None, "auth_uuid": None, "supervisor_auth_uuid": None}
 )
+_ENDED: Mapping[str, Json] = MappingProxyType(
+    {**_UNHELD, "secret_mounts": {}, "runtime_token": None}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,19 @@ def cancel(container: Container, *, now: str, reason: str = "") -> ContainerChan
     )
 
 
+def cancelled_waiting(status: JsonObject, *, now: str, reason: str) -> JsonObject:
+    """Attributes of a container that the system cancels while it is Queued; `status` is its
+    `runtime_status` before.
+    """
+    return {
+        "runtime_status": {**status, "error": reason},
+        "priority": 0,
+        "finished_at": now,
+        **_ENDED,
+        "state": ContainerState.CANCELLED,
+    }
+
+
 def warn(container: Container, text: str) -> ContainerChange:
     """The waiting container with `text` as runtime_status.warning, "" for none.
 
@@ -264,7 +280,7 @@ def _ended(
     # A result is withdrawn from reuse: everything else ended before.
     if container.state is ContainerState.COMPLETE:
         return _change(container, {**values, "state": state})
-    wiped: JsonObject = {**_UNHELD, "secret_mounts": {}, "runtime_token": None, "state": state}
+    wiped: JsonObject = {**_ENDED, "state": state}
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
     # Only a held container has tokens.
     if container.state in HELD:

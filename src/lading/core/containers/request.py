@@ -248,6 +248,9 @@ GUARDED = ("state", "container_uuid", "priority")
 """Attributes compared by compare-and-set."""
 WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
 """Secrets are erased with the end of the request."""
+_OVER: JsonObject = {"state": RequestState.FINAL, "resolving": False, **WIPED}
+CANCELLED: Mapping[str, Json] = MappingProxyType({"priority": 0, **_OVER})
+"""Attributes of a request that was cancelled before its container had started."""
 
 _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
@@ -361,23 +364,21 @@ def _changed(
 
 
 def cancel(request: ContainerRequest, *, container_state: ContainerState | None) -> RequestChange:
-    """Priority 0, and Final at once if the container has not started (POST cancel; the cascade of
-    an end).
+    """Priority 0, and Final at once if the container has not started (POST cancel, cascades).
 
     `container_state` is that of its container, None if it has none. A Final request is left as it
     is; so is an Uncommitted one but for its priority.
     """
     if request.state is RequestState.FINAL:
         return _change(request, {})
-    values: JsonObject = {"priority": 0}
     if request.state is RequestState.COMMITTED and container_state in _NOT_STARTED:
-        values |= {"state": RequestState.FINAL, "resolving": False, **WIPED}
-    return _change(request, values)
+        return _change(request, CANCELLED)
+    return _change(request, {"priority": 0})
 
 
 def fail(request: ContainerRequest) -> RequestChange:
     """End a Committed request that can never be run; its container stays for other requests."""
-    return _change(request, {"state": RequestState.FINAL, "resolving": False, **WIPED})
+    return _change(request, _OVER)
 
 
 def satisfy(request: ContainerRequest, *, policy: Policy) -> RequestChange:

@@ -394,6 +394,31 @@ PLANNING: Final = (
         doc="Why some requests do not count yet: turns, quotas, dependencies, times.",
         parameters=(Parameter(name="uuids", type=Type.ARRAY, doc="The requests; 1,000 at most."),),
     ),
+    RecordAction(
+        name="cancel_matching",
+        method="POST",
+        scope=Scope.COLLECTION,
+        path="cancel_matching",
+        answer="object",
+        doc="Cancel, in the background, all that are Committed and meet filters.",
+        parameters=(
+            Parameter(
+                name="filters",
+                type=Type.ARRAY,
+                required=True,
+                doc="As for a list; [] is all that the caller can read.",
+            ),
+        ),
+    ),
+    RecordAction(
+        name="cancellation",
+        method="GET",
+        scope=Scope.COLLECTION,
+        path="cancellation",
+        answer="object",
+        doc="How far cancel_matching is.",
+        parameters=(Parameter(name="id", type=Type.STRING, required=True, doc="From its answer."),),
+    ),
 )
 """Actions on container requests that were not sent yet, or on several together."""
 LINEAGE: Final = tuple(

@@ -1,0 +1,331 @@
+"""Cancellations of many requests, worked off in the background in short transactions.
+
+A call stores what is to be cancelled (`store.cancellations`), and a task of the server goes through
+these requests, the newest first, a page in each transaction. The position is stored in the same
+transaction: a server that starts goes on where the last one ended, and nothing is cancelled twice.
+
+Of a page the requests whose cancellation changes nothing else (`core.containers.set_cancellation`)
+are changed by few statements for all of them; the records, log rows and events are those that the
+call `cancel` makes for each. The others are cancelled as that call does it.
+
+A page is so large that its transaction takes some STEP seconds: other writers wait for no longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from lading.api import authorization
+from lading.api.events import audit
+from lading.api.resources import generic
+from lading.api.services import ApiServices
+from lading.api.transaction import ABANDONED, UnitOfWork
+from lading.concurrency import together
+from lading.core.containers import lifecycle, request
+from lading.core.containers.container import ContainerState
+from lading.core.containers.request import RequestState
+from lading.core.containers.set_cancellation import WaitingRequest, plan_step
+from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.quantities import later
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.expressions import (
+    All,
+    Among,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    Query,
+    SortKey,
+)
+from lading.core.records.filters import check_filters
+from lading.core.records.permissions import Level
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record, RecordType, Type
+from lading.store import cancellations, permissions, records
+from lading.store.cancellations import Cancellation
+from lading.store.database import Transaction, TransactionInterrupted
+from lading.telemetry import event
+
+STEP: Final = 0.02
+"""Seconds that a transaction is to take."""
+MOST: Final = 500
+"""Requests of a transaction, at most."""
+_LEAST: Final = 100
+_FIRST: Final = 100
+# Requests of a transaction that are cancelled one by one.
+_SINGLY: Final = 8
+# Steps at a time: one begins while the commit of the other is on its way to the disk.
+_AT_A_TIME: Final = 2
+# Seconds for which a server holds a cancellation; each step renews that.
+_HELD: Final = 10.0
+# Seconds after which a server looks for cancellations that another server has stored or left.
+_LONGEST: Final = 10.0
+_REQUEST_FIELDS: Final = (
+    "uuid", "owner_uuid", "created_at", "modified_at", "modified_by_user_uuid", "name", "state",
+    "priority", "requesting_container_uuid", "container_uuid", "max_parallel", "cumulative_cost",
+    "expires_at", "start_after", "retry_after", "depends_on",
+)  # fmt: skip
+_CONTAINER_FIELDS: Final = (
+    "uuid", "owner_uuid", "modified_at", "modified_by_user_uuid", "state", "priority",
+    "runtime_status", "finished_at", "lock_count", "locked_by_uuid", "auth_uuid",
+)  # fmt: skip
+_TIMES: Final = ("expires_at", "start_after", "retry_after")
+_STATE: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
+_logger = logging.getLogger("lading.api.request_cancellation")
+
+
+class CancellationWorker:
+    """Works off the cancellations of a database. `holder` names this server among those that share
+    it; without one it gets a random name.
+    """
+
+    def __init__(self, services: ApiServices, *, holder: str = "") -> None:
+        self._services = services
+        self._holder = holder or services.entropy(16).hex()
+        self._size = _FIRST
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            try:
+                await self.work()
+            except (Unavailable, Conflict) as error:
+                event(_logger, "cancellation is late", why=error)
+            await self._services.wakeups.until_cancelled(_LONGEST)
+
+    async def work(self) -> None:
+        """Work off all cancellations that no other server holds."""
+        while True:
+            now = self._services.now()
+            async with self._services.database.reading() as tx:
+                found = await cancellations.unfinished(tx)
+            free = [one for one in found if not one.is_held(self._holder, now)]
+            if not free:
+                return
+            await self._finish(free[0])
+
+    async def _finish(self, one: Cancellation) -> None:
+        try:
+            if one.total is None:
+                await self._count(one)
+            await together(*(self._steps(one.id) for _ in range(_AT_A_TIME)))
+        except (Unavailable, Conflict):
+            raise
+        except LadingError as error:
+            # A fault of what is asked for: it would not go away by itself.
+            await self._end(one.id, error.message)
+
+    async def _count(self, one: Cancellation) -> None:
+        """Store the number of the requests, before the first of them is cancelled."""
+        database = self._services.database
+        async with database.reading() as tx:
+            principal = await _principal(tx, self._services, one)
+            query = await _query(tx, self._services, principal, one)
+            total = await records.count(tx, database.dialect, REQUESTS, query)
+        async with database.writing() as tx:
+            fresh = await cancellations.get(tx, one.id)
+            if fresh is not None and fresh.total is None:
+                await cancellations.put(tx, replace(fresh, total=total))
+
+    async def _steps(self, id: str) -> None:
+        goes_on = True
+        while goes_on:
+            # Rolled back with the block of another writer: the step is done again.
+            with suppress(TransactionInterrupted):
+                goes_on = await self._step(id)
+
+    async def _step(self, id: str) -> bool:
+        """Cancel a page; False when there is no further one for this server."""
+        loop, services = asyncio.get_running_loop(), self._services
+        async with services.database.writing() as tx:
+            began = loop.time()
+            now = services.now()
+            one = await cancellations.get(tx, id)
+            if one is None or one.finished_at is not None or one.is_held(self._holder, now):
+                return False
+            done = await advance(tx, services, one, size=self._size)
+            await cancellations.put(
+                tx, replace(done, holder=self._holder, held_until=later(now, _HELD))
+            )
+            taken = max(loop.time() - began, 0.0001)
+        self._size = max(_LEAST, min(MOST, 2 * self._size, int(self._size * STEP / taken)))
+        return done.finished_at is None
+
+    async def _end(self, id: str, error: str) -> None:
+        async with self._services.database.writing() as tx:
+            one = await cancellations.get(tx, id)
+            if one is not None:
+                ended = replace(one, finished_at=self._services.now(), error=error)
+                await cancellations.put(tx, ended)
+
+
+async def advance(
+    tx: Transaction, services: ApiServices, one: Cancellation, *, size: int
+) -> Cancellation:
+    """Cancel the next requests of a cancellation, at most `size`; the cancellation afterwards."""
+    principal = await _principal(tx, services, one)
+    if not principal.is_active:
+        raise LadingError(f"{one.user_uuid}: the user is not active any more")
+    dialect = services.database.dialect
+    query = replace(await _query(tx, services, principal, one), limit=size)
+    rows = await records.search(tx, dialect, REQUESTS, query)
+    if not rows:
+        return replace(one, finished_at=services.now())
+    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+    held = await _containers(tx, services, rows)
+    step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
+    known = {str(row["uuid"]): row for row in rows}
+    if step.together:
+        some = [known[uuid] for uuid in step.together]
+        await cancel_in_set(unit, some, [held[row["container_uuid"]] for row in some])
+    for uuid in step.singly:
+        # Read now: an earlier one may have ended it.
+        row = await records.get(tx, REQUESTS, uuid)
+        if row is not None and row["state"] == RequestState.COMMITTED:
+            await unit.cancel(row)
+            await unit.settle()
+    return replace(
+        one,
+        position=(known[step.last]["created_at"], step.last),
+        cancelled=one.cancelled + len(step.together) + len(step.singly),
+        refused=one.refused + step.refused,
+    )
+
+
+async def cancel_in_set(
+    unit: UnitOfWork, requests: Sequence[Record], containers: Sequence[Record]
+) -> None:
+    """Cancel requests whose cancellation changes nothing but them and their containers, which are
+    as many; their rows have at least the fields that are logged or changed.
+    """
+    stamp: Record = {"modified_at": unit.now, "modified_by_user_uuid": unit.user_uuid}
+    await _change_all(unit, REQUESTS, requests, {**request.CANCELLED, **stamp})
+    depending = [str(row["uuid"]) for row in requests if row["depends_on"]]
+    await cancellations.unwatch_all(unit.tx, depending)
+    # A container that the server has warned about keeps the warning in its status.
+    by_status: dict[bytes, list[Record]] = {}
+    for row in containers:
+        by_status.setdefault(msgspec.json.encode(row["runtime_status"]), []).append(row)
+    for some in by_status.values():
+        status = some[0]["runtime_status"] or {}
+        values = lifecycle.cancelled_waiting(status, now=unit.now, reason=ABANDONED)
+        await _change_all(unit, CONTAINERS, some, {**values, **stamp})
+        unit.tx.after_commit(partial(unit.services.metrics.note_unused, status, len(some)))
+    await unit.services.statuses.forget(unit.tx, [str(row["uuid"]) for row in containers])
+
+
+async def _change_all(
+    unit: UnitOfWork, kind: RecordType, rows: Sequence[Record], values: Record
+) -> None:
+    await records.change_all(unit.tx, kind, [str(row["uuid"]) for row in rows], values)
+    await audit.changed_all(unit.tx, unit.services, kind, rows, values, user_uuid=unit.user_uuid)
+
+
+async def _principal(tx: Transaction, services: ApiServices, one: Cancellation) -> Principal:
+    """The user who asked for the cancellation, with the rights that the user has now."""
+    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
+    return await authorization.committer(tx, services, owner)
+
+
+async def _query(
+    tx: Transaction, services: ApiServices, principal: Principal, one: Cancellation
+) -> Query:
+    """The Committed requests before the position that are meant, the newest first."""
+    at, uuid = one.position
+    created = Column("created_at", Type.TIME)
+    before = (
+        Compare(created, "<=", at),
+        Either(
+            (
+                Compare(created, "<", at),
+                All((Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid))),
+            )
+        ),
+    )
+    where: list[Expression] = [
+        # Trashed requests may be stopped too.
+        *access.readable(REQUESTS, principal, now=services.now(), include_trash=True),
+        _STATE,
+        *before,
+        *check_filters(one.filters, REQUESTS),
+    ]
+    query = Query(
+        where=tuple(where),
+        order=(SortKey("created_at", descending=True), SortKey("uuid", descending=True)),
+        select=_REQUEST_FIELDS,
+    )
+    return await generic.narrowed(tx, REQUESTS, query, principal)
+
+
+async def _containers(
+    tx: Transaction, services: ApiServices, rows: Sequence[Record]
+) -> dict[str, Record]:
+    """The containers of requests, as far as a cancellation reads them, by uuid."""
+    uuids = tuple(dict.fromkeys(row["container_uuid"] for row in rows if row["container_uuid"]))
+    if not uuids:
+        return {}
+    query = Query(
+        where=(Among(Column("uuid", Type.STRING), uuids),),
+        select=_CONTAINER_FIELDS,
+        limit=len(uuids),
+    )
+    found = await records.search(tx, services.database.dialect, CONTAINERS, query)
+    return {row["uuid"]: row for row in found}
+
+
+async def _facts(
+    unit: UnitOfWork, principal: Principal, rows: Sequence[Record], held: Mapping[str, Record]
+) -> list[WaitingRequest]:
+    """What decides how each request is cancelled, in the order of the rows."""
+    shared = await cancellations.shared_containers(unit.tx, list(held))
+    needed = await cancellations.with_dependents(unit.tx, [str(row["uuid"]) for row in rows])
+    charged = set(held) if unit.shares is not None else set[str]()
+    if await unit.ledger.kinds():
+        charged |= await cancellations.with_charges(unit.tx, list(held))
+    refused = await _refused(unit.tx, principal, rows)
+    found = []
+    for row in rows:
+        container = held.get(row["container_uuid"] or "")
+        uuid = container["uuid"] if container else ""
+        found.append(
+            WaitingRequest(
+                uuid=row["uuid"],
+                state=RequestState(row["state"]),
+                container_state=ContainerState(container["state"]) if container else None,
+                container_priority=container["priority"] or 0 if container else 0,
+                lock_count=container["lock_count"] or 0 if container else 0,
+                max_parallel=row["max_parallel"] or 0,
+                is_shared=uuid in shared,
+                has_dependents=row["uuid"] in needed,
+                has_costs=bool(row["cumulative_cost"]),
+                has_times=any(row[name] for name in _TIMES),
+                has_charges=uuid in charged,
+                is_refused=row["uuid"] in refused,
+            )
+        )
+    return found
+
+
+async def _refused(tx: Transaction, principal: Principal, rows: Sequence[Record]) -> set[str]:
+    """The requests that the user may read but not change."""
+    owners = {str(row["owner_uuid"]) for row in rows} - {principal.user_uuid}
+    flags = await permissions.flags_by_group(tx, owners)
+    refused = {row["uuid"] for row in rows if (f := flags.get(row["owner_uuid"])) and f.frozen}
+    if principal.is_admin:
+        return refused
+    for row in rows:
+        if row["owner_uuid"] != principal.user_uuid and row["uuid"] not in refused:
+            level = await authorization.level_of(tx, REQUESTS, row, principal)
+            if level < Level.WRITE:
+                refused.add(row["uuid"])
+    return refused

@@ -1,0 +1,94 @@
+"""`lading request cancel` of very many requests: the server does the work, the command shows it.
+
+The server selects by filters, so this is for selections that filters express; others are found by
+the command and cancelled with a call for each (`bulk_actions`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lading.cli import display
+from lading.cli.running import selection
+from lading.cli.running.selection import RequestSelection
+from lading.core.errors import Unavailable
+
+if TYPE_CHECKING:
+    from lading.cli.session import CliSession
+    from lading.client.api import Record
+
+# Seconds between two looks at the progress.
+_PAUSE: Final = 0.5
+_COMMITTED: Final = ["state", "=", "Committed"]
+
+
+async def find(session: CliSession, wanted: RequestSelection) -> tuple[list[Any], int] | None:
+    """The filters of the Committed requests that are meant, and their number; None if filters
+    cannot express them.
+    """
+    plain = _without_names(wanted)
+    patterns = [_like(one) for one in wanted.names]
+    if not plain.is_counted or len(patterns) > 1 or None in patterns:
+        return None
+    filters = await selection.conditions(session, plain, datetime.now(UTC))
+    filters += [["name", "like", one] for one in patterns]
+    if _COMMITTED not in filters:
+        filters.append(_COMMITTED)
+    params = {"filters": filters, "limit": 0, "count": "exact"}
+    answer: Record = await session.api.request("GET", "container_requests", params=params)
+    return filters, int(answer["items_available"])
+
+
+async def run(session: CliSession, filters: list[Any], *, as_json: bool) -> Record:
+    """Have the server cancel them, and wait until it has; shows a bar, or with `as_json` prints a
+    line for each look at the progress. Raises Unavailable with the fault that ended it.
+
+    The server goes on when the command is interrupted.
+    """
+    # Imported here: help and completion need none.
+    import asyncio
+
+    import msgspec
+
+    api = session.api
+    one: Record = await api.action(
+        "container_requests", None, "cancel_matching", body={"filters": filters}
+    )
+    with display.progress("cancelled", is_quiet=as_json, is_bytes=False) as show:
+        while True:
+            if as_json:
+                click.echo(msgspec.json.encode(one))
+            show(one["cancelled"] + one["refused"], one["total"] or 0)
+            if one["finished_at"]:
+                break
+            await asyncio.sleep(_PAUSE)
+            one = await api.action(
+                "container_requests", None, "cancellation", method="GET", id=one["id"]
+            )
+    if one["error"]:
+        raise Unavailable(f"cancelled {one['cancelled']} requests, then: {one['error']}")
+    return one
+
+
+def _without_names(wanted: RequestSelection) -> RequestSelection:
+    return RequestSelection(
+        project=wanted.project,
+        user=wanted.user,
+        properties=wanted.properties,
+        state=wanted.state,
+        since=wanted.since,
+        failed=wanted.failed,
+    )
+
+
+def _like(pattern: str) -> str | None:
+    """The SQL pattern of a pattern as for the shell; None where there is none: it has a set of
+    characters, or admits requests without a name.
+    """
+    if "[" in pattern or not pattern.strip("*"):
+        return None
+    return re.sub(r"[\\%_]", r"\\\g<0>", pattern).replace("*", "%").replace("?", "_")

@@ -1,0 +1,57 @@
+"""What is stored of the cancellation of many requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lading.core.policy.quotas import Limit
+from lading.core.records.record_types import REQUESTS
+from lading.store import cancellations, quotas, records, waiting
+from lading.store.cancellations import Cancellation
+from lading.store.database import Database
+
+ONE = Cancellation(
+    id="1", user_uuid="u", filters=[["name", "=", "x"]], created_at="1", position=("1", "")
+)
+
+
+async def test_a_cancellation_is_stored_changed_and_forgotten(database: Database) -> None:
+    ended = replace(ONE, id="2", total=3, cancelled=2, refused=1, finished_at="5", error="e")
+    async with database.writing() as tx:
+        for one in (ONE, ended):
+            await cancellations.put(tx, one)
+        assert [await cancellations.get(tx, id) for id in "123"] == [ONE, ended, None]
+        moved = replace(ONE, position=("0", "r"), cancelled=7, holder="h", held_until="9")
+        await cancellations.put(tx, moved)
+        assert await cancellations.unfinished(tx) == [moved]
+        await cancellations.forget(tx, before="6")
+        assert await cancellations.get(tx, "2") is None
+
+
+def test_one_server_at_a_time_holds_it() -> None:
+    held = replace(ONE, holder="a", held_until="5")
+    assert [held.is_held(holder, "4") for holder in "ab"] == [False, True]
+    assert not held.is_held("b", "5")
+    assert not ONE.is_held("b", "4")
+
+
+async def test_what_other_requests_need(database: Database) -> None:
+    async with database.writing() as tx:
+        for uuid, container, state in (
+            ("r1", "c1", "Committed"),
+            ("r2", "c1", "Committed"),
+            ("r3", "c2", "Committed"),
+            ("r4", "c2", "Final"),
+        ):
+            row = {"uuid": uuid, "container_uuid": container, "state": state}
+            await records.insert(tx, REQUESTS, row)
+        assert await cancellations.shared_containers(tx, ["c1", "c2"]) == {"c1"}
+        assert await cancellations.shared_containers(tx, []) == set()
+        await waiting.watch(tx, "r3", ["r1"])
+        assert await cancellations.with_dependents(tx, ["r1", "r3"]) == {"r1"}
+        await cancellations.unwatch_all(tx, ["r3"])
+        await cancellations.unwatch_all(tx, [])
+        assert await cancellations.with_dependents(tx, ["r1", "r3"]) == set()
+        wait = quotas.QuotaWait("r1", "c1", "u", Limit.CONTAINERS, 1)
+        await quotas.wait(tx, wait)
+        assert await cancellations.with_charges(tx, ["c1", "c2"]) == {"c1"}
