@@ -136,7 +136,10 @@ def _parse() -> argparse.Namespace:
         "--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes"
     )
     parser.add_argument(
-        "--figures", type=Path, help="a folder that keeps a JSON file of each part, and the picture"
+        "--figures",
+        type=Path,
+        help="a folder, docs/figures, that keeps a JSON file of each part and the picture; tables"
+        " of the page above it are made anew",
     )
     group = parser.add_argument_group("cloud")
     group.add_argument("--machines", type=int, default=3000, help="VMs of the simulated fleet")

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.figure_tables import fill
 from bench.figures import Figure
 from bench.picture import draw
 
@@ -46,13 +47,16 @@ def write(path: Path, figures: Sequence[Figure], *, now: datetime) -> None:
 
 
 def keep(folder: Path, part: str, figures: Sequence[Figure], *, now: datetime) -> None:
-    """Write the figures of a part to `PART.json` in a folder of figures that are kept, and the
-    picture of those of containers beside them.
+    """Write the figures of a part to `PART.json` in a folder of figures that are kept, the picture
+    of those of containers beside them, and their table into the page `performance.md` above.
     """
-    path = folder / f"{part}.json"
+    path, page = folder / f"{part}.json", folder.parent / "performance.md"
     write(path, figures, now=now)
+    content = json.loads(path.read_text())
     if part == "containers":
-        (folder / "pace.svg").write_text(draw(json.loads(path.read_text())))
+        (folder / "pace.svg").write_text(draw(content))
+    if page.exists():
+        page.write_text(fill(page.read_text(), part, content))
 
 
 def describe_machine() -> dict[str, object]:

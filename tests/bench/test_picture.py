@@ -6,6 +6,7 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
+from bench.figure_tables import fill
 from bench.picture import draw
 from tests.docs.pages import ROOT
 
@@ -59,6 +60,13 @@ def test_nothing_lies_outside() -> None:
 def test_the_kept_picture_shows_the_kept_figures() -> None:
     kept = json.loads((KEPT / "containers.json").read_text())
     assert (KEPT / "pace.svg").read_text() == draw(kept)
+
+
+def test_the_page_has_the_tables_of_the_kept_figures() -> None:
+    page = (ROOT / "docs/performance.md").read_text()
+    for name in ("containers", "machines", "cwl"):
+        assert f"<!-- figures: {name} -->" in page
+        assert fill(page, name, json.loads((KEPT / f"{name}.json").read_text())) == page
 
 
 def test_kept_figures_have_the_kind_of_machine_and_the_date() -> None:
