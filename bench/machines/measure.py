@@ -7,8 +7,8 @@ has a burst; the clock runs from the first submission until the end of the last 
 
 Rates are sums over all dispatchers. Beside a rate stands the processor time of one container: of
 the servers, of PostgreSQL, and as client that of dispatchers, supervisors, containers and the
-program that submits and listens. 1000 ms by the servers' time is the rate at which one server
-process would have a core for itself.
+program that submits and listens. The last rows are the rates at which one server process would
+fill a core, by its time for one container.
 """
 
 from __future__ import annotations
@@ -74,18 +74,26 @@ class _Row:
 
     def figure(self) -> Figure:
         """Its row: medians over the rounds."""
-        server = percentile(self.server, 0.5) * 1000
-        # Less than a tick of the kernel in all was not measured.
-        most = f"one server process fills a core at {1000 / server:.0f} /s" if server else ""
         return Figure(
             name=self.name,
             unit="/s",
             count=self.count * len(self.rates),
             rate=percentile(self.rates, 0.5),
-            server=server,
+            server=percentile(self.server, 0.5) * 1000,
             database=percentile(self.database, 0.5) * 1000,
             client=percentile(self.client, 0.5) * 1000,
-            note=f"servers busy {percentile(self.busy, 0.5):.2f} cores; {most}",
+            note=f"servers busy {percentile(self.busy, 0.5):.2f} cores",
+        )
+
+    def limit(self) -> Figure:
+        """The rate at which a server process would fill a core, by its processor time."""
+        # Less than a tick of the kernel in all was not measured.
+        server = percentile(self.server, 0.5)
+        return Figure(
+            name=f"a server process fills a core at, {self.name}",
+            unit="/s",
+            count=self.count * len(self.rates),
+            rate=1 / server if server else None,
         )
 
 
@@ -114,7 +122,7 @@ def measure(*, sizes: Sizes) -> list[Figure]:
                     site.joined(most, made_up_slots=_SLOTS),
                 ):
                     asyncio.run(_burst(site, row))
-    return [row.figure() for row in (*real, *light, *wide)]
+    return [row.figure() for row in (*real, *light, *wide)] + [row.limit() for row in light]
 
 
 def _named(dispatchers: int, kind: str) -> str:

@@ -52,5 +52,7 @@ def test_a_row_has_processor_time_of_one_container_and_the_rate_of_a_full_core()
     figure = row.figure()
     assert (figure.rate, figure.server, figure.database) == (50.0, 10.0, 5.0)
     assert round(figure.client or 0, 6) == 3.0
-    assert figure.note == "servers busy 0.50 cores; one server process fills a core at 100 /s"
+    assert figure.note == "servers busy 0.50 cores"
+    limit = row.limit()
+    assert (limit.name, limit.rate) == ("a server process fills a core at, 4 dispatchers", 100.0)
     assert Spent(3.0, 2.0, 1.0).since(Spent(1.0, 1.0, 1.0)) == Spent(2.0, 1.0, 0.0)
