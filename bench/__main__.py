@@ -22,6 +22,7 @@ from bench import (
     cwl,
     fair_shares,
     hpc,
+    kubernetes,
     memory,
     mount,
     outputs,
@@ -67,6 +68,12 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     "account": lambda options: account.measure(containers=options.counted),
     "steps": lambda options: steps.measure(count=options.traces),
     "outputs": lambda options: outputs.measure(files=options.files, size=options.size),
+    "kubernetes": lambda options: kubernetes.measure(
+        pods=options.pods,
+        samples=options.pod_samples,
+        rounds=options.pod_rounds,
+        kubelet_seconds=options.kubelet_seconds,
+    ),
     "slurm": lambda options: slurm.measure(jobs=options.jobs, rounds=options.slurm_rounds),
     "api": lambda options: api.measure(
         count=options.records,
@@ -216,6 +223,13 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--jobs", type=int, default=200, help="jobs of one round")
     group.add_argument(
         "--slurm-rounds", type=int, default=7, help="rounds, each of bare sbatch and of the fleet"
+    )
+    group = parser.add_argument_group("kubernetes")
+    group.add_argument("--pods", type=int, default=100, help="Pods of one burst")
+    group.add_argument("--pod-samples", type=int, default=10, help="Pods one at a time in a round")
+    group.add_argument("--pod-rounds", type=int, default=3, help="rounds, each of all contenders")
+    group.add_argument(
+        "--kubelet-seconds", type=float, default=1.0, help="time of the played kubelet for a Pod"
     )
     group = parser.add_argument_group("api")
     group.add_argument(

@@ -391,3 +391,27 @@ async def test_a_kind_that_is_not_configured_is_refused(cluster: FakeCluster) ->
     async with fleet_of(cluster) as fleet:
         with pytest.raises(ExecutionError, match="no such kind of node"):
             await fleet.start(replace(order(), worker="huge"))
+
+
+async def test_a_deletion_that_the_watch_tells_needs_no_look(cluster: FakeCluster) -> None:
+    # So long that a look for the Pod would not come within the time of the test.
+    async with fleet_of(cluster, first_pause=600.0) as fleet:
+        await fleet.start(order())
+        await running(fleet)
+        cluster.finish(name_of(cluster), phase="Succeeded")
+        await until(fleet, lambda: not alive(fleet))
+        await fleet.clean(ONE)
+    assert ("get", "pods") not in cluster.calls
+    assert not cluster.pods
+    assert not cluster.secrets
+
+
+async def test_a_pod_that_was_deleted_before_is_looked_for_at_once(cluster: FakeCluster) -> None:
+    async with fleet_of(cluster, first_pause=600.0) as fleet:
+        await fleet.start(order())
+        await running(fleet)
+        await fleet.signal(ONE, Signals.SIGKILL)
+        await until(fleet, lambda: not alive(fleet))
+        await cluster.pulse.wait_for(lambda: not cluster.pods)
+        await fleet.clean(ONE)
+    assert ("get", "pods") in cluster.calls

@@ -117,6 +117,8 @@ class KubernetesFleet:
         self._version = ""
         """Version of the last list or event; "": all has to be listed."""
         self._change = asyncio.Event()
+        self._removals: dict[str, asyncio.Event] = {}
+        """Set when the watch tells that a Pod is gone, by the uids of Pods that are removed."""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -201,7 +203,8 @@ class KubernetesFleet:
         try:
             async with asyncio.timeout(self._settings.clean_timeout):
                 for name, uid in self._table.remains(uuid):
-                    await self._asked(self._remove(name, uid, grace=grace))
+                    late = one is None or one.deleting_since is not None
+                    await self._asked(self._remove(name, uid, grace=grace, late=late))
         except TimeoutError as error:
             raise Unavailable(f"{uuid}: its Pod is still there; looking again later") from error
         self._table.drop(uuid)
@@ -291,16 +294,23 @@ class KubernetesFleet:
         self._shortage = ""
         self._change.set()
 
-    async def _remove(self, name: str, uid: str, *, grace: int) -> None:
-        """Remove a Pod and its secret, and wait until the Pod is gone."""
-        await self._api.delete("pods", name, grace=grace, uid=uid)
-        pause = self._settings.first_pause
-        while (found := await self._api.get("pods", name)) is not None:
-            if uid and _uid(found) != uid:
-                break
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_LOOK)
+    async def _remove(self, name: str, uid: str, *, grace: int, late: bool) -> None:
+        """Remove a Pod and its secret, and wait until the Pod is gone. `late`: the watch may have
+        told its deletion before.
+        """
+        # First, as the garbage collector would have to find it out later.
         await self._api.delete("secrets", name)
+        told = self._removals.setdefault(uid, asyncio.Event())
+        pause = self._settings.first_pause
+        try:
+            await self._api.delete("pods", name, grace=grace, uid=uid)
+            while late or not await _comes(told, pause):
+                found = await self._api.get("pods", name)
+                if found is None or (uid and _uid(found) != uid):
+                    break
+                late, pause = False, min(pause * 2, _LONGEST_LOOK)
+        finally:
+            self._removals.pop(uid, None)
 
     def _assignment(self, request: StartRequest, kind: NodeKind) -> bytes:
         data, certificate = pod_manifest.DATA, ""
@@ -408,6 +418,8 @@ class KubernetesFleet:
         if one.kind == "BOOKMARK":
             return
         is_gone = one.kind == "DELETED"
+        if is_gone and (told := self._removals.get(_uid(one.object))) is not None:
+            told.set()
         state = read_pod(one.object, dispatcher=self._dispatcher, is_gone=is_gone)
         if state is not None:
             (self._table.gone if is_gone else self._table.observe)(state, now=self._now())
@@ -466,6 +478,16 @@ def _worker(kind: NodeKind, extra_ram: int) -> FleetWorker:
         closed=kind.closed,
         gpu=kind.gpu,
     )
+
+
+async def _comes(told: asyncio.Event, seconds: float) -> bool:
+    """Whether an event comes within a time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await told.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _uid(thing: JsonObject) -> str:
