@@ -86,6 +86,7 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 
 kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, which is built at the first run and harmed; needs etcd and Go
 	@scripts/setup.sh test
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_kubernetes_api.py
 	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500)
 
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, Toil, CWL workflows

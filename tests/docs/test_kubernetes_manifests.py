@@ -11,9 +11,13 @@ from lading.config import load
 from lading.core.kubernetes.pod_manifest import MANAGED_BY
 from lading.core.kubernetes.refusals import RIGHTS
 from lading.dispatch.fleets.kubernetes.settings import read_kinds
+from lading.wiring.directory import DataDirectory
+from tests import kubernetes_manifests
+from tests.kubernetes_manifests import KUSTOMIZATION as OWN
+from tests.kubernetes_manifests import render
 
-DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
-OWN = "kustomization.yaml"
+DEPLOY = kubernetes_manifests.DEPLOY / "kubernetes"
+REPLICAS = kubernetes_manifests.DEPLOY / "kubernetes-replicas"
 
 
 def kustomization() -> Any:
@@ -21,11 +25,7 @@ def kustomization() -> Any:
 
 
 def objects() -> list[Any]:
-    return [
-        one
-        for path in kustomization()["resources"]
-        for one in yaml.safe_load_all((DEPLOY / path).read_text())
-    ]
+    return render(DEPLOY)
 
 
 def of(kind: str) -> list[Any]:
@@ -120,3 +120,57 @@ def test_the_configurations_can_be_read() -> None:
     assert read_kinds(config)["plain"].capacity.vcpus == 8
     (image,) = kustomization()["images"]
     assert config.Containers.Kubernetes.Image == f"{image['newName']}:{image['newTag']}"
+
+
+def replicas() -> Any:
+    """The StatefulSet of the servers in the overlay."""
+    (server,) = (one for one in render(REPLICAS) if one["kind"] == "StatefulSet")
+    return server
+
+
+def test_the_overlay_has_two_servers_with_directories_of_their_own() -> None:
+    server = replicas()
+    assert server["spec"]["replicas"] == 2
+    assert "volumeClaimTemplates" not in server["spec"]
+    assert {"name": "data", "emptyDir": {}} in server["spec"]["template"]["spec"]["volumes"]
+
+
+def test_each_server_of_the_overlay_listens_on_the_name_of_its_own_pod() -> None:
+    (container,) = replicas()["spec"]["template"]["spec"]["containers"]
+    (plain,) = of("StatefulSet")[0]["spec"]["template"]["spec"]["containers"]
+    assert [one.replace("lading-server-0", "$(POD_NAME)") for one in plain["args"]] == (
+        container["args"]
+    )
+    assert [one["name"] for one in container["env"]] == ["POD_NAME"]
+
+
+def test_servers_of_the_overlay_share_what_a_data_directory_has_of_the_site() -> None:
+    (container,) = replicas()["spec"]["template"]["spec"]["containers"]
+    mounts = {one["mountPath"]: one for one in container["volumeMounts"]}
+    directory = DataDirectory(Path("/var/lib/lading"))
+    shared = (directory.certificate, directory.key, *(
+        directory.root / name for name in ("config.yml", "secrets.json")
+    ))  # fmt: skip
+    for path in shared:
+        assert mounts[str(path)]["name"] == "site"
+        assert mounts[str(path)]["subPath"] == path.name
+        assert mounts[str(path)]["readOnly"]
+    assert len(mounts) == len(shared) + 1
+
+
+def test_a_client_of_the_overlay_stays_at_one_server() -> None:
+    (service,) = (
+        one
+        for one in render(REPLICAS)
+        if one["kind"] == "Service" and one["metadata"]["name"] == "lading"
+    )
+    assert service["spec"]["sessionAffinity"] == "ClientIP"
+    labels = replicas()["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == labels
+
+
+def test_the_configuration_of_the_overlay_can_be_read() -> None:
+    config = load(REPLICAS / "config.example.yml")
+    assert config.Containers.Dispatcher == "none"
+    assert [one.Driver for one in config.Volumes.values()] == ["S3"]
+    assert config.PostgreSQL.Connection["dbname"] == "lading"

@@ -202,7 +202,7 @@ class FakeCluster:
         if self._chance(self.malice.busy):
             return self._busy()
         if (verb, kind) not in self.rights:
-            return self._answer(status(403, "Forbidden", self._forbidden(verb, kind)))
+            return self._answer(status(403, "Forbidden", self._forbidden(verb, kind, name)))
         given = msgspec.json.decode(body) if body else {}
         if verb == "create" and self._chance(self.malice.late):
             self._spawn(self._later(kind, given))
@@ -210,7 +210,7 @@ class FakeCluster:
         found = self._carry_out(verb, kind, name, query, given)
         if self._chance(self.malice.mute):
             raise Unavailable("the fake API server gives no answer, and has done it")
-        return self._answer(found)
+        return self._answer(found, made=verb == "create")
 
     @asynccontextmanager
     async def stream(
@@ -268,7 +268,7 @@ class FakeCluster:
             raise Unavailable("the fake API server does not answer")
         asked = given["spec"]["resourceAttributes"]
         is_allowed = (asked["verb"], asked["resource"]) in self.rights
-        return self._answer({**given, "status": {"allowed": is_allowed}})
+        return self._answer({**given, "status": {"allowed": is_allowed}}, made=True)
 
     def _parse(self, path: str) -> tuple[str, str, dict[str, str]]:
         split = urlsplit(path)
@@ -368,8 +368,11 @@ class FakeCluster:
             # A list that takes long grows too old.
             if not self._chance(self.malice.old):
                 self._pages[metadata["continue"]] = (version, rest)
-        # Lists of the real server omit `kind` in their items as well.
-        return {"kind": "PodList", "metadata": metadata, "items": page}
+        # Items of lists have neither kind nor version.
+        items = [
+            {key: one[key] for key in one if key not in ("apiVersion", "kind")} for one in page
+        ]
+        return {"kind": "PodList", "metadata": metadata, "items": items}
 
     async def _watch(self, kind: str, since: int, until: float) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
@@ -424,14 +427,15 @@ class FakeCluster:
         headers = {"retry-after": "0"} if code in (429, 503) else {}
         return Response(code, headers, msgspec.json.encode(status(code, reason)))
 
-    def _answer(self, found: Thing) -> Response:
-        code = found["code"] if found.get("kind") == "Status" else 200
+    def _answer(self, found: Thing, *, made: bool = False) -> Response:
+        code = found["code"] if found.get("kind") == "Status" else 201 if made else 200
         return Response(code, {}, msgspec.json.encode(found))
 
-    def _forbidden(self, verb: str, kind: str) -> str:
+    def _forbidden(self, verb: str, kind: str, name: str = "") -> str:
+        named = f' "{name}"' if name else ""
         return (
-            f'{kind} is forbidden: User "dispatcher" cannot {verb} resource "{kind}" in API group'
-            f' "" in the namespace "{NAMESPACE}"'
+            f'{kind}{named} is forbidden: User "dispatcher" cannot {verb} resource "{kind}"'
+            f' in API group "" in the namespace "{NAMESPACE}"'
         )
 
     def _be_unreachable(self, timeout: float) -> None:

@@ -11,9 +11,10 @@ gateway serves the log over WebDAV during the run, to a server that proves itsel
 This server remembers the kind of a container's supervisor by the token with which the supervisor
 reported that the container runs, or opened its tunnel. Another server, and one that was started
 since, asks the gateway once, unless a log was posted or the container started only now. Where
-another server has the tunnel of the container, the call is passed on to that server, which answers
-421 when the supervisor is one of Lading. The answers come from a worker: only lengths and ranges of
-their heads are passed on, and every file is plain text.
+another server has the tunnel of the container, the call is passed on to that server. For a
+supervisor of Lading that server answers with what was posted to it, as to a server that has a data
+directory of its own, and with 421 when nothing was. The answers come from a worker: only lengths
+and ranges of their heads are passed on, and every file is plain text.
 
 Server-sent events (HTML standard, 9.2) spare pages the polling:
 
@@ -78,8 +79,8 @@ _XML: Final = "application/xml; charset=utf-8"
 
 
 def is_gateway_source(services: ApiServices, container: Container | None, uuid: str) -> bool:
-    """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and is
-    Locked or Running.
+    """Whether the log of the container `uuid` may be at a gateway, or at the server that has its
+    tunnel: `container` is that one, and is Locked or Running.
     """
     if (
         container is None
@@ -89,11 +90,13 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
     ):
         return False
     known = services.supervisors.find(container)
-    if known is not None:
-        return known.kind is SupervisorKind.ARVADOS
+    if known is not None and known.kind is SupervisorKind.ARVADOS:
+        return True
     if services.spool.names(uuid):
         services.supervisors.note(container, SupervisorKind.LADING)
         return False
+    if known is not None:
+        return elsewhere(services, container, forwarded=False) is not None
     latest = format_time(services.clock() - _FIRST_POST)
     return container.started_at is not None and container.started_at < latest
 

@@ -224,7 +224,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
         if container is None or not log_streaming.is_gateway_source(
             services, container, call.rest.partition("/")[0]
         ):
-            _check_claim(claim)
+            _check_claim(call, claim)
             return await log_files.serve(tx, call, row, container)
     try:
         response = await log_streaming.serve_gateway_logs(call, container)
@@ -232,7 +232,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
             return response
     except Unavailable as error:
         fault = error
-    _check_claim(claim)
+    _check_claim(call, claim)
     async with services.database.reading() as tx:
         row, container = await _logged(tx, call)
         # The container still runs, so that its log is nowhere else.
@@ -242,9 +242,11 @@ async def get_log(call: ApiCall) -> ApiResponse:
         return await log_files.serve(tx, call, row, container)
 
 
-def _check_claim(claim: ForwardingClaim | None) -> None:
-    """Tell a server that forwarded a call that the log is not at a gateway. Raises RequestError."""
-    if claim is not None:
+def _check_claim(call: ApiCall, claim: ForwardingClaim | None) -> None:
+    """Tell a server that forwarded a call that the log is neither at a gateway nor was posted here.
+    Raises RequestError.
+    """
+    if claim is not None and not call.services.spool.names(claim.container_uuid):
         raise from_status(
             log_streaming.MISDIRECTED, "the supervisor of this container posts its log"
         )
