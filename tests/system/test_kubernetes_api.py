@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
-from lading.client.transport import Transport
+from lading.client.transport import HttpTransport, Transport
+from lading.core.errors import LadingError
 from lading.core.kubernetes.pod_manifest import make_pod, make_secret
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
+from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
+from lading.dispatch.fleets.kubernetes.cluster_access import from_kubeconfig
 from lading.testing.kubernetes import NAMESPACE, REVIEWS, FakeCluster
+from lading.wiring.directory import ensure_certificate
 from tests.kubernetes_clusters import KIND, pod_settings
 from tests.kubernetes_manifests import DEPLOY, render
 from tests.reality import need_program
@@ -77,6 +84,41 @@ async def test_the_fake_answers_as_the_real_one(plane: ControlPlane) -> None:
     fake |= await refusals(cluster, "")
     await cluster.close()
     assert {what: (fake[what], real[what]) for what in real if fake[what] != real[what]} == {}
+
+
+async def test_a_wrong_way_to_the_cluster_is_named(plane: ControlPlane) -> None:
+    account = "/api/v1/namespaces/default/serviceaccounts"
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": FOREIGN}}
+    await plane.ask("POST", account, body)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    asked = await plane.ask("POST", f"{account}/{FOREIGN}/token", review)
+    token = str(asked["status"]["token"])
+    assert await fault_of(plane.kubeconfig("admin", plane.admin)) == ""
+    said = await fault_of(plane.kubeconfig("expired", "expired"))
+    assert "does not know the dispatcher's token or certificate" in said
+    said = await fault_of(plane.kubeconfig("elsewhere", token, namespace="elsewhere"))
+    assert "may not list pods in namespace elsewhere; its Role lacks the verb list" in said
+    ensure_certificate(
+        plane.folder / "x.crt", plane.folder / "x.key", host="127.0.0.1", now=datetime.now(UTC)
+    )
+    path = plane.kubeconfig("authority", plane.admin)
+    config = yaml.safe_load(path.read_text())
+    authority = base64.b64encode((plane.folder / "x.crt").read_bytes()).decode()
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = authority
+    path.write_text(yaml.safe_dump(config))
+    assert "certificate verify failed" in await fault_of(path)
+
+
+async def fault_of(kubeconfig: Path) -> str:
+    """What is wrong with a way to a cluster; "" if Pods can be listed."""
+    access = from_kubeconfig(kubeconfig)
+    async with HttpTransport(access.url, verify=access.tls) as transport:
+        api = KubernetesApi(transport, namespace=access.namespace, token=access.token, patience=0.0)
+        try:
+            await api.list_all("pods", "app=none")
+        except LadingError as error:
+            return error.message
+    return ""
 
 
 async def _until_pods_can_be_made(plane: ControlPlane) -> None:

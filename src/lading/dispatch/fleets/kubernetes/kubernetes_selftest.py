@@ -59,8 +59,8 @@ _RUNNER = (
     " f' {sys.version.split()[0]}'}))"
 )
 MENDS = {
-    "access": "check Containers.Kubernetes.Kubeconfig, Context and Namespace,"
-    " and that this machine reaches the API server",
+    "access": "check Containers.Kubernetes.Kubeconfig (server, and the certificate-authority that"
+    " signed its certificate), Context and Namespace, and that this machine reaches the API server",
     "rights": "bind the Role of deploy/kubernetes/dispatcher.yaml to the user or service account",
     "pod": "see the events of the Pod (kubectl describe pod); NodeSelector and Tolerations have to"
     " suit nodes with room for it",
