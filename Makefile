@@ -84,10 +84,10 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py tests/system/test_cloud_spot.py
 
-kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, which is built at the first run and harmed; needs etcd and Go
-	@scripts/setup.sh test
+kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, and KUBELET (60) on a node with a real kubelet, both harmed; built at the first run, needs Go
+	@scripts/setup.sh kubernetes
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_kubernetes_api.py
-	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500)
+	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500) --kubelet $(or $(KUBELET),60)
 
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, Toil, CWL workflows
 	@scripts/setup.sh test

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares this checkout: setup.sh run|demo|test. Installs system packages only as root on Debian or Ubuntu; elsewhere says
+# Prepares this checkout: setup.sh run|demo|test|kubernetes. Installs system packages only as root on Debian or Ubuntu; elsewhere says
 # exactly what is missing. Safe to run again: what is there already is left alone. Without root, containers run in Docker
 # or podman: `run` says what is missing for them and goes on, as data can be served without; `demo` stops.
 set -euo pipefail
@@ -8,12 +8,16 @@ cd "$(dirname "$0")/.."
 asked=${1:-run}
 purpose=$asked
 [ "$asked" != demo ] || purpose=run
+[ "$asked" != kubernetes ] || purpose=test
 run_tools=(crun fusermount3 nft slirp4netns)
 test_tools=(
     crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
     fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter nft slirp4netns mmdebstrap
     chromium promtool
 )
+# Beside those of tests: of a control plane, and of a node with a kubelet.
+kubernetes_tools=(etcd libseccomp.pc host-local)
+[ "$asked" != kubernetes ] || test_tools+=("${kubernetes_tools[@]}")
 declare -A package=(
     [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
     [bcftools]=bcftools [curl]=curl [ip]=iproute2 [git]=git [initdb]=postgresql
@@ -21,6 +25,7 @@ declare -A package=(
     [ssh]=openssh-client [sftp-server]=openssh-sftp-server [fusermount3]=fuse3 [cadaver]=cadaver [mount.davfs]=davfs2 [unzip]=unzip [node]=nodejs [gcc]=build-essential [pkg-config]=pkg-config [fuse.pc]=libfuse-dev
     [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux [nft]=nftables [slirp4netns]=slirp4netns [mmdebstrap]=mmdebstrap
     [chromium]=chromium [promtool]=prometheus
+    [etcd]=etcd-server [libseccomp.pc]=libseccomp-dev [host-local]=containernetworking-plugins
 )
 
 installed=()
@@ -69,11 +74,11 @@ install() {
     fi
 }
 
-# A program, or the headers of a library as NAME.pc. Debian keeps PostgreSQL's programs out of the path.
+# A program, or the headers of a library as NAME.pc. Debian keeps PostgreSQL's programs and network plugins out of the path.
 has() {
     case "$1" in
         *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
-        *) PATH="$PATH:/usr/sbin:/sbin:/usr/lib/openssh$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$1" >/dev/null ;;
+        *) PATH="$PATH:/usr/sbin:/sbin:/usr/lib/openssh:/usr/lib/cni$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$1" >/dev/null ;;
     esac
 }
 
@@ -148,7 +153,7 @@ make_environment() {
 case "$purpose" in
     run) if [ "$(id -u)" = 0 ]; then need_tools "${run_tools[@]}"; else need_engine_of_user "$asked"; fi ;;
     test) need_tools "${test_tools[@]}" ;;
-    *) say "usage: setup.sh run|demo|test"; exit 2 ;;
+    *) say "usage: setup.sh run|demo|test|kubernetes"; exit 2 ;;
 esac
 make_environment
 # The page works without them; its tests do not.

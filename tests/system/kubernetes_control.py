@@ -2,8 +2,8 @@
 kube-controller-manager and kube-scheduler.
 
 etcd is an installed program; the others are built once from the modules that
-`requirements/kubernetes` pins, and kept in the user's cache directory. There is no kubelet:
-`kubernetes_nodes` plays it.
+`requirements/kubernetes` pins, and kept in the user's cache directory. Its nodes are those of
+`kubernetes_kubelet` (a real one) and `kubernetes_nodes` (played).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,7 +33,9 @@ from lading.wiring.directory import ensure_certificate
 from tests.system.cluster import free_address
 from tests.system.environments import ROOT, kept
 
-PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_CONTROL = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+KUBELET = "kubelet0"
+"""The name of the real node, which `ControlPlane.node_token` belongs to."""
 _PINS = ROOT / "requirements" / "kubernetes"
 # Seconds: of the build on a slow machine, and until a program answers.
 _BUILD_TIME, _PATIENCE = 3600.0, 120.0
@@ -41,19 +43,27 @@ _MERGE = "application/merge-patch+json"
 
 
 def programs() -> Path:
-    """The directory of the programs, built if need be. Needs Go. Fails with what Go said."""
+    """The directory of the programs, the kubelet too, built if need be. Needs Go. Fails with what
+    Go said.
+    """
+    names = (*_CONTROL, "kubelet")
+    packages = [f"k8s.io/kubernetes/cmd/{name}" for name in names]
     pins = b"".join((_PINS / name).read_bytes() for name in ("go.mod", "go.sum"))
-    return kept("kubernetes", pins, _build)
+    pins += " ".join(names).encode()
+    return kept("kubernetes", pins, lambda place: build_modules(_PINS, place, packages))
 
 
-def _build(place: Path) -> None:
+def build_modules(pins: Path, place: Path, packages: Sequence[str], *options: str) -> None:
+    """Build programs of the modules that a directory pins into a new directory, with further
+    options of `go build`. Fails with what Go said.
+    """
     place.mkdir(exist_ok=True)
-    names = [f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS]
     # The build cache takes 3 GB, and is not needed again.
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="build-") as built:
+        command = ["go", "build", "-trimpath", "-ldflags=-s -w", *options, "-o", f"{place}/"]
         done = subprocess.run(
-            ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", f"{place}/", *names],
-            cwd=_PINS,
+            [*command, *packages],
+            cwd=pins,
             env={**os.environ, "GOCACHE": built, "GOTMPDIR": built},
             capture_output=True,
             text=True,
@@ -73,12 +83,15 @@ class ApiRefused(Exception):
 
 @dataclass
 class ControlPlane:
-    """The running programs. `admin` is a bearer token that may do anything."""
+    """The running programs. `admin` is a bearer token that may do anything, `node_token` one of the
+    node `KUBELET`.
+    """
 
     folder: Path
     url: str
     transport: HttpTransport
     admin: str = field(repr=False)
+    node_token: str = field(repr=False)
     commands: dict[str, list[str]] = field(repr=False)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
 
@@ -149,14 +162,18 @@ async def running_control_plane(folder: Path) -> AsyncGenerator[ControlPlane]:
     """A control plane on an empty etcd, until the end of the context."""
     etcd, peer, api = (free_address() for _ in range(3))
     host, _, port = api.partition(":")
-    url, admin = f"https://{api}", secrets.token_hex(20)
+    url, admin, node = f"https://{api}", secrets.token_hex(20), secrets.token_hex(20)
     # The key of the server signs the tokens of service accounts, too.
     certificate, key = folder / "api.crt", folder / "api.key"
     ensure_certificate(certificate, key, host=host, now=datetime.now(UTC))
-    (folder / "tokens.csv").write_text(f'{admin},admin,1,"system:masters"\n')
+    users = [
+        f'{admin},admin,1,"system:masters"',
+        f'{node},system:node:{KUBELET},2,"system:nodes"',
+    ]
+    (folder / "tokens.csv").write_text("\n".join(users) + "\n")
     tls = ssl.create_default_context(cafile=str(certificate))
     async with HttpTransport(url, verify=tls) as transport:
-        made = ControlPlane(folder, url, transport, admin, {})
+        made = ControlPlane(folder, url, transport, admin, node, {})
         config = made.kubeconfig("admin", admin)
         made.commands |= _commands(programs(), folder, etcd, peer, port, config)
         try:
@@ -177,7 +194,7 @@ def _commands(
 ) -> dict[str, list[str]]:
     program = shutil.which("etcd")
     assert program is not None, "etcd is not installed (etcd-server)"
-    api, manager, scheduler = (str(place / name) for name in PROGRAMS)
+    api, manager, scheduler = (str(place / name) for name in _CONTROL)
     certificate, key = str(folder / "api.crt"), str(folder / "api.key")
     return {
         "etcd": [

@@ -28,6 +28,8 @@ from tests.system.kubernetes_control import ApiRefused, ControlPlane
 
 # Seconds between two looks for Pods, and for a secret that is not there yet.
 _PERIOD = 0.2
+LABEL = {"lading.test/kubelet": "played"}
+"""The label of these nodes, for selectors."""
 _CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1000Gi", "pods": "500"}
 _ENDED = ("Succeeded", "Failed")
 # Seconds; a supervisor whose server is gone waits for it far longer.
@@ -86,13 +88,15 @@ class Nodes:
         self._places = asyncio.Semaphore(most)
         self._work: dict[str, asyncio.Task[None]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
+        self._names: set[str] = set()
 
     async def register(self, name: str) -> None:
         """Make a Node that is ready."""
+        self._names.add(name)
         condition = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         node = {
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "metadata": {"name": name, "labels": {**LABEL, "kubernetes.io/hostname": name}},
             "status": {
                 "capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [condition],
             },
@@ -122,7 +126,7 @@ class Nodes:
         self._work = {uid: one for uid, one in self._work.items() if not one.done() or uid in there}
         for pod in pods:
             uid, spec = pod["metadata"]["uid"], pod["spec"]
-            if "nodeName" not in spec:
+            if spec.get("nodeName") not in self._names:
                 continue
             if "deletionTimestamp" in pod["metadata"] and uid not in self._ending:
                 self._ending[uid] = asyncio.create_task(self._end(pod))

@@ -15,14 +15,15 @@ from tests.system.kubernetes_nodes import FIT, launching
 pytestmark = pytest.mark.system
 
 
-def test_a_request_runs_and_its_shell_and_port_answer(tmp_path: Path) -> None:
+def test_on_a_closed_kind_a_request_runs_and_its_shell_and_port_answer(tmp_path: Path) -> None:
     need_root()
     need_program("crun")
     need_program("ssh")
     config, steps = tmp_path / "config.yml", list[ClusterStep]()
     config.write_text(
         f"Containers: {{Kubernetes: {{Image: x, Kubeconfig: {tmp_path / 'kubeconfig'},"
-        " BeginTimeout: 120s, Nodes: {plain: {VCPUs: 2, RAM: 4GiB, Scratch: 10GiB}}}}"
+        " BeginTimeout: 120s, Nodes: {plain:"
+        " {VCPUs: 2, RAM: 4GiB, Scratch: 10GiB, Partitions: [p], Closed: true}}}}"
     )
     with in_a_thread(tmp_path, launching(tmp_path)) as cluster:
         cluster.message = FIT

@@ -45,10 +45,10 @@ def make_layer(
 
 
 def make_archive(
-    layers: Iterable[bytes], settings: Mapping[str, object] | None = None
+    layers: Iterable[bytes], settings: Mapping[str, object] | None = None, *, name: str = ""
 ) -> tuple[str, bytes]:
     """The image id (`sha256:<hex>`) and the archive, in docker-save layout, of these layers, lowest
-    first.
+    first. `name` is a name with a tag.
     """
     layers = list(layers)
     diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
@@ -61,13 +61,19 @@ def make_archive(
             "history": [{"created": "1970-01-01T00:00:00Z"} for _ in layers],
         }
     ).encode()
-    name = hashlib.sha256(config).hexdigest()
+    digest = hashlib.sha256(config).hexdigest()
     files = {f"{number}/layer.tar": layer for number, layer in enumerate(layers)}
     manifest = json.dumps(
-        [{"Config": f"{name}.json", "RepoTags": None, "Layers": list(files)}]
+        [
+            {
+                "Config": f"{digest}.json",
+                "RepoTags": [name] if name else None,
+                "Layers": list(files),
+            }
+        ]
     ).encode()
-    return f"sha256:{name}", make_layer(
-        {**files, f"{name}.json": config, "manifest.json": manifest}
+    return f"sha256:{digest}", make_layer(
+        {**files, f"{digest}.json": config, "manifest.json": manifest}
     )
 
 

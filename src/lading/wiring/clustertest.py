@@ -200,7 +200,8 @@ async def _dispatching(
     fields = template(inputs.config, address=address, insecure=True)
     one_kind = replace(
         with_label(inputs.settings, _label("fleet")),
-        kinds={kind.name: kind},
+        # The request of the test names no partition.
+        kinds={kind.name: replace(kind, closed=False)},
         template={**fields, **inputs.settings.template, "api_url": f"https://{address}"},
         certificate=directory.certificate.read_text(),
     )

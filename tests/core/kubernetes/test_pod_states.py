@@ -106,6 +106,14 @@ def test_a_started_pod_never_waits(phase: str, state: str) -> None:
             "disk",
             "filled its scratch disk",
         ),
+        (
+            {
+                "reason": "Evicted",
+                "message": "Container supervisor exceeded its local ephemeral storage limit 1Gi.",
+            },
+            "disk",
+            "filled its scratch disk",
+        ),
         ({"reason": "NodeShutdown"}, "node", "shut down"),
         ({"reason": "OutOfcpu"}, "node", "no cpu left"),
         ({"reason": "UnexpectedAdmissionError"}, "node", "refused"),

@@ -57,7 +57,11 @@ _REASONS: Mapping[str, tuple[Failure, str]] = MappingProxyType(
     }
 )
 # Words of the kubelet about a Pod that filled its own storage.
-_OWN_STORAGE = ("exceeds the limit", "exceeds the total limit", "ephemeral local storage usage")
+_OWN_STORAGE = (
+    "exceeds the limit",
+    "exceeds the total limit",
+    "exceeded its local ephemeral storage limit",
+)
 # Parts of the scheduler's message "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had ...".
 _SCHEDULER = re.compile(r"\d+/(\d+) nodes are available: (.*)", re.DOTALL)
 _PART = re.compile(r"(\d+) (.+)", re.DOTALL)

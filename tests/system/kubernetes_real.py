@@ -1,0 +1,224 @@
+"""Scenes on the node with a real kubelet: both security contexts, the file with the token, a gang,
+a shell, and the ways in which the cluster ends a Pod, each with its class.
+
+With `LADING_RECORD` in the environment the Pods of these ends are written to that directory, as
+`tests/core/kubernetes/recorded` has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lading.core.kubernetes.pod_manifest import ASSIGNMENT, ISOLATIONS, MOUNT
+from tests.system.cluster import processes_naming
+from tests.system.desk import Desk
+from tests.system.environments import ROOT
+from tests.system.kubernetes_control import KUBELET
+from tests.system.kubernetes_kubelet import ADDRESS
+from tests.system.kubernetes_site import REAL, Site
+
+_RING = ROOT / "examples" / "mpi" / "ring.c"
+_GANG = 3
+_SIZE = 32 << 20
+"""Bytes of the scratch disk of a Pod that fills it."""
+_TAINT = {"key": "lading.test/broken", "effect": "NoExecute"}
+
+
+async def check_isolations(site: Site) -> None:
+    """`lading kubernetes test` passes with each security context: Pod, engine, request, shell."""
+    for isolation in ISOLATIONS:
+        site.configure(Isolation=isolation)
+        passes, said = await site.test("--node", "kubelet", "--listen", f"{ADDRESS}:0")
+        assert passes, said
+        for line in said.splitlines():
+            site.tell(f"{isolation}: {line.strip()}")
+    site.configure()
+
+
+async def play(site: Site, desk: Desk) -> None:
+    """All scenes, each with a new dispatcher of its configuration."""
+    for isolation in ISOLATIONS:
+        restart(site, Isolation=isolation)
+        await check_token(site, desk, isolation)
+    restart(site)
+    await check_shell(site, desk)
+    await check_gang(site, desk)
+    await check_unschedulable(site, desk)
+    await check_storage(site, desk)
+    await check_taint(site, desk)
+    restart(site, BeginTimeout="5s", Image="lading.invalid/missing:1")
+    await check_image(site, desk)
+    restart(site, extra_ram="0")
+    await check_memory(site, desk)
+    restart(site)
+
+
+def restart(site: Site, **more: Any) -> None:
+    """A new dispatcher with other settings."""
+    site.kill()
+    site.configure(**more)
+    site.start()
+
+
+async def check_token(site: Site, desk: Desk, isolation: str) -> None:
+    """The file with the token is readable for root of the Pod alone, and the token is in no
+    argument or variable of its processes.
+    """
+    uuid = await desk.submit("sleep 600", scheduling_parameters=REAL)
+    container = await desk.until(uuid, "Running")
+    pids = processes_naming("lading.supervisor", container["uuid"])
+    assert pids, "no supervisor is there"
+    place = Path(f"/proc/{pids[0]}")
+    file = place / f"root{MOUNT}/{ASSIGNMENT}"
+    found = file.stat()
+    token = json.loads(file.read_text())["supervisor_token"]
+    maps = (place / "uid_map").read_text().split()
+    for name in ("cmdline", "environ"):
+        assert token not in (place / name).read_text(), name
+    # Root of the Pod is the owner: user 0 of its user namespace.
+    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o400, int(maps[1])), found
+    assert (maps[1] == "0") == (isolation == "privileged"), maps
+    site.tell(f"token: {isolation}: mode 0400, owner {found.st_uid} (root of the Pod)")
+    await desk.cancel(uuid)
+    await desk.until(uuid, "Cancelled")
+
+
+async def check_shell(site: Site, desk: Desk) -> None:
+    """A command in a running container, by the tunnel of its supervisor."""
+    uuid = await desk.submit("sleep 600", scheduling_parameters=REAL)
+    await desk.until(uuid, "Running")
+    command = ("shell", "--wait", uuid, "--", "sh", "-c", "echo in $$; exit 7")
+    done = await asyncio.to_thread(site.cluster.lading, *command, check=False)
+    assert (done.returncode, done.stdout.split()[:1]) == (7, ["in"]), done
+    site.tell(f"shell: {done.stdout.strip()!r}, exit code {done.returncode}")
+    await desk.cancel(uuid)
+    await desk.until(uuid, "Cancelled")
+
+
+async def check_gang(site: Site, desk: Desk) -> None:
+    """An MPI program in a gang of three, in one Pod."""
+    program = site.root / "ring"
+    await _command("mpicc", "-o", str(program), str(_RING))
+    await asyncio.to_thread(site.cluster.lading, "image", "hpc", str(program), timeout=300)
+    uuid = await desk.submit(
+        "", command=["ring"], container_image="hpc:latest",
+        runtime_constraints={"vcpus": 1, "ram": 256 << 20},
+        scheduling_parameters={**REAL, "nodes": _GANG},
+    )  # fmt: skip
+    container = await desk.until(uuid, "Complete", "Cancelled")
+    assert (container["state"], container["exit_code"]) == ("Complete", 0), container
+    said = (await asyncio.to_thread(site.cluster.lading, "request", "logs", uuid)).stdout
+    assert f"ring closed with token {_GANG}" in said, said
+    site.tell(f"gang: {_GANG} ranks of MPI closed their ring")
+
+
+async def check_unschedulable(site: Site, desk: Desk) -> None:
+    """A Pod that finds no room says why, and goes when its request is cancelled."""
+    await _patch_node(site, {"unschedulable": True})
+    uuid = await desk.submit("true", scheduling_parameters=REAL)
+    said = await desk.until_told(uuid, "no node has room")
+    site.tell(f"unschedulable: {said}")
+    await _record(site, desk, uuid, "unschedulable")
+    await desk.cancel(uuid)
+    await desk.until(uuid, "Cancelled")
+    await _patch_node(site, {"unschedulable": None})
+
+
+async def check_image(site: Site, desk: Desk) -> None:
+    """An image that nobody has ends the container with the class `image`."""
+    uuid = await desk.submit("true", scheduling_parameters=REAL, container_count_max=1)
+    said = await desk.until_told(uuid, "cannot get the image")
+    site.tell(f"image: {said}")
+    await _record(site, desk, uuid, "image")
+    await _ended(site, desk, uuid, "image")
+
+
+async def check_storage(site: Site, desk: Desk) -> None:
+    """A Pod whose files fill its scratch disk is evicted: class `disk`."""
+    mounts = {"/out": {"kind": "tmp", "capacity": _SIZE}}
+    for name, where in (("volume", "data"), ("layer", "root")):
+        uuid = await desk.submit(
+            "sleep 600", mounts=mounts, scheduling_parameters=REAL, container_count_max=1
+        )
+        container = await desk.until(uuid, "Running")
+        (pid, *_) = processes_naming("lading.supervisor", container["uuid"])
+        # By the node: the supervisor itself keeps its container to its share.
+        folder = {"data": "var/lib/lading", "root": "var/tmp"}[where]
+        file = Path(f"/proc/{pid}/root/{folder}/filling")
+        await asyncio.to_thread(file.write_bytes, bytes(8 * _SIZE))
+        await _record(site, desk, uuid, f"evicted-{name}", when=_has_failed)
+        await _ended(site, desk, uuid, "disk")
+
+
+async def check_taint(site: Site, desk: Desk) -> None:
+    """A node with a taint loses its Pods: class `node`."""
+    uuid = await desk.submit("sleep 600", scheduling_parameters=REAL, container_count_max=1)
+    await desk.until(uuid, "Running")
+    recording = asyncio.create_task(_record(site, desk, uuid, "taint", when=_has_failed))
+    await _patch_node(site, {"taints": [_TAINT]})
+    await recording
+    await _ended(site, desk, uuid, "node")
+    await _patch_node(site, {"taints": None})
+
+
+async def check_memory(site: Site, desk: Desk) -> None:
+    """A supervisor without RAM of its own is killed by the kernel: class `oom`."""
+    uuid = await desk.submit(
+        "true", scheduling_parameters=REAL, container_count_max=1,
+        runtime_constraints={"vcpus": 1, "ram": 16 << 20},
+    )  # fmt: skip
+    await _record(site, desk, uuid, "memory", when=_has_failed)
+    await _ended(site, desk, uuid, "oom")
+
+
+async def _ended(site: Site, desk: Desk, uuid: str, failure: str) -> None:
+    container = await desk.until(uuid, "Cancelled", "Complete")
+    said = container["runtime_status"]
+    site.tell(f"class {said.get('failure')}: {said.get('error')}")
+    assert (container["state"], said.get("failure")) == ("Cancelled", failure), container
+
+
+async def _patch_node(site: Site, spec: dict[str, Any]) -> None:
+    await site.plane.ask("PATCH", f"/api/v1/nodes/{KUBELET}", {"spec": spec})
+
+
+def _has_failed(pod: dict[str, Any]) -> bool:
+    return bool(pod["status"]["phase"] == "Failed")
+
+
+async def _record(
+    site: Site,
+    desk: Desk,
+    uuid: str,
+    name: str,
+    *,
+    when: Callable[[dict[str, Any]], bool] = lambda _: True,
+) -> None:
+    """Keep the Pod of a request as the API server shows it, once `when` holds or it is gone."""
+    container = (await desk.container(uuid))["uuid"]
+    last: dict[str, Any] | None = None
+    while (pod := await site.pod_of(container)) is not None or last is None:
+        last = pod or last
+        if last is not None and when(last):
+            break
+        await asyncio.sleep(0.05)
+    folder = os.environ.get("LADING_RECORD")
+    if folder and last is not None:
+        del last["metadata"]["managedFields"]
+        kept = {"metadata": last["metadata"], "spec": last["spec"], "status": last["status"]}
+        (Path(folder) / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+async def _command(*words: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
