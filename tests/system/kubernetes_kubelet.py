@@ -6,8 +6,8 @@ have a network of their own behind the bridge `BRIDGE`, on whose address the ser
 
 The node says that it has `CPUS` CPUs, so that as many Pods run at a time: it reads a made-up list
 of CPUs. One node at a time is on a machine. All that it makes outside of its folder is undone at
-the end: processes, control groups, the bridge, kernel settings, links of logs. Its mounts are in a
-mount namespace of its own, and end with its processes.
+the end: processes, control groups, the bridge, kernel settings, links of logs. Its mounts are in
+mount namespaces of its own, and end with its processes.
 """
 
 from __future__ import annotations
@@ -94,11 +94,13 @@ def runtime() -> Path:
 
 @dataclass
 class KubeletNode:
-    """The node `KUBELET` of a control plane. `namespace`: a process in its mount namespace."""
+    """The node `KUBELET` of a control plane. `namespaces`: a process in the mount namespace of
+    each program.
+    """
 
     folder: Path
     plane: ControlPlane
-    namespace: int
+    namespaces: dict[str, int]
     commands: dict[str, list[str]] = field(repr=False)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
 
@@ -107,7 +109,12 @@ class KubeletNode:
         path = f"{runtime()}:{os.environ['PATH']}:/usr/sbin:/sbin"
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                ["nsenter", f"--mount=/proc/{self.namespace}/ns/mnt", "--", *self.commands[name]],
+                [
+                    "nsenter",
+                    f"--mount=/proc/{self.namespaces[name]}/ns/mnt",
+                    "--",
+                    *self.commands[name],
+                ],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -177,8 +184,8 @@ async def running_kubelet(
         stack.enter_context(_bridge())
         stack.enter_context(_groups())
         commands = _write_files(plane, folder)
-        namespace = stack.enter_context(_mount_namespace(folder))
-        node = KubeletNode(folder, plane, namespace, commands)
+        namespaces = stack.enter_context(_mount_namespaces(folder))
+        node = KubeletNode(folder, plane, namespaces, commands)
         stack.callback(_end_all, node)
         node.start("containerd")
         await _until_there(folder / "run" / "c.sock", node)
@@ -392,7 +399,15 @@ def _members(group: Path) -> Iterator[int]:
             yield from map(int, (Path(folder) / "cgroup.procs").read_text().split())
 
 
-# Bound over the kernel's own directories, for the kubelet's count of CPUs alone.
+# The mounts of the kubelet reach containerd.
+_SHARE = """
+mount --bind "$0/kubelet" "$0/kubelet"
+mount --make-shared "$0/kubelet"
+echo
+exec sleep infinity
+"""
+# Bound over the kernel's own directories, for the kubelet's count of CPUs alone: the kernel mounts
+# no /sys in a user namespace where a part of it is hidden.
 _BIND_CPUS = """
 mount --bind "$0/system/node" /sys/devices/system/node
 mount --bind "$0/system/cpu" /sys/devices/system/cpu
@@ -402,9 +417,35 @@ exec sleep infinity
 
 
 @contextmanager
-def _mount_namespace(folder: Path) -> Iterator[int]:
-    """A mount namespace in which this machine has `CPUS` CPUs; a process in it."""
-    node, cpus = folder / "system" / "node" / "node0", folder / "system" / "cpu"
+def _mount_namespaces(folder: Path) -> Iterator[dict[str, int]]:
+    """Mount namespaces of both programs, by a process in each; this machine has `CPUS` CPUs in that
+    of the kubelet.
+    """
+    _write_cpus(folder / "system")
+    unshare = ["unshare", "--mount", "--propagation"]
+    with _waiting([*unshare, "private", "sh", "-ec", _SHARE, str(folder)]) as outer:
+        enter = ["nsenter", f"--mount=/proc/{outer}/ns/mnt"]
+        copy = [*enter, *unshare, "unchanged", "sh", "-ec", _BIND_CPUS, str(folder)]
+        with _waiting(copy) as inner:
+            yield {"containerd": outer, "kubelet": inner}
+
+
+@contextmanager
+def _waiting(command: list[str]) -> Iterator[int]:
+    """A process that has written a line."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n", "the mount namespace cannot be made"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def _write_cpus(system: Path) -> None:
+    """Write a list of `CPUS` CPUs, as the kernel has it below /sys/devices/system."""
+    node, cpus = system / "node" / "node0", system / "cpu"
     real = len(os.sched_getaffinity(0))
     for number in range(CPUS):
         for place in (node, cpus):
@@ -420,15 +461,3 @@ def _mount_namespace(folder: Path) -> Iterator[int]:
     for name in ("online", "possible", "present"):
         (cpus / name).write_text(f"0-{real - 1}\n")
         (node.parent / name).write_text("0\n")
-    process = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _BIND_CPUS, str(folder)],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"\n", "the mount namespace cannot be made"
-        yield process.pid
-    finally:
-        process.kill()
-        process.communicate(timeout=30)

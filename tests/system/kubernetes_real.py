@@ -12,11 +12,11 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lading.core.kubernetes.pod_manifest import ASSIGNMENT, ISOLATIONS, MOUNT
+from lading.core.kubernetes.pod_manifest import ASSIGNMENT, DISPATCHER, ISOLATIONS, MOUNT
+from lading.core.kubernetes.pod_states import PodState, read_pod
 from tests.system.cluster import processes_naming
 from tests.system.desk import Desk
 from tests.system.environments import ROOT
@@ -26,8 +26,8 @@ from tests.system.kubernetes_site import REAL, Site
 
 _RING = ROOT / "examples" / "mpi" / "ring.c"
 _GANG = 3
-_SIZE = 32 << 20
-"""Bytes of the scratch disk of a Pod that fills it."""
+_EXCESS = 64 << 20
+"""Bytes that a Pod has on disk beyond its limit."""
 _TAINT = {"key": "lading.test/broken", "effect": "NoExecute"}
 
 
@@ -125,7 +125,9 @@ async def check_unschedulable(site: Site, desk: Desk) -> None:
     uuid = await desk.submit("true", scheduling_parameters=REAL)
     said = await desk.until_told(uuid, "no node has room")
     site.tell(f"unschedulable: {said}")
-    await _record(site, desk, uuid, "unschedulable")
+    found = await site.pod_of((await desk.container(uuid))["uuid"])
+    assert found is not None
+    _keep(found, "unschedulable")
     await desk.cancel(uuid)
     await desk.until(uuid, "Cancelled")
     await _patch_node(site, {"unschedulable": None})
@@ -136,35 +138,39 @@ async def check_image(site: Site, desk: Desk) -> None:
     uuid = await desk.submit("true", scheduling_parameters=REAL, container_count_max=1)
     said = await desk.until_told(uuid, "cannot get the image")
     site.tell(f"image: {said}")
-    await _record(site, desk, uuid, "image")
-    await _ended(site, desk, uuid, "image")
+    found = await site.pod_of((await desk.container(uuid))["uuid"])
+    assert found is not None
+    assert _read(found).lacks_image
+    _keep(found, "image")
+    container = await desk.until(uuid, "Cancelled", "Complete")
+    site.tell(f"class image: {container['runtime_status'].get('error')}")
+    assert container["runtime_status"].get("failure") == "image", container
 
 
 async def check_storage(site: Site, desk: Desk) -> None:
     """A Pod whose files fill its scratch disk is evicted: class `disk`."""
-    mounts = {"/out": {"kind": "tmp", "capacity": _SIZE}}
     for name, where in (("volume", "data"), ("layer", "root")):
-        uuid = await desk.submit(
-            "sleep 600", mounts=mounts, scheduling_parameters=REAL, container_count_max=1
-        )
+        uuid = await desk.submit("sleep 600", scheduling_parameters=REAL, container_count_max=1)
         container = await desk.until(uuid, "Running")
         (pid, *_) = processes_naming("lading.supervisor", container["uuid"])
         # By the node: the supervisor itself keeps its container to its share.
         folder = {"data": "var/lib/lading", "root": "var/tmp"}[where]
-        file = Path(f"/proc/{pid}/root/{folder}/filling")
-        await asyncio.to_thread(file.write_bytes, bytes(8 * _SIZE))
-        await _record(site, desk, uuid, f"evicted-{name}", when=_has_failed)
-        await _ended(site, desk, uuid, "disk")
+        pod = await site.pod_of(container["uuid"])
+        assert pod is not None
+        limit = int(pod["spec"]["containers"][0]["resources"]["limits"]["ephemeral-storage"])
+        with Path(f"/proc/{pid}/root/{folder}/filling").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, limit + _EXCESS)
+        pod = await _last(site, desk, uuid, f"evicted-{name}")
+        await _ended(site, desk, uuid, pod, "disk")
 
 
 async def check_taint(site: Site, desk: Desk) -> None:
     """A node with a taint loses its Pods: class `node`."""
     uuid = await desk.submit("sleep 600", scheduling_parameters=REAL, container_count_max=1)
     await desk.until(uuid, "Running")
-    recording = asyncio.create_task(_record(site, desk, uuid, "taint", when=_has_failed))
+    recording = asyncio.create_task(_last(site, desk, uuid, "taint"))
     await _patch_node(site, {"taints": [_TAINT]})
-    await recording
-    await _ended(site, desk, uuid, "node")
+    await _ended(site, desk, uuid, await recording, "node")
     await _patch_node(site, {"taints": None})
 
 
@@ -174,45 +180,56 @@ async def check_memory(site: Site, desk: Desk) -> None:
         "true", scheduling_parameters=REAL, container_count_max=1,
         runtime_constraints={"vcpus": 1, "ram": 16 << 20},
     )  # fmt: skip
-    await _record(site, desk, uuid, "memory", when=_has_failed)
-    await _ended(site, desk, uuid, "oom")
+    pod = await _last(site, desk, uuid, "memory")
+    await _ended(site, desk, uuid, pod, "oom")
 
 
-async def _ended(site: Site, desk: Desk, uuid: str, failure: str) -> None:
+async def _ended(site: Site, desk: Desk, uuid: str, pod: dict[str, Any], failure: str) -> None:
+    """The last state of a Pod has this class; its container has it too, or `infrastructure` where
+    its supervisor had the time to write the record after TERM.
+    """
+    state = _read(pod, is_gone=True)
     container = await desk.until(uuid, "Cancelled", "Complete")
     said = container["runtime_status"]
-    site.tell(f"class {said.get('failure')}: {said.get('error')}")
-    assert (container["state"], said.get("failure")) == ("Cancelled", failure), container
+    site.tell(f"class {state.failure}: {state.fate}")
+    site.tell(f"    record: class {said.get('failure')}: {said.get('error')}")
+    assert state.failure == failure, pod["status"]
+    assert container["state"] == "Cancelled", container
+    assert said.get("failure") in (failure, "infrastructure"), container
 
 
 async def _patch_node(site: Site, spec: dict[str, Any]) -> None:
     await site.plane.ask("PATCH", f"/api/v1/nodes/{KUBELET}", {"spec": spec})
 
 
-def _has_failed(pod: dict[str, Any]) -> bool:
-    return bool(pod["status"]["phase"] == "Failed")
+def _read(pod: dict[str, Any], *, is_gone: bool = False) -> PodState:
+    dispatcher = pod["metadata"]["labels"][DISPATCHER]
+    state = read_pod(pod, dispatcher=dispatcher, is_gone=is_gone)
+    assert state is not None
+    return state
 
 
-async def _record(
-    site: Site,
-    desk: Desk,
-    uuid: str,
-    name: str,
-    *,
-    when: Callable[[dict[str, Any]], bool] = lambda _: True,
-) -> None:
-    """Keep the Pod of a request as the API server shows it, once `when` holds or it is gone."""
+async def _last(site: Site, desk: Desk, uuid: str, name: str) -> dict[str, Any]:
+    """The Pod of a request as the API server shows it when it has failed, or last before it is
+    gone; it is kept as `name`.
+    """
     container = (await desk.container(uuid))["uuid"]
     last: dict[str, Any] | None = None
     while (pod := await site.pod_of(container)) is not None or last is None:
         last = pod or last
-        if last is not None and when(last):
+        if last is not None and last["status"]["phase"] == "Failed":
             break
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.02)
+    _keep(last, name)
+    return last
+
+
+def _keep(pod: dict[str, Any], name: str) -> None:
+    """Write a Pod to the directory of records, if there is one."""
     folder = os.environ.get("LADING_RECORD")
-    if folder and last is not None:
-        del last["metadata"]["managedFields"]
-        kept = {"metadata": last["metadata"], "spec": last["spec"], "status": last["status"]}
+    if folder:
+        metadata = {key: one for key, one in pod["metadata"].items() if key != "managedFields"}
+        kept = {"metadata": metadata, "spec": pod["spec"], "status": pod["status"]}
         (Path(folder) / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 

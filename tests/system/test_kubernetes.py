@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.reality import need_program, need_root
-from tests.system.kubernetes import run
+from tests.system.kubernetes import missing_parts, run
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
 
@@ -17,4 +17,13 @@ def test_containers_end_once_on_a_real_control_plane(tmp_path: Path) -> None:
     need_root()
     for name in ("crun", "etcd", "go"):
         need_program(name)
-    asyncio.run(run(tmp_path, containers=20, limit=600.0))
+    asyncio.run(run(tmp_path, containers=20, kubelet=0, limit=600.0))
+
+
+def test_containers_end_once_on_a_real_kubelet(tmp_path: Path) -> None:
+    need_root()
+    for name in ("crun", "etcd", "go"):
+        need_program(name)
+    if lacks := missing_parts():
+        pytest.skip(f"there is no {', '.join(lacks)}")
+    asyncio.run(run(tmp_path, containers=8, kubelet=12, limit=900.0))

@@ -25,6 +25,7 @@ from lading.core.kubernetes.pod_manifest import (
 )
 from lading.core.resources import GIB, MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
+from lading.supervisor.engines.bundle import CAPABILITIES
 
 DISPATCHER = "zzzzz-gj3su-000000000000001"
 UUID = "zzzzz-dz642-000000000000001"
@@ -124,6 +125,14 @@ def test_only_privileged_isolation_is_privileged(isolation: str) -> None:
     context = spec["containers"][0]["securityContext"]
     assert (spec.get("hostUsers") is False) == (isolation == "user-namespace")
     assert context.get("privileged", False) == (isolation == "privileged")
+
+
+def test_a_pod_has_the_capabilities_that_its_container_gets() -> None:
+    settings = PodSettings(dispatcher=DISPATCHER, image="i", command=())
+    context = spec_of(settings)["containers"][0]["securityContext"]
+    assert set(CAPABILITIES) <= {f"CAP_{name}" for name in context["capabilities"]["add"]}
+    # The default profile refuses crun to make a root file system.
+    assert context["seccompProfile"] == {"type": "Unconfined"}
 
 
 def test_a_deadline_leaves_time_for_images_and_outputs() -> None:

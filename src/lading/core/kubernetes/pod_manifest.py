@@ -41,6 +41,7 @@ _CAPABILITIES = (
     "KILL",
     "MKNOD",
     "NET_ADMIN",
+    "NET_BIND_SERVICE",
     "SETFCAP",
     "SETGID",
     "SETPCAP",
@@ -234,7 +235,8 @@ def _security_context(isolation: str) -> JsonObject:
         "capabilities": {"drop": ["ALL"], "add": list(_CAPABILITIES)},
         # The engine mounts a proc of its own in each container's namespaces.
         "procMount": "Unmasked",
-        "seccompProfile": {"type": "RuntimeDefault"},
+        # RuntimeDefault refuses crun keyctl and pivot_root; containers get the engine's own filter.
+        "seccompProfile": {"type": "Unconfined"},
         "appArmorProfile": {"type": "Unconfined"},
     }
 

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 
+from lading.client.transport import Response
 from lading.core.errors import Unavailable
 from lading.core.kubernetes.pod_manifest import NodeKind
 from lading.dispatch.fleets.kubernetes.kubernetes_selftest import (
@@ -94,6 +97,30 @@ def test_a_fit_cluster_passes_all_steps_and_nothing_is_left() -> None:
     assert all(one.ok for one in steps)
     assert not cluster.pods
     assert not cluster.secrets
+
+
+class RecordingCluster(FakeCluster):
+    """Keeps the commands of Pods that are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commands: list[list[str]] = []
+
+    async def request(self, method: str, path: str, **more: Any) -> Response:
+        """See Transport."""
+        if method == "POST" and path.endswith("/pods"):
+            made = msgspec.json.decode(more["body"])
+            self.commands.append(made["spec"]["containers"][0]["command"])
+        return await super().request(method, path, **more)
+
+
+def test_the_kubelet_finds_nothing_to_expand_in_the_programs_of_a_check() -> None:
+    cluster = RecordingCluster()
+    cluster.message = FIT
+    tried(cluster)
+    ((*_, runner, engine, api),) = cluster.commands
+    # A real one makes `$` of `$$`, and a value of `$(NAME)`.
+    assert "$" not in runner + engine + api
 
 
 def test_without_a_server_the_pod_alone_is_tried() -> None:

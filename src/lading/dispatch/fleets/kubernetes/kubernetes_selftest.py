@@ -350,5 +350,6 @@ def _answers(pod: JsonObject) -> dict[str, str]:
 
 
 def _packed(file: str) -> str:
-    packed = base64.b85encode(zlib.compress(Path(file).read_bytes(), 9)).decode()
-    return f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
+    # Without a dollar sign: the kubelet makes one of two in commands.
+    packed = base64.b64encode(zlib.compress(Path(file).read_bytes(), 9)).decode()
+    return f"import base64, zlib; exec(zlib.decompress(base64.b64decode({packed!r})))"
