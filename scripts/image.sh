@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 cp "$package" "$work/lading.deb"
 # crun runs containers in a privileged container, fuse3 and the rest as the package recommends.
-mmdebstrap --quiet --variant=minbase --include=ca-certificates,python3,crun,fuse3,slirp4netns,nftables,tini,openssh-client \
+mmdebstrap --quiet --variant=minbase --include=ca-certificates,python3,crun,fuse3,slirp4netns,nftables,iproute2,tini,openssh-client \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --skip=output/dev \
     --customize-hook="upload $work/lading.deb /tmp/lading.deb" \
