@@ -97,7 +97,13 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     "put": lambda options: uploads.measure(files=options.small_files, rounds=options.put_rounds),
     "cli": lambda options: cli.measure(rounds=options.calls),
     "cwl": lambda options: cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases),
-    "queue": lambda options: queue.measure(waiting=options.queued, restarts=options.restarts),
+    "queue": lambda options: queue.measure(
+        waiting=options.queued,
+        restarts=options.restarts,
+        created=options.created,
+        turns=options.turns,
+        databases=options.database,
+    ),
     "quotas": lambda options: quotas.measure(waiting=options.queued, rounds=options.quota_rounds),
     "shares": lambda options: fair_shares.measure(
         waiting=options.queued, rounds=options.quota_rounds
@@ -159,6 +165,12 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--queued", type=int, default=100_000, help="requests that wait")
     group.add_argument(
         "--restarts", type=int, default=5, help="restarts of the server and its dispatcher"
+    )
+    group.add_argument(
+        "--created", type=int, default=20_000, help="of these, requests that the API creates"
+    )
+    group.add_argument(
+        "--turns", type=int, default=2, help="turns of a long and a short queue; 0: none"
     )
     group = parser.add_argument_group("quotas")
     group.add_argument(

@@ -18,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 
+from bench import mass_requests
 from bench.api.places import has_postgres
 from bench.figures import Figure, absent, durations
 from bench.requests import submit
@@ -35,7 +36,10 @@ from lading.core.quantities import format_time
 from tests.postgres import PostgresServer
 
 MOST_FIRST: Final = 3.0
-MOST_READ: Final = 0.3
+MOST_READ: Final = 0.05
+MOST_CANCEL: Final = 60.0
+_SHORT: Final = 3000
+_PACE_TIME: Final = 15.0
 _COMMAND: Final = ["sh", "-c", 'date +%s.%N; echo "$0" > number', "template"]
 _DECLINED: Final = {"Containers": {"Dispatcher": "none"}}
 _TIMES: Final = 15
@@ -43,14 +47,22 @@ _PATIENCE: Final = 120.0
 _LADING: Final = (sys.executable, "-m", "lading")
 
 
-def measure(*, waiting: int, restarts: int) -> list[Figure]:
-    """The figures with so many requests that wait, on SQLite and on PostgreSQL.
+def measure(
+    *, waiting: int, restarts: int, created: int, turns: int, databases: Collection[str]
+) -> list[Figure]:
+    """The figures with so many requests that wait, on SQLite and on PostgreSQL; `created` of them
+    are made through the API, and rates are measured in `turns`.
 
     Raises RuntimeError when a command fails.
     """
     figures: list[Figure] = []
-    with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-        figures += _measured(Path(folder) / "data", {}, multiply, waiting, restarts, "sqlite")
+    counts = _Counts(waiting, restarts, created, turns)
+    if "sqlite" in databases:
+        with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
+            figures += _measured(Path(folder) / "data", {}, multiply, counts, "sqlite")
+            figures += _paces(Path(folder), counts)
+    if "postgresql" not in databases:
+        return figures
     if not has_postgres():
         return [*figures, absent("postgresql", "is not installed (Debian package postgresql)")]
     with _postgres() as server:
@@ -59,28 +71,56 @@ def measure(*, waiting: int, restarts: int) -> list[Figure]:
             copy = functools.partial(_multiply_postgres, where)
             config = {"PostgreSQL": {"Connection": where}}
             data = Path(folder) / "data"
-            return figures + _measured(data, config, copy, waiting, restarts, "postgresql")
+            return figures + _measured(data, config, copy, counts, "postgresql")
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Requests that wait, restarts, requests that the API creates, and turns."""
+
+    waiting: int
+    restarts: int
+    created: int
+    turns: int
+
+
+def _paces(folder: Path, counts: _Counts) -> list[Figure]:
+    """Containers a second on SQLite, with all that wait and with a short queue."""
+    if not counts.turns:
+        return []
+    long, short = folder / "long", folder / "short"
+    for data, count in ((long, counts.waiting), (short, _SHORT)):
+        with serving(data, config="{}") as environment:
+            template = asyncio.run(_submit(environment, add_image(environment)))
+        multiply(data / "db.sqlite", template, count)
+    figures = mass_requests.paces(long, short, turns=counts.turns, seconds=_PACE_TIME)
+    return [replace(one, name=f"sqlite: {one.name}") for one in figures]
 
 
 def _measured(
     data: Path,
     config: dict[str, Any],
     copy: Callable[[Path, str, int], None],
-    waiting: int,
-    restarts: int,
+    counts: _Counts,
     database: str,
 ) -> list[Figure]:
+    waiting, restarts = counts.waiting, counts.restarts
     with serving(data, config=json.dumps(config)) as environment:
         image = add_image(environment)
         template = asyncio.run(_submit(environment, image))
     floor = durations("lading up with an empty queue, until it is ready", _starts(data, restarts))
-    copy(data / "db.sqlite", template, waiting)
+    copy(data / "db.sqlite", template, waiting - counts.created)
     (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
     with serving(data) as environment:
         figures = asyncio.run(_reads(environment, waiting))
+        if counts.created:
+            figures += asyncio.run(mass_requests.create(environment, image, counts.created))
         figures += _commands(environment, waiting)
     (data / "config.yml").write_text(json.dumps(config))
     figures += [floor, _restarts(data, waiting, restarts)]
+    (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
+    with serving(data) as environment:
+        figures += asyncio.run(mass_requests.cancel_all(environment, within=MOST_CANCEL))
     return [replace(one, name=f"{database}: {one.name}") for one in figures]
 
 
@@ -164,7 +204,8 @@ def _uuid(like: str, number: int) -> str:
 
 def _container(row: dict[str, Any], number: int, begun: datetime) -> dict[str, Any]:
     when = format_time(begun + timedelta(seconds=number))
-    priority = (500 << 40) - number
+    # Before those that the API creates.
+    priority = (500 << 50) - number
     keys = dict.fromkeys(("reuse_key", "broad_key"), f"{number:064x}")
     made = {"created_at": when, "modified_at": when, "priority": priority}
     return {"uuid": _uuid(row["uuid"], number), **made, **keys}
@@ -212,7 +253,9 @@ async def _reads(environment: dict[str, str], waiting: int) -> list[Figure]:
         }
         return [
             durations(
-                f"{what}, {waiting:,} waiting", await _timed(call), p99_limit=MOST_READ * 1000
+                f"{what}, {waiting:,} waiting",
+                await _timed(call),
+                p99_limit=None if what.endswith("counted") else MOST_READ * 1000,
             )
             for what, call in asked.items()
         ]
@@ -267,18 +310,19 @@ def _starts(data: Path, count: int) -> list[float]:
 
 
 def _restarts(data: Path, waiting: int, count: int) -> Figure:
-    found, ready = [], []
+    found, ready, memory = list[float](), list[float](), ""
     for _ in range(count):
         began = time.time()
         with serving(data) as environment:
             ready.append(time.time() - began)
             found.append(asyncio.run(_first(environment, began)) - began)
+            memory = mass_requests.memory_of(environment)
     shown = ", ".join(f"{seconds:.2f}" for seconds in ready)
     return durations(
         f"from the start of lading up to user code, {waiting:,} waiting",
         found,
         p99_limit=MOST_FIRST * 1000,
-        note=f"lading up says that it is ready after {shown} s",
+        note=f"lading up says that it is ready after {shown} s; {memory}",
     )
 
 

@@ -56,11 +56,11 @@ from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
 from lading.telemetry import event
 
-STEP: Final = 0.02
+STEP: Final = 0.012
 """Seconds that a transaction is to take."""
-MOST: Final = 500
+MOST: Final = 200
 """Requests of a transaction, at most."""
-_LEAST: Final = 100
+_LEAST: Final = 50
 _FIRST: Final = 100
 # Requests of a transaction that are cancelled one by one.
 _SINGLY: Final = 8
@@ -181,10 +181,12 @@ async def advance(
     rows = await records.search(tx, dialect, REQUESTS, query)
     if not rows:
         return replace(one, finished_at=services.now())
+    await _give_way()
     unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
     held = await _containers(tx, services, rows)
     step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
     known = {str(row["uuid"]): row for row in rows}
+    await _give_way()
     if step.together:
         some = [known[uuid] for uuid in step.together]
         await cancel_in_set(unit, some, [held[row["container_uuid"]] for row in some])
@@ -228,7 +230,13 @@ async def _change_all(
     unit: UnitOfWork, kind: RecordType, rows: Sequence[Record], values: Record
 ) -> None:
     await records.change_all(unit.tx, kind, [str(row["uuid"]) for row in rows], values)
+    await _give_way()
     await audit.changed_all(unit.tx, unit.services, kind, rows, values, user_uuid=unit.user_uuid)
+
+
+async def _give_way() -> None:
+    """Let the calls go on that only read: with SQLite a statement does not."""
+    await asyncio.sleep(0)
 
 
 async def _principal(tx: Transaction, services: ApiServices, one: Cancellation) -> Principal:
