@@ -112,7 +112,7 @@ def _measured(
     copy(data / "db.sqlite", template, waiting - counts.created)
     (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
     with serving(data) as environment:
-        figures = asyncio.run(_reads(environment, waiting))
+        figures = asyncio.run(_reads(environment, waiting - counts.created))
         if counts.created:
             figures += asyncio.run(mass_requests.create(environment, image, counts.created))
         figures += _commands(environment, waiting)

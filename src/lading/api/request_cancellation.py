@@ -58,10 +58,8 @@ from lading.telemetry import event
 
 STEP: Final = 0.012
 """Seconds that a transaction is to take."""
-MOST: Final = 200
-"""Requests of a transaction, at most."""
-_LEAST: Final = 50
-_FIRST: Final = 100
+SIZES: Final = (100, 200)
+"""Requests of a transaction. They are few, so that statements repeat and are prepared once."""
 # Requests of a transaction that are cancelled one by one.
 _SINGLY: Final = 8
 # Steps at a time: one begins while the commit of the other is on its way to the disk.
@@ -92,7 +90,7 @@ class CancellationWorker:
     def __init__(self, services: ApiServices, *, holder: str = "") -> None:
         self._services = services
         self._holder = holder or services.entropy(16).hex()
-        self._size = _FIRST
+        self._size = SIZES[0]
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -158,7 +156,8 @@ class CancellationWorker:
                 tx, replace(done, holder=self._holder, held_until=later(now, _HELD))
             )
             taken = max(loop.time() - began, 0.0001)
-        self._size = max(_LEAST, min(MOST, 2 * self._size, int(self._size * STEP / taken)))
+        room = self._size * STEP / taken
+        self._size = max((one for one in SIZES if one <= room), default=SIZES[0])
         return done.finished_at is None
 
     async def _end(self, id: str, error: str) -> None:
