@@ -415,3 +415,18 @@ async def test_a_pod_that_was_deleted_before_is_looked_for_at_once(cluster: Fake
         await cluster.pulse.wait_for(lambda: not cluster.pods)
         await fleet.clean(ONE)
     assert ("get", "pods") in cluster.calls
+
+
+async def test_a_pod_that_kueue_holds_back_waits_until_it_is_let_go() -> None:
+    cluster, queue = FakeCluster(slots=0), {"kueue.x-k8s.io/queue-name": "lading"}
+    async with fleet_of(cluster, pods=pod_settings(labels=queue)) as fleet:
+        await fleet.start(order())
+        assert queue.items() <= pod_of(cluster)["metadata"]["labels"].items()
+        gate = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+        cluster.show(name_of(cluster), conditions=[gate])
+        await until(fleet, lambda: "a scheduling gate (Kueue" in seen(fleet).note)
+        assert seen(fleet).waiting
+        cluster.slots = 1
+        cluster.pulse.beat()
+        await running(fleet)
+    await cluster.close()
