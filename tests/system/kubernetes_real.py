@@ -157,7 +157,8 @@ async def _ended(site: Site, desk: Desk, uuid: str, pod: dict[str, Any], failure
     said = container["runtime_status"]
     site.tell(f"class {state.failure}: {state.fate}")
     site.tell(f"    record: class {said.get('failure')}: {said.get('error')}")
-    assert state.failure == failure, pod["status"]
+    # A supervisor that ends in time leaves a Pod that has succeeded.
+    assert state.failure in (failure, "infrastructure"), pod["status"]
     assert container["state"] == "Cancelled", container
     assert said.get("failure") in (failure, "infrastructure"), container
 
