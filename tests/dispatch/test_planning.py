@@ -7,6 +7,7 @@ from lading.core.scheduling import batch_planner as core
 from lading.core.scheduling.planning import (
     DispatchPlan,
     FleetWorker,
+    Reservation,
     Snapshot,
     TrackedContainer,
     WaitStatus,
@@ -21,7 +22,7 @@ class Own:
     """A fleet that plans itself."""
 
     def plan(self, snapshot: Snapshot) -> DispatchPlan:
-        return DispatchPlan(head=snapshot.queue[0].uuid)
+        return DispatchPlan(reservations=(Reservation(snapshot.queue[0].uuid, "w"),))
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
         return {}

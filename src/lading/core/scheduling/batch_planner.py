@@ -8,25 +8,22 @@ Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Pl
   stay large.
 - A worker's capacity is never exceeded and a container that occupies a worker is never started
   again.
-- Backfill: the first container that fits some worker but finds no room is the *head*. One worker is
-  reserved for it. On that worker a later container may pass the head only inside (capacity - need
-  of the head), and every later container that started there since the head was queued counts
-  against that. Containers that ran before the head was queued, or go before it, end one day, and
-  then the head fits: it never starves, however long the others run.
-- A container that can use more than it needs gets a part of the resources that remain after all
-  starts.
-- A container that fits no worker stays queued and blocks no other; its status names its need and
-  the nearest fit. A dispatcher does not fail a container that another dispatcher may be able to run
-  (docs/spec/dispatch, section Parts).
+- Backfill: the first container that fits some worker but finds no room is the *head*. Room is
+  reserved for it on one worker, and for the containers behind it that find no room either, as long
+  as they fit together on a worker. There a later container may pass them only inside (capacity -
+  what is reserved), and every later container that started there since they were queued counts
+  against that. So the head never starves, and small ones of lower priority do not take the place
+  of large ones one by one.
+- A container that can use more than it needs gets a part of what remains after all starts.
+- A container that fits no worker stays queued and blocks no other. A dispatcher does not fail one
+  that another dispatcher may be able to run (docs/spec/dispatch, section Parts).
 - A quota limits the number of containers at a time, of any size.
 - Workflow runners (scheduling parameter `supervisor`) mostly wait for the containers that they
   submit. Were they counted among the others, a few of them could fill a worker, or a quota, and
   wait for ever. So they have room of their own: half of a worker's RAM and half as many as the
   quota, but always room for one.
 - A container that names partitions runs only on a worker that is in one of them, one that names
-  none on any worker that is not `closed`.
-- A container that needs GPUs of one kind runs only on a worker whose GPUs suit it, as far as that
-  is known.
+  none on any that is not `closed`; one that needs GPUs of a kind only where they suit it.
 - A worker that `queues` stands for a batch system: it takes any container that one of its nodes can
   hold and starts it when there is room, so its containers are not counted against it. `most` limits
   how many are handed over.
@@ -70,6 +67,7 @@ from lading.core.scheduling.planning import (
     FleetWorker,
     Occupant,
     Place,
+    Reservation,
     Snapshot,
     StartDecision,
     TrackedContainer,
@@ -80,6 +78,8 @@ from lading.core.scheduling.planning import (
 # Of a worker's RAM, and of the quota, for containers that run workflows: the default that
 # `SupervisorFraction` has for VMs.
 _WORKFLOW_SHARE = 0.5
+# Workers that one plan looks at for reservations, so that it is quick in large fleets too.
+_MOST_LOOKS = 10_000
 # Properties of a container that determine on which workers it fits.
 _Wanted = tuple[Resources, tuple[str, ...], Gpu]
 _WORKFLOWS_WAIT = (
@@ -98,19 +98,26 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     if not _any_open(rooms) or slots <= 0:
         return DispatchPlan(starts=first)
     starts: list[StartDecision] = []
-    head = reserved = ""
+    reservations: list[Reservation] = []
+    most = max(1, _MOST_LOOKS // len(rooms))
+    # Rooms only shrink during a plan: where one finds neither room nor a reservation, no other one
+    # that wants the same does.
+    hopeless: set[_Wanted] = set()
     for container in _in_turn(snapshot):
-        room = _tightest(rooms, container)
-        if room is not None:
+        if (wanted := _wanted(container)) in hopeless:
+            continue
+        if (room := _tightest(rooms, container)) is not None:
             room.take(container.need)
             starts.append(StartDecision(container.uuid, room.worker.id))
-        elif not head and (room := _reservable(rooms, container)) is not None:
+        elif len(reservations) < most and (room := _reservable(rooms, container)) is not None:
             room.reserve(container)
-            head, reserved = container.uuid, room.worker.id
+            reservations.append(Reservation(container.uuid, room.worker.id))
+        else:
+            hopeless.add(wanted)
         if not _any_open(rooms) or len(starts) == slots:
             break
     return DispatchPlan(
-        starts=first + _grown(starts, rooms, snapshot.queue), head=head, reserved=reserved
+        starts=first + _grown(starts, rooms, snapshot.queue), reservations=tuple(reservations)
     )
 
 
@@ -201,7 +208,7 @@ def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
     # At infinity they started after every head was queued, and count as having passed it.
     after = apply(snapshot, decided, now=float("inf"))
     found = prepared(after.workers)
-    reasons, position = _WaitReasons(after, head=decided.head), 0
+    reasons, position = _WaitReasons(after, decided.reservations), 0
     workflow_runners = {container.uuid for container in after.workflow_runners}
     for container in sorted((*after.queue, *after.workflow_runners), key=by_place):
         if container.uuid in found:
@@ -231,6 +238,7 @@ class _WorkerRoom:
     def __init__(self, worker: FleetWorker) -> None:
         self.worker = worker
         self.open = _free(worker)
+        self._unreserved = worker.capacity
 
     def holds(self, container: TrackedContainer) -> bool:
         return container.need.fits(self.open) and self.worker.admits(container)
@@ -244,25 +252,31 @@ class _WorkerRoom:
         if not self.worker.queues:
             self.open -= need
 
-    def reserve(self, head: TrackedContainer) -> None:
-        # Later containers that started since the head was queued have passed it, and are counted
-        # against the room beside the head.
-        inside = self.worker.capacity - head.need - self._passed(head)
-        self.open = self.open.least(inside)
+    def reservable(self, container: TrackedContainer) -> bool:
+        # What does not fit beside the others would keep a part of the worker empty. Its turn comes
+        # when it is the head.
+        return container.need.fits(self._unreserved) and self.worker.admits(container)
 
-    def reserve_key(self, head: TrackedContainer) -> tuple[float, float, str]:
-        capacity, before = self.worker.capacity, total(self._occupants_before(head))
-        # First the share by which containers that passed the head exceed the room beside it, then
-        # the share of earlier occupants, which all end one day. The id makes the choice stable.
-        too_much = self._passed(head) + head.need - capacity
+    def reserve(self, container: TrackedContainer) -> None:
+        self._unreserved -= container.need
+        # Later containers that started since this one was queued have passed it, and are counted
+        # against the room beside what is reserved.
+        self.open = self.open.least(self._unreserved - self._passed(container))
+
+    def reserve_key(self, container: TrackedContainer) -> tuple[float, float, str]:
+        capacity, before = self.worker.capacity, total(self._occupants_before(container))
+        # First the share by which containers that passed this one exceed the room beside what is
+        # reserved, then the share of earlier occupants, which all end one day. The id makes the
+        # choice stable.
+        too_much = self._passed(container) + container.need - self._unreserved
         return max(0.0, too_much.share_of(capacity)), before.share_of(capacity), self.worker.id
 
-    def _passed(self, head: TrackedContainer) -> Resources:
-        # Containers that this plan has placed so far go before the head.
-        return total(one.need for one in self.worker.occupants if one.passed(head))
+    def _passed(self, container: TrackedContainer) -> Resources:
+        # Containers that this plan has placed so far go before it.
+        return total(one.need for one in self.worker.occupants if one.passed(container))
 
-    def _occupants_before(self, head: TrackedContainer) -> Iterable[Resources]:
-        return (one.need for one in self.worker.occupants if one.started < head.seen)
+    def _occupants_before(self, container: TrackedContainer) -> Iterable[Resources]:
+        return (one.need for one in self.worker.occupants if one.started < container.seen)
 
 
 def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
@@ -335,9 +349,9 @@ def _tightest(rooms: list[_WorkerRoom], container: TrackedContainer) -> _WorkerR
     return min(fitting, key=lambda room: room.left(container.need), default=None)
 
 
-def _reservable(rooms: list[_WorkerRoom], head: TrackedContainer) -> _WorkerRoom | None:
-    able = (room for room in rooms if room.worker.admits(head))
-    return min(able, key=lambda room: room.reserve_key(head), default=None)
+def _reservable(rooms: list[_WorkerRoom], container: TrackedContainer) -> _WorkerRoom | None:
+    able = (room for room in rooms if room.reservable(container))
+    return min(able, key=lambda room: room.reserve_key(container), default=None)
 
 
 def _free(worker: FleetWorker) -> Resources:
@@ -397,18 +411,21 @@ class _WaitReasons:
     are looked at once: of 1,000 containers and 250 workers few are different.
     """
 
-    def __init__(self, after: Snapshot, *, head: str) -> None:
-        self._after, self._head = after, head
+    def __init__(self, after: Snapshot, reservations: Sequence[Reservation]) -> None:
+        self._after = after
         self._running, self._slots = after.running, after.slots
         self._blocked: dict[_Wanted, WaitStatus | None] = {}
-        self._fits: dict[_Wanted, tuple[str, str, bool]] = {}
+        self._fits: dict[_Wanted, tuple[str, str, str]] = {}
         # Equal workers differ by their names alone; the first name is reported.
         alike: dict[tuple[object, ...], tuple[FleetWorker, Resources]] = {}
+        first: dict[str, str] = {}
         for worker in sorted(after.workers, key=lambda one: one.id):
             free = _free(worker)
             key = (worker.capacity, free, worker.partitions, worker.closed, worker.gpu)
-            alike.setdefault(key, (worker, free))
+            first[worker.id] = alike.setdefault(key, (worker, free))[0].id
         self._rooms = list(alike.values())
+        # The first container for which one of several equal workers keeps room.
+        self._kept = {first[one.worker]: one.uuid for one in reversed(reservations)}
 
     def blocked(self, container: TrackedContainer) -> WaitStatus | None:
         """Reason why no worker can ever hold the container, or None."""
@@ -429,19 +446,19 @@ class _WaitReasons:
             return WaitStatus(
                 Category.HANDED_OVER, sentence, "for the batch system to take more containers"
             )
-        missing, cause, fits = self._nearest_fit(container)
-        if self._head != container.uuid and fits:
+        missing, cause, first = self._nearest_fit(container)
+        if first:
             sentence = (
                 f"{where}: there is room, "
-                f"but it would hold up {self._head}, which needs more and comes first."
+                f"but it would hold up {first}, which needs more and comes first."
             )
-            cause = f"behind {self._head}, which needs more and came first"
+            cause = f"behind {first}, which needs more and came first"
             return WaitStatus(Category.BEHIND_HEAD, sentence, cause)
         return WaitStatus(Category.CAPACITY, f"{where}: {missing}", cause)
 
-    def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, bool]:
-        """A clause on the worker that lacks least, the cause of the wait, and whether some worker
-        has room.
+    def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, str]:
+        """A clause on the worker that lacks least, the cause of the wait, and, where a worker has
+        room, the container for which it is kept.
         """
         wanted = _wanted(container)
         if wanted not in self._fits:
@@ -451,8 +468,8 @@ class _WaitReasons:
                 f"it needs {container.need}; the nearest fit, {nearest.id}, "
                 f"has {_free(nearest)} free of {nearest.capacity}."
             )
-            fits = any(container.need.fits(free) for _, free in rooms)
-            self._fits[wanted] = missing, f"for {container.need}", fits
+            kept = (self._kept.get(one.id, "") for one, free in rooms if container.need.fits(free))
+            self._fits[wanted] = missing, f"for {container.need}", next(filter(None, kept), "")
         return self._fits[wanted]
 
 

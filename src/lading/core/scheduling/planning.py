@@ -248,15 +248,22 @@ class StartDecision:
     others: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room on a worker that is kept for a container: it finds none now."""
+
+    uuid: str
+    worker: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchPlan:
-    """The decisions in the order in which to act, and the head with its reserved worker, if one is
-    blocked.
+    """The decisions in the order in which to act, and the containers that find no room but have
+    some reserved, in order; the first is the head.
     """
 
     starts: tuple[StartDecision, ...] = ()
-    head: str = ""
-    reserved: str = ""
+    reservations: tuple[Reservation, ...] = ()
 
 
 class Category(StrEnum):
