@@ -4,10 +4,8 @@ Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Pl
 
 - Order: priority, highest first; among equals the one created first; then by uuid. Priorities are
   exact integers.
-- Packing: a container goes to the worker on which it leaves the least room, so that large rooms
-  stay large.
-- A worker's capacity is never exceeded and a container that occupies a worker is never started
-  again.
+- Packing: a container goes to the worker on which it leaves the least room: large rooms stay large.
+- A worker's capacity is never exceeded; a container that occupies a worker is not started again.
 - Backfill: the first container that fits some worker but finds no room is the *head*. Room is
   reserved for it on one worker, and for the containers behind it that find no room either, as long
   as they fit together on a worker. There a later container may pass them only inside (capacity -
