@@ -295,7 +295,7 @@ def _body(kind: RecordType) -> Record:
 
 def _answers(kind: RecordType, action: RecordAction, name: str) -> Record:
     statuses = {*_ALWAYS, 401, 403, *_ACTIONS.get(name, ())}
-    named = any(one.name == "uuid" for one in action.parameters)
+    named = any(one.name in ("uuid", "id") for one in action.parameters)
     if action.scope is Scope.MEMBER or named or action.method == "POST" or action.answer == "":
         statuses.add(404)
     if action.method != "GET":

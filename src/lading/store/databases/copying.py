@@ -48,6 +48,7 @@ TABLES: Final = (
     "memberships",
     "grants",
     "group_standing",
+    "cancellations",
 )
 LEFT: Final = (
     "schema_versions",
