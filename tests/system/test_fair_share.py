@@ -30,8 +30,6 @@ ENOUGH: Final = 30
 WARM_UP: Final = 6.0
 LONGEST: Final = 42.0
 TOLERANCE: Final = 0.05
-CLASS_TOLERANCE: Final = 0.08
-"""Of all users of one weight: 2 to 6 % were measured, the lowest weight having the least."""
 
 
 @dataclass
@@ -125,7 +123,7 @@ async def _measure(
         assert abs(used[user.name] - mean) <= most, (user.name, used)
     for weight in WEIGHTS:
         alike = [used[user.name] for user in users if user.weight == weight]
-        assert abs(sum(alike) / len(alike) - mean) <= CLASS_TOLERANCE * mean, (weight, used)
+        assert abs(sum(alike) / len(alike) - mean) <= TOLERANCE * mean, (weight, used)
 
 
 async def _user(admin: ApiClient, number: int) -> User:
