@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lading.core.resources import Resources
-from lading.core.scheduling.batch_planner import ReconcileAction, plan
+from lading.core.scheduling.batch_planner import plan
 from lading.core.scheduling.planning import FleetWorker
+from lading.core.scheduling.reconcile import ReconcileAction
 from lading.dispatch import observe
 from lading.dispatch.fleet import FleetView, SupervisorProcess
 from lading.dispatch.queue import Queue

@@ -29,7 +29,7 @@ from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
 from lading.core.containers.request import ContainerRequest
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Room, Shortage, Standing, find_room
-from lading.core.scheduling.batch_planner import (
+from lading.core.scheduling.reconcile import (
     Case,
     ProcessState,
     ReconcileAction,

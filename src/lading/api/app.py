@@ -294,8 +294,7 @@ class Application:
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 response = await work
-                # The first part is fetched inside the time limit, so that its error still gets a
-                # status.
+                # The first part is fetched within the limit, so that its error gets a status.
                 if response.stream is not None and scope["method"] != "HEAD":
                     response.stream = await _begun(response.stream)
                 return response

@@ -206,8 +206,9 @@ async def advance(
 async def cancel_in_set(
     unit: UnitOfWork, requests: Sequence[Record], containers: Sequence[Record]
 ) -> None:
-    """Cancel requests whose cancellation changes nothing but them and their containers, which are
-    as many; their rows have at least the fields that are logged or changed.
+    """Cancel requests and their containers, one container for each request, in a few statements.
+    Their cancellation must change no other record. The rows must have at least the fields that
+    are logged or changed.
     """
     stamp: Record = {"modified_at": unit.now, "modified_by_user_uuid": unit.user_uuid}
     await _change_all(unit, REQUESTS, requests, {**request.CANCELLED, **stamp})

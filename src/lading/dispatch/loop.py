@@ -34,7 +34,6 @@ from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, R
 from lading.core.quantities import format_time
 from lading.core.resources import Resources
 from lading.core.scheduling import batch_planner
-from lading.core.scheduling.batch_planner import ReconcileAction
 from lading.core.scheduling.planning import (
     Category,
     DispatchPlan,
@@ -43,6 +42,7 @@ from lading.core.scheduling.planning import (
     TrackedContainer,
     WaitStatus,
 )
+from lading.core.scheduling.reconcile import ReconcileAction
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
 from lading.dispatch.dispatch_trace import DispatchTrace

@@ -14,13 +14,6 @@ from dataclasses import replace
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, rank_need
 from lading.core.scheduling import batch_planner
-from lading.core.scheduling.batch_planner import (
-    Case,
-    ProcessState,
-    ReconcileAction,
-    decide,
-    record_state,
-)
 from lading.core.scheduling.batch_planner import explain as explain_wait
 from lading.core.scheduling.planning import (
     Category,
@@ -30,6 +23,13 @@ from lading.core.scheduling.planning import (
     Snapshot,
     TrackedContainer,
     WaitStatus,
+)
+from lading.core.scheduling.reconcile import (
+    Case,
+    ProcessState,
+    ReconcileAction,
+    decide,
+    record_state,
 )
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue

@@ -172,8 +172,8 @@ async def resolving(tx: Transaction, *, limit: int) -> list[str]:
 async def ahead(
     tx: Transaction, dialect: Dialect, priority: int, created_at: str, *, most: int
 ) -> int:
-    """Number of waiting containers before a container of this priority (1 or more), at most
-    `most`.
+    """Count the waiting containers that come before one of this priority (1 or more). The count
+    stops at `most`.
     """
     # Two walks along the index: the planner of PostgreSQL reads all waiting containers for one
     # condition with OR. The order makes it walk, as a walk is what it takes for the cheapest then.
@@ -258,7 +258,7 @@ async def take_back_statuses(
 
 
 async def forget_statuses(tx: Transaction, container_uuids: Collection[str]) -> None:
-    """Delete the statuses of all dispatchers for containers."""
+    """Delete what all dispatchers have said about why these containers wait."""
     marks = ", ".join("?" for _ in container_uuids)
     await tx.execute(
         f"DELETE FROM scheduling_statuses WHERE container_uuid IN ({marks})",

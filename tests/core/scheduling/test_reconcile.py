@@ -9,7 +9,8 @@ from itertools import product
 import pytest
 
 from lading.core.containers.container import ContainerState
-from lading.core.scheduling.batch_planner import (
+from lading.core.scheduling.planning import TrackedContainer
+from lading.core.scheduling.reconcile import (
     TABLE,
     Case,
     ProcessState,
@@ -18,7 +19,6 @@ from lading.core.scheduling.batch_planner import (
     decide,
     record_state,
 )
-from lading.core.scheduling.planning import TrackedContainer
 
 RELEASING = (ReconcileAction.REQUEUE, ReconcileAction.CANCEL)
 

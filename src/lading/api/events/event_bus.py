@@ -75,7 +75,7 @@ class Changes:
         self._change = asyncio.Event()
 
     def note(self) -> None:
-        """Wake the waiter, now or when it waits next."""
+        """Let `wait` return: the present call, or else the next one."""
         self._change.set()
 
     async def wait(self) -> None:

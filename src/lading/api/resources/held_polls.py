@@ -50,7 +50,7 @@ _ENDED: Final = Either(
 
 
 def polled(query: Query) -> frozenset[str]:
-    """The uuids of a poll of the runner; none for any other query."""
+    """The uuids that a poll of `arvados-cwl-runner` asks for; none for any other query."""
     if query.select is None or frozenset(query.select) != SELECT or query.offset:
         return frozenset()
     among = [one for one in query.where if isinstance(one, Among) and one.target == _UUID]

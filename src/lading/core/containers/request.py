@@ -14,10 +14,9 @@ description and properties (PHASES).
 
 A server commits in one transaction: `create` or `update`; for `Resolve` gather
 `recipe_resolution.RequestFacts`, `recipe_resolution.resolve`, `reuse.choose`, insert
-`recipe.new_container` if there was
-nothing to reuse; for `Adopt` load, `recipe.check_adoption`; for `Confirm` check the draft's
-container, and resolve if it is no longer valid; then `assign`, `priority.propagate`, and, if the
-container has ended already, `finalize.finalize(reused=True)`.
+`recipe.new_container` if there was nothing to reuse; for `Adopt` load, `recipe.check_adoption`; for
+`Confirm` check the draft's container, and resolve if it is no longer valid; then `assign`,
+`priority.propagate`, and, if the container has ended already, `finalize.finalize(reused=True)`.
 
 Types and bounds of attributes are in `request_rules`. docs/spec/containers, section Request states.
 """

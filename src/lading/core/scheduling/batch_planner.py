@@ -1,4 +1,4 @@
-"""Decisions of the dispatch loop: which container starts where, and repairs of lost processes.
+"""Decisions of the dispatch loop: which container starts where.
 
 Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Planning). Rules:
 
@@ -32,31 +32,13 @@ empty plan.
 
 `plan` is called at every event and does little; `explain` words the reasons and is called when they
 are published.
-
-`decide` gives the action where a record and the processes of this dispatcher disagree, for every
-combination of both (docs/spec/dispatch, section Reconciliation). Rules:
-
-- At most one process is responsible for a container. A process that lives is left alone unless its
-  record says that it must end; then it is asked to stop, never forgotten.
-- The remains of a dead process (container processes, mounts) are cleared away *before* its record
-  is released, as the next attempt may start at once. Then the process counts as absent.
-- A record without a process is released only if it was read after the process was last seen
-  (`fresh`): the supervisor's last write may have been the final state.
-- Running without a process is cancelled, Locked without a process is given back to the queue. The
-  API counts the attempts and decides on retries; a dispatcher never does.
-- A queued container with priority 0 is on hold: forgotten here, cancelled by nobody (its request
-  may be a preview, or raise its priority again).
-- While it is not known which processes exist (`UNKNOWN`), nothing is decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from types import MappingProxyType
+from dataclasses import replace
 
-from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, total
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import (
@@ -95,13 +77,22 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     slots = _slots(snapshot)
     if not _any_open(rooms) or slots <= 0:
         return DispatchPlan(starts=first)
+    starts, reservations = _placed(rooms, _in_turn(snapshot), slots)
+    grown = _grown(starts, rooms, snapshot.queue)
+    return DispatchPlan(starts=first + grown, reservations=tuple(reservations))
+
+
+def _placed(
+    rooms: list[_WorkerRoom], queue: Iterable[TrackedContainer], slots: int
+) -> tuple[list[StartDecision], list[Reservation]]:
+    """The starts, `slots` at most, and the reservations, which both take their part of `rooms`."""
     starts: list[StartDecision] = []
     reservations: list[Reservation] = []
     most = max(1, _MOST_LOOKS // len(rooms))
-    # Rooms only shrink during a plan: where one finds neither room nor a reservation, no other one
-    # that wants the same does.
+    # Rooms only shrink: where one finds neither room nor a reservation, no later one that wants the
+    # same does.
     hopeless: set[_Wanted] = set()
-    for container in _in_turn(snapshot):
+    for container in queue:
         if (wanted := _wanted(container)) in hopeless:
             continue
         if (room := _tightest(rooms, container)) is not None:
@@ -114,9 +105,7 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
             hopeless.add(wanted)
         if not _any_open(rooms) or len(starts) == slots:
             break
-    return DispatchPlan(
-        starts=first + _grown(starts, rooms, snapshot.queue), reservations=tuple(reservations)
-    )
+    return starts, reservations
 
 
 def _in_turn(snapshot: Snapshot) -> Iterator[TrackedContainer]:
@@ -487,114 +476,3 @@ def _nearest(need: Resources, rooms: Sequence[tuple[FleetWorker, Resources]]) ->
 
 def _containers(number: int) -> str:
     return f"{number} {'container' if number == 1 else 'containers'}"
-
-
-class ProcessState(StrEnum):
-    """The supervisor process of one container, as this dispatcher sees it."""
-
-    UNKNOWN = "unknown"
-    ABSENT = "absent"
-    ALIVE = "alive"
-    EXITED = "exited"
-
-
-class RecordState(StrEnum):
-    """The record of one container, by this dispatcher's part in it."""
-
-    MISSING = "missing"
-    QUEUED = "queued"
-    HELD = "held"
-    LOCKED = "locked"
-    RUNNING = "running"
-    UNWANTED_LOCKED = "unwanted, locked"
-    UNWANTED_RUNNING = "unwanted, running"
-    FOREIGN = "foreign"
-    FINAL = "final"
-
-
-class ReconcileAction(StrEnum):
-    """The next action. One action at a time for a container; its outcome is a new process state or
-    a new record.
-
-    LEAVE: nothing. REREAD: fetch the record. KILL: tell the process to stop. CLEAN: remove the
-    remains of a dead process. REQUEUE: unlock. CANCEL: end the record. FORGET: drop the container
-    from the dispatcher's tables.
-    """
-
-    LEAVE = "leave"
-    REREAD = "reread"
-    KILL = "kill"
-    CLEAN = "clean"
-    REQUEUE = "requeue"
-    CANCEL = "cancel"
-    FORGET = "forget"
-
-
-def record_state(container: TrackedContainer, *, mine: bool) -> RecordState:
-    """State of a record by this dispatcher's part in it; `mine`: this dispatcher holds its lock."""
-    wanted = container.priority > 0
-    match container.state:
-        case None:
-            return RecordState.MISSING
-        case ContainerState.COMPLETE | ContainerState.CANCELLED:
-            return RecordState.FINAL
-        case ContainerState.QUEUED:
-            return RecordState.QUEUED if wanted else RecordState.HELD
-        case _ if not mine:
-            return RecordState.FOREIGN
-        case ContainerState.LOCKED:
-            return RecordState.LOCKED if wanted else RecordState.UNWANTED_LOCKED
-        case _:
-            return RecordState.RUNNING if wanted else RecordState.UNWANTED_RUNNING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One container seen from both sides.
-
-    `fresh`: the record was read after the process was last seen. `lingering`: the process has
-    outlived its final record for longer than a tidy end takes.
-    """
-
-    record: RecordState
-    process: ProcessState
-    fresh: bool = True
-    lingering: bool = False
-
-
-def decide(case: Case) -> ReconcileAction:
-    """The next action, for every combination of record and process."""
-    action = TABLE[case.record, case.process]
-    # Given back or cancelled by a record that was read too early, a container could be run twice,
-    # or lose its result.
-    if action in (ReconcileAction.REQUEUE, ReconcileAction.CANCEL) and not case.fresh:
-        return ReconcileAction.REREAD
-    # A final record with a living process: the supervisor may be removing its directories.
-    if action is ReconcileAction.KILL and case.record is RecordState.FINAL and not case.lingering:
-        return ReconcileAction.LEAVE
-    return action
-
-
-def _row(
-    where: RecordState, *, absent: ReconcileAction, alive: ReconcileAction
-) -> dict[tuple[RecordState, ProcessState], ReconcileAction]:
-    return {
-        (where, ProcessState.UNKNOWN): ReconcileAction.LEAVE,
-        (where, ProcessState.ABSENT): absent,
-        (where, ProcessState.ALIVE): alive,
-        (where, ProcessState.EXITED): ReconcileAction.CLEAN,
-    }
-
-
-TABLE: Mapping[tuple[RecordState, ProcessState], ReconcileAction] = MappingProxyType(
-    _row(RecordState.MISSING, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
-    | _row(RecordState.QUEUED, absent=ReconcileAction.LEAVE, alive=ReconcileAction.KILL)
-    | _row(RecordState.HELD, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
-    | _row(RecordState.LOCKED, absent=ReconcileAction.REQUEUE, alive=ReconcileAction.LEAVE)
-    | _row(RecordState.RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.LEAVE)
-    | _row(RecordState.UNWANTED_LOCKED, absent=ReconcileAction.REQUEUE, alive=ReconcileAction.KILL)
-    | _row(RecordState.UNWANTED_RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.KILL)
-    # Other dispatchers' containers have processes here only by mistake, as after a lost lock.
-    | _row(RecordState.FOREIGN, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
-    | _row(RecordState.FINAL, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
-)

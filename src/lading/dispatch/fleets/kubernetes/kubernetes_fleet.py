@@ -295,8 +295,8 @@ class KubernetesFleet:
         self._change.set()
 
     async def _remove(self, name: str, uid: str, *, grace: int, late: bool) -> None:
-        """Remove a Pod and its secret, and wait until the Pod is gone. `late`: the watch may have
-        told its deletion before.
+        """Remove a Pod and its Secret, and wait until the Pod is gone. `late`: the watch may have
+        reported the deletion of the Pod before this call.
         """
         # First, as the garbage collector would have to find it out later.
         await self._api.delete("secrets", name)
