@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lading.core.resources import GIB, Resources, total
@@ -387,6 +387,10 @@ def test_a_gang_is_spread_only_when_no_type_holds_all_of_it() -> None:
 
 
 @given(st.integers(0, 1 << 30))
+# A container starts in a room that is kept for another one, which then wants another room.
+@example(5237)
+# A container starts elsewhere than it was promised, and leaves room to one that waits.
+@example(10282)
 @settings(max_examples=60, deadline=None)
 def test_whatever_happens_no_machine_holds_too_much_and_nobody_starts_twice(seed: int) -> None:
     World(seed).play(60)

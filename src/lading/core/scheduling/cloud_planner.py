@@ -300,7 +300,10 @@ class Planner:
         if room is None:
             return False
         self._unguard(uuid)
+        one.freed = one.freed or self._is_kept_any((room.id,))
         if uuid in self._promises:
+            # It starts elsewhere than promised: another pass gives others the room that it leaves.
+            one.freed = True
             self._break_promise(uuid, shape)
         self._queue.start(uuid)
         self._workflows += shape.runs_workflow
@@ -384,9 +387,7 @@ class Planner:
     def _rooms_for_gang(
         self, shape: ContainerShape, uuid: str, *, ready: bool = False
     ) -> tuple[str, ...]:
-        """The room of each rank, for as many ranks as have room, those promised to the gang
-        included.
-        """
+        """The room of each rank that has one, rooms promised to the gang included."""
         mine = Counter(self._promises.get(uuid, ()))
         rooms = (
             replace(
@@ -417,8 +418,8 @@ class Planner:
         if len(rooms) < shape.nodes:
             return False
         self._unguard(uuid)
+        one.freed = one.freed or self._is_kept_any(rooms)
         if uuid in self._promises:
-            # It starts elsewhere than promised: another pass gives others the rooms that it leaves.
             one.freed = one.freed or self._promises[uuid] != rooms
             self._break_promise(uuid, shape)
         self._queue.start(uuid)
@@ -517,6 +518,10 @@ class Planner:
             if (one := self._rooms[id]).ready and one.type in names
         )
         return next((one for one in rooms if need.fits(one.free) and one.places > 0), None)
+
+    def _is_kept_any(self, rooms: Iterable[str]) -> bool:
+        """Whether one of the rooms is kept; a start there can make another one nearer to free."""
+        return self._guard is not None and not self._guard[1].isdisjoint(rooms)
 
     def _keep_room(self, uuid: str, shape: ContainerShape) -> None:
         if self._guard is not None and self._guard[0] == uuid:
