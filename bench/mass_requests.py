@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.figures import Figure, absent, durations, throughput
+from bench.requests import request_body, submit_batch
 from bench.service import SERVER_PID, connected, serving
 from lading.client.api import ApiClient
 from lading.core.quantities import format_time
@@ -21,31 +22,18 @@ from lading.core.quantities import format_time
 BATCH: Final = 1000
 MOST_READ: Final = 50.0
 """Milliseconds of a call (p99) while a million requests are cancelled."""
-_OUT: Final = "/out"
 _LIMIT: Final = 1800.0
 _STATES: Final = [["state", "=", "Committed"]]
 
 
 async def create(environment: dict[str, str], image: str, count: int) -> list[Figure]:
     """Create so many requests, a thousand in a call, each with a container of its own."""
-    one: dict[str, Any] = {
-        "state": "Committed",
-        "name": "bench",
-        "priority": 500,
-        "use_existing": False,
-        "container_image": image,
-        "command": ["true"],
-        "cwd": _OUT,
-        "output_path": _OUT,
-        "mounts": {_OUT: {"kind": "tmp", "capacity": 1 << 20}},
-        "runtime_constraints": {"vcpus": 1, "ram": 64 << 20},
-    }
+    one = request_body(image, ["true"])
     taken = []
     async with connected(environment) as client:
         for _ in range(0, count, BATCH):
             began = time.perf_counter()
-            body = {"container_requests": [one] * BATCH, "select": ["uuid"]}
-            await client.action("container_requests", None, "batch", body=body)
+            await submit_batch(client, [one] * BATCH)
             taken.append(time.perf_counter() - began)
     made = len(taken) * BATCH
     return [

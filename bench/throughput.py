@@ -1,7 +1,8 @@
 """How many containers a second, each with its log and output saved.
 
-Every container writes its own number to its output. The clock runs from the first submission until
-the end of the last one is heard; then the log and the output of each of them are read back.
+Every container writes its own number to its output. All are submitted by one call, as `lading map`
+does and as HyperQueue gets its tasks. The clock runs from that call until the end of the last one
+is heard; then the log and the output of each of them are read back.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from bench.requests import Outcome, Watch, inspect, lines_of, submit
+from bench.requests import Outcome, Watch, inspect, lines_of, request_body, submit_batch
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 
 SCRIPT = 'echo "$0" > number'
 LEAST = 40.0
-_SUBMITTERS = 8
 _READERS = 8
 
 
@@ -36,7 +36,10 @@ async def burst(client: ApiClient, watch: Watch, image: str, *, count: int) -> B
     it should.
     """
     began = time.time()
-    uuids = await _submit_all(client, image, count)
+    uuids = await submit_batch(
+        client,
+        [request_body(image, ["sh", "-c", SCRIPT, str(number)]) for number in range(count)],
+    )
     submitted = time.time() - began
     ends = [await watch.end(uuid) for uuid in uuids]
     outcomes = await _inspect_all(client, uuids, ends)
@@ -44,18 +47,6 @@ async def burst(client: ApiClient, watch: Watch, image: str, *, count: int) -> B
         _check(outcome, str(number))
     waits = [outcome.heard - outcome.queued for outcome in outcomes]
     return Burst(submitted=submitted, seconds=max(ends) - began, waits=waits)
-
-
-async def _submit_all(client: ApiClient, image: str, count: int) -> list[str]:
-    gate = asyncio.Semaphore(_SUBMITTERS)
-
-    async def one(number: int) -> str:
-        async with gate:
-            return await submit(client, image, ["sh", "-c", SCRIPT, str(number)])
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(number)) for number in range(count)]
-    return [task.result() for task in tasks]
 
 
 async def _inspect_all(client: ApiClient, uuids: list[str], ends: list[float]) -> list[Outcome]:
