@@ -33,9 +33,16 @@ def lost() -> list[str]:
 
 
 @pytest.fixture
-def view(server: FakeServer, log: Log, lost: list[str]) -> LiveView:
+def reconnected() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+def view(server: FakeServer, log: Log, lost: list[str], reconnected: asyncio.Event) -> LiveView:
     api = ApiClient(AsgiTransport(server), SUPERVISOR_TOKEN, retry=NO_RETRY)
-    return LiveView(api, CONTAINER, log, on_lost=lambda: lost.append("lost"))
+    return LiveView(
+        api, CONTAINER, log, on_lost=lambda: lost.append("lost"), reconnected=reconnected
+    )
 
 
 async def test_only_what_is_new_is_posted(view: LiveView, server: FakeServer, log: Log) -> None:
@@ -105,3 +112,53 @@ async def test_a_file_that_is_too_long_is_left_out_and_the_others_are_not(
     await view.post()
     assert set(server.live) == {"crunch-run.txt"}
     assert server.calls.count("POST live") == 3
+
+
+@pytest.mark.parametrize("kept", [b"", f"{STAMP} o".encode()])
+async def test_a_server_that_lacks_the_beginning_is_posted_it(
+    view: LiveView, server: FakeServer, log: Log, kept: bytes
+) -> None:
+    for name in ("stdout.txt", "stderr.txt"):
+        log.stream(name).write(b"one\n")
+    await view.post()
+    whole = server.live["stdout.txt"]
+    # Another server, which the supervisor was connected to before or never.
+    server.live = {"stdout.txt": kept} if kept else {}
+    log.stream("stdout.txt").write(b"two\n")
+    for _ in range(2):
+        await view.post()
+    assert server.live == {
+        "stdout.txt": whole + f"{STAMP} two\n".encode(), "stderr.txt": whole,
+    }  # fmt: skip
+
+
+async def test_a_silent_command_is_shown_by_the_server_that_is_connected_to_later(
+    view: LiveView, server: FakeServer, log: Log, reconnected: asyncio.Event
+) -> None:
+    posted = asyncio.Queue[str]()
+    server.on_call = posted.put_nowait
+    task = asyncio.create_task(view.run(period=0.0, size=1, first=0.0))
+    log.stream("stdout.txt").write(b"one\n")
+    log.grown.set()
+    await posted.get()
+    whole, server.live = server.live, {}
+    reconnected.set()
+    log.grown.set()
+    while server.live != whole:
+        await posted.get()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_server_that_was_away_may_be_another_one(
+    view: LiveView, server: FakeServer, log: Log
+) -> None:
+    log.stream("stdout.txt").write(b"one\n")
+    log.stream("stderr.txt").write(b"one\n")
+    await view.post()
+    whole, server.live = dict(server.live), {}
+    server.faults = {"POST live": [503]}
+    log.stream("stderr.txt").write(b"two\n")
+    for _ in range(3):
+        await view.post()
+    assert server.live["stdout.txt"] == whole["stdout.txt"]

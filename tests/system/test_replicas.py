@@ -1,147 +1,138 @@
-"""Two servers with a data directory each, as the replicas of deploy/kubernetes-replicas: one
-database, one block store, the same secrets and certificate, and a balancer before them.
+"""Two servers on one database and one block store: both answer everything, and the loss of one
+stops neither containers nor the dispatcher.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
-from lading.client.transport import HttpTransport
-from lading.concurrency import cancel_all
 from tests.postgres import PostgresServer
 from tests.reality import need_program, need_root
-from tests.system.cluster import LADING, Cluster, running_cluster
+from tests.s3 import make_bucket
+from tests.system.cluster import Cluster
 from tests.system.desk import Desk, desk_of
+from tests.system.replicas import Replicas, kill, log_of, running_replicas
 
 pytestmark = pytest.mark.system
-LIMIT = 240.0
-SHARED = ("config.yml", "secrets.json", "tls.crt", "tls.key")
+LIMIT = 70.0
+VOLUME = "zzzzz-nyw5e-000000000000000"
+COUNTING = "i=0; while true; do i=$((i+1)); echo line $i; sleep 0.1; done"
+SILENT = "echo begun; until test -e /out/end; do sleep 0.2; done"
 
 
-@asynccontextmanager
-async def balanced(addresses: list[str]) -> AsyncIterator[str]:
-    """The address of a balancer that keeps its clients, all of one host here, at the first server
-    that can be connected to, as `sessionAffinity: ClientIP` does.
-    """
-
-    connections = set[asyncio.Task[None]]()
-
-    async def move(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        connections.add(task)
-        ends = [writer]
-        try:
-            for address in addresses:
-                host, _, port = address.partition(":")
-                with suppress(OSError):
-                    inside, outside = await asyncio.open_connection(host, int(port))
-                    ends.append(outside)
-                    await asyncio.gather(move(reader, outside), move(inside, writer))
-                    return
-        finally:
-            connections.discard(task)
-            for end in ends:
-                end.transport.abort()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        await cancel_all(*connections)
-
-
-@contextmanager
-def dispatching(root: Path, join: Path) -> Iterator[None]:
-    """A dispatcher on this machine, which reaches the servers by the address in `join`."""
-    config = root / "dispatch.yml"
-    config.write_text("Containers: {GatewayAddress: tunnel, StopGracePeriod: 300ms}\n")
-    command = [
-        LADING, "dispatch", "--join", str(join), "--data", str(root / "d"), "--config", str(config),
-    ]  # fmt: skip
-    with (root / "dispatcher.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-async def log_of(cluster: Cluster, request: str, container: str) -> str:
-    """What a server shows of the output of a container; "" while there is nothing."""
-    path = f"/arvados/v1/container_requests/{request}/log/{container}/stdout.txt"
-    headers = {"Authorization": f"Bearer {cluster.environment['ARVADOS_API_TOKEN']}"}
-    async with HttpTransport(unix_socket=cluster.data / "api.sock") as transport:
-        answer = await transport.request("GET", path, headers=headers, timeout=30.0)
-    return answer.body.decode() if answer.status == 200 else ""
+def volumes_of(kind: str, root: Path) -> dict[str, Any]:
+    """The shared block store: a directory, or a bucket of S3."""
+    need_root()
+    for name in ("crun", "ssh"):
+        need_program(name)
+    if kind == "S3":
+        return {VOLUME: {"Driver": "S3", "DriverParameters": make_bucket().parameters}}
+    (root / "blocks").mkdir()
+    return {VOLUME: {"DriverParameters": {"Root": f"{root}/blocks"}}}
 
 
 async def test_a_shell_and_the_growing_log_work_through_either_server(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    need_root()
-    for name in ("crun", "ssh"):
-        need_program(name)
-    volumes = {"zzzzz-nyw5e-000000000000000": {"DriverParameters": {"Root": f"{tmp_path}/blocks"}}}
-    (tmp_path / "blocks").mkdir()
-    settings = {
-        "PostgreSQL": {"Connection": dict(await postgres.fresh())},
-        "Containers": {"Dispatcher": "none"},
-        "Volumes": volumes,
-    }
-    first, second = tmp_path / "a", tmp_path / "b"
-    with running_cluster(first, yaml.safe_dump(settings)) as one:
-        second.mkdir(mode=0o700)
-        for name in SHARED:
-            shutil.copy(first / name, second / name)
-        with running_cluster(second) as other:
-            async with balanced([one.address, other.address]) as address:
-                await use(tmp_path, one, other, address)
+    volumes = volumes_of("Directory", tmp_path)
+    async with (
+        running_replicas(tmp_path, await postgres.fresh(), volumes) as site,
+        # The supervisor is at `one`.
+        desk_of(site.one, limit=LIMIT) as desk,
+    ):
+        uuid = await desk.submit(SILENT)
+        container = await desk.until(uuid, "Running")
+        for cluster in (site.one, site.other):
+            await look(desk, cluster, uuid, container["uuid"])
+        await desk.cancel(uuid)
+        await desk.until(uuid, "Cancelled")
+        for cluster in (site.one, site.other):
+            assert "begun" in await log_of(cluster, uuid, container["uuid"])
 
 
-async def use(root: Path, one: Cluster, other: Cluster, address: str) -> None:
-    """A container of a dispatcher that works through the balancer; its supervisor is at `one`."""
-    one.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
-    join = root / "join"
-    one.lading("admin", "dispatcher-token", str(join), "--data", str(one.data))
-    membership = json.loads(join.read_text())
-    join.write_text(json.dumps({**membership, "api": f"https://{address}"}))
-    with dispatching(root, join):
-        async with desk_of(one, limit=LIMIT) as desk:
-            uuid = await desk.submit("echo begun; sleep 600")
-            container = await desk.until(uuid, "Running")
-            for cluster in (one, other):
-                await look(desk, cluster, uuid, container["uuid"])
-            await desk.cancel(uuid)
-            await desk.until(uuid, "Cancelled")
-            for cluster in (one, other):
-                assert "begun" in await log_of(cluster, uuid, container["uuid"])
+@pytest.mark.parametrize("kind", ["Directory", "S3"])
+async def test_the_loss_of_a_server_is_made_up_for_by_the_other(
+    tmp_path: Path, postgres: PostgresServer, kind: str
+) -> None:
+    volumes = volumes_of(kind, tmp_path)
+    async with (
+        running_replicas(tmp_path, await postgres.fresh(), volumes) as site,
+        desk_of(site.other, limit=LIMIT) as desk,
+    ):
+        counting, silent = await desk.submit(COUNTING), await desk.submit(SILENT)
+        running = {uuid: (await desk.until(uuid, "Running"))["uuid"] for uuid in (counting, silent)}
+        for uuid, container in running.items():
+            await look(desk, site.one, uuid, container)
+        # It had all tunnels and growing logs, and the connections of the dispatcher.
+        kill(site.one)
+        for uuid, container in running.items():
+            await look(desk, site.other, uuid, container)
+        await until_grown(site.other, counting, running[counting], more=20)
+        # It has an old part of the logs now.
+        site.one.start()
+        for uuid, container in running.items():
+            await look(desk, site.one, uuid, container)
+        await until_grown(site.one, counting, running[counting], more=20)
+        await end(desk, site, running, counting, silent)
+
+
+async def end(
+    desk: Desk, site: Replicas, running: dict[str, str], counting: str, silent: str
+) -> None:
+    """Each container has begun once, and its saved log and output are whole."""
+    await asyncio.to_thread(site.other.lading, "shell", silent, "--", "touch", "/out/end")
+    done = await desk.until(silent, "Complete")
+    assert (done["exit_code"], bool(done["output"])) == (0, True)
+    await desk.cancel(counting)
+    await desk.until(counting, "Cancelled")
+    later = await desk.submit("echo later")
+    assert (await desk.until(later, "Complete"))["exit_code"] == 0
+    for uuid, container in running.items():
+        assert (await desk.container(uuid))["uuid"] == container
+        assert (await states_of(desk, container)).count("Running") == 1
+        for cluster in (site.one, site.other):
+            assert_whole(await log_of(cluster, uuid, container))
 
 
 async def look(desk: Desk, cluster: Cluster, request: str, container: str) -> None:
-    """The log of a running container, and a shell into it, through one server."""
-    while "begun" not in await log_of(cluster, request, container):
+    """The log of a running container from its beginning, and a shell into it, through a server."""
+    while not (text := await log_of(cluster, request, container)):
         assert (await desk.container(request))["state"] == "Running"
         await asyncio.sleep(0.2)
+    assert_whole(text)
     said = await asyncio.to_thread(
         cluster.lading, "shell", "--wait", request, "--", "sh", "-c", "echo inside"
     )
     assert said.stdout.strip() == "inside"
+
+
+async def until_grown(cluster: Cluster, request: str, container: str, *, more: int) -> None:
+    """Wait until a log has so many further lines."""
+    begun = lines_of(await log_of(cluster, request, container))
+    while len(lines_of(text := await log_of(cluster, request, container))) < len(begun) + more:
+        await asyncio.sleep(0.1)
+    assert_whole(text)
+
+
+def lines_of(text: str) -> list[str]:
+    """The whole lines of a log, without their timestamps."""
+    return [one.partition(" ")[2] for one in text.split("\n")[:-1]]
+
+
+def assert_whole(text: str) -> None:
+    """A log has all lines from the first one on, each once."""
+    lines = lines_of(text)
+    expected = [f"line {number}" for number in range(1, len(lines) + 1)]
+    assert lines in (["begun"], expected)
+
+
+async def states_of(desk: Desk, container: str) -> list[str]:
+    """The states that a container has had, each as often as it came to it."""
+    told = await desk.client.list("logs", filters=[["object_uuid", "=", container]], limit=100)
+    changes = [one["properties"].get("new_attributes", {}).get("state") for one in told]
+    return [state for state, _ in groupby(one for one in changes if one)]

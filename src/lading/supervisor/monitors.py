@@ -9,7 +9,9 @@ The live view posts the growth of the log files while the container runs (API:
 containers/{uuid}/live). The first post is made 200 ms after the start, so a shorter container costs
 none. Then each file that has grown is posted every update period, or at once after a certain
 amount; at most 4 MiB of each file in a period. When the server cannot accept a post, the next
-period tries again; the saved log does not depend on it.
+period tries again; the saved log does not depend on it. Another server, or one that has lost its
+data directory, lacks what was posted before: then it is asked for the length of each file, and is
+posted the rest.
 
 Notices of preemption are polled only when the dispatcher reports that preemption is possible. EC2
 (instance metadata service, version 2): `spot/instance-action` announces the end and its time; the
@@ -34,7 +36,14 @@ import msgspec
 
 from lading.client.api import ApiClient
 from lading.client.transport import HttpTransport, Response, Transport
-from lading.core.errors import LadingError, RequestError, TooLarge, Unauthenticated, Unavailable
+from lading.core.errors import (
+    Conflict,
+    LadingError,
+    RequestError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from lading.core.hpc.gang import read_gang
 from lading.supervisor.capture import save_log
 from lading.supervisor.engines import Engine
@@ -106,7 +115,13 @@ class Monitors:
         config, mounts = self.assignment, mount_table()
         # At once: a command may last only some milliseconds.
         self.usage.look_at(engine.pid, mounts=mounts)
-        live = LiveView(self.session.once, config.container_uuid, self.log, on_lost=self.on_lost)
+        live = LiveView(
+            self.session.once,
+            config.container_uuid,
+            self.log,
+            on_lost=self.on_lost,
+            reconnected=self.session.reconnected,
+        )
         works = [
             live.run(period=config.log_update_period, size=config.log_update_size),
             self.usage.run(lambda: engine.pid, interval=config.usage_interval, mounts=mounts),
@@ -217,9 +232,13 @@ async def _call_after(work: Coroutine[Any, Any, None], call: Callable[[], None])
     call()
 
 
+class _Appended(msgspec.Struct):
+    length: int
+
+
 class LiveView:
     """Posts the growing log of one container. `api` must hold the supervisor's token and not
-    retry.
+    retry. `reconnected` is set when the server may be another one than before.
     """
 
     def __init__(
@@ -229,6 +248,7 @@ class LiveView:
         log: Log,
         *,
         on_lost: Callable[[], None],
+        reconnected: asyncio.Event | None = None,
         largest_post: int = _LARGEST_POST,
     ) -> None:
         self.largest_post = largest_post
@@ -237,6 +257,9 @@ class LiveView:
         self._log = log
         self._on_lost = on_lost
         self._sent: dict[str, int] = {}
+        self._reconnected = reconnected or asyncio.Event()
+        # Files of which the server may have less, or more, than was posted.
+        self._unsure: set[str] = set()
         self._refused = False
         self._names: tuple[str, ...] = LIVE
 
@@ -245,7 +268,7 @@ class LiveView:
         await asyncio.sleep(first)
         while not self._refused:
             await self.post()
-            if self._unsent():
+            if self._unsent() or self._unsure:
                 # The server gets a limited amount in a period: the view falls behind, the saved log
                 # does not.
                 await asyncio.sleep(period)
@@ -258,8 +281,13 @@ class LiveView:
 
     async def post(self) -> None:
         """Post the growth of every file."""
+        if self._reconnected.is_set():
+            self._reconnected.clear()
+            self._unsure.update(self._sent)
         for name in self._names:
             try:
+                if name in self._unsure and not self._refused:
+                    await self._read_length(name)
                 for _ in range(_PIECES):
                     if self._log.size(name) > self._sent.get(name, 0) and not self._refused:
                         await self._post_piece(name)
@@ -272,24 +300,41 @@ class LiveView:
                 self._on_lost()
             except RequestError:
                 self._refused = True
-            # The server is away or overloaded; the next period tries again.
+            # The server lacks what was posted before; the next period posts it.
+            except Conflict:
+                self._unsure.update(self._sent)
+            # The server is away or overloaded; the next period tries again, maybe at another one.
             except LadingError:
+                self._unsure.update(self._sent)
                 return
+
+    async def _read_length(self, name: str) -> None:
+        # Without data nothing is changed, and the answer has the length.
+        length = await self._append(name, 0, b"")
+        self._sent[name] = min(length, self._log.size(name))
+        self._unsure.discard(name)
 
     async def _post_piece(self, name: str) -> None:
         offset = self._sent.get(name, 0)
         with (self._log.directory / name).open("rb") as file:
             file.seek(offset)
             data = file.read(self.largest_post)
-        path = f"containers/{self._uuid}/live/{name}"
-        await self._api.raw(
-            "POST", path, params={"offset": str(offset)}, body=data, timeout=_TIMEOUT
-        )
+        await self._append(name, offset, data)
         self._sent[name] = offset + len(data)
 
+    async def _append(self, name: str, offset: int, data: bytes) -> int:
+        """Post bytes of a file; the length that it has at the server then."""
+        path = f"containers/{self._uuid}/live/{name}"
+        params = {"offset": str(offset)}
+        answer = await self._api.raw("POST", path, params=params, body=data, timeout=_TIMEOUT)
+        try:
+            return msgspec.json.decode(answer.body, type=_Appended).length
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"live/{name}: the answer of the server is not its length") from error
+
     async def _growth(self, least: int) -> None:
-        """Wait until `least` bytes are unsent."""
-        while self._unsent() < least:
+        """Wait until `least` bytes are unsent, or the server may be another one."""
+        while self._unsent() < least and not self._reconnected.is_set():
             self._log.grown.clear()
             await self._log.grown.wait()
 

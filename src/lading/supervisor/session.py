@@ -103,6 +103,10 @@ class SupervisorSession:
         self.data = self.once
         """The API with the container's token."""
         self.blocks = BlockClient(transport, "")
+        self.reconnected = asyncio.Event()
+        """Set when the gateway has connected again, maybe to another server; the live view clears
+        it.
+        """
 
     @property
     def gateway_key(self) -> str:

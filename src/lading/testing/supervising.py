@@ -208,7 +208,7 @@ class FakeServer:
         had = self.live.get(name, b"")
         if offset > len(had):
             return _fault(409, "a gap")
-        self.live[name] = had[:offset] + call.body
+        self.live[name] = had + call.body[len(had) - offset :]
         return 200, {"length": len(self.live[name])}
 
     def _finish(self, call: _Call) -> tuple[int, object]:

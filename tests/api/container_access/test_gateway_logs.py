@@ -172,6 +172,26 @@ async def test_a_server_that_cannot_be_reached(it: World, tmp_path: Path) -> Non
         assert (await it.request("GET", f"{path}/stdout.txt")).status == 503
 
 
+async def test_an_earlier_part_of_a_log_that_is_posted_to_another_server(it: World) -> None:
+    services, request = it.app.services, await it.submit()
+    uuid = request["container_uuid"]
+    token = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=token)
+    services.spool.append(uuid, "stdout.txt", b"early", offset=0)
+    async with it.database.writing() as tx:
+        elsewhere = f"{sessions.TUNNEL} https://127.0.0.1:1/"
+        await tx.execute(
+            "UPDATE containers SET gateway_address = ? WHERE uuid = ?", (elsewhere, uuid)
+        )
+    container = Container.from_record(await it.ok("GET", f"containers/{uuid}"))
+    assert not is_source(services, container, uuid), "it is posted here"
+    services.spool.mark_left(uuid)
+    assert is_source(services, container, uuid)
+    # That server does not answer.
+    path = f"container_requests/{request['uuid']}/log/{uuid}/stdout.txt"
+    assert (await it.request("GET", path)).body == b"early"
+
+
 async def test_the_key_of_a_dispatcher_that_derives_it_from_its_own_token(
     it: World, tmp_path: Path
 ) -> None:

@@ -25,6 +25,21 @@ def test_appends_may_be_repeated(tmp_path: Path) -> None:
     assert spool.names("c") == ["a.txt"]
 
 
+def test_whether_a_supervisor_posts_here(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "live", kept=Amount())
+    assert not spool.is_current("c")
+    spool.append("c", "a.txt", b"hello", offset=0)
+    assert spool.is_current("c")
+    # Another process of the same server does not know it yet.
+    assert not Spool(tmp_path / "live", kept=Amount()).is_current("c")
+    spool.mark_left("c")
+    assert not spool.is_current("c")
+    assert spool.append("c", "a.txt", b"", offset=0) == 5
+    assert spool.is_current("c")
+    spool.remove("c")
+    assert not spool.is_current("c")
+
+
 def test_gaps_bad_names_and_giants_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,13 +84,15 @@ async def test_it_is_made_again_when_it_ends(
             tunnel = await server.tunnels.get()
             pipe = await tunnel.open()
             assert await pipe.reader.read() == b"hello"
+            assert session.reconnected.is_set() is (len(server.heads) == 3)
             await pipe.close()
             await tunnel.close()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     listening.close()
     gateway.close()
-    assert said == []
+    assert said == ["the connection to the server broke; there is a new one"]
+    assert session.reconnected.is_set()
     assert b"Authorization: Bearer v2/a/b" in server.heads[0]
     assert server.heads[0].startswith(
         f"POST /arvados/v1/containers/{CONTAINER}/gateway_tunnel ".encode()

@@ -30,6 +30,7 @@ class Spool:
 
     def __init__(self, directory: Path, *, kept: Amount) -> None:
         self._directory, self._kept = directory, kept
+        self._current = set[str]()
 
     def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
         """Write `data` at `offset`; the new length of the file.
@@ -39,10 +40,22 @@ class Spool:
         """
         path = self._file(container_uuid, name)
         try:
-            return self._append(path, data, offset)
+            length = self._append(path, data, offset)
         except OSError as error:
             kind = Full if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
             raise kind(f"live/{name}: cannot be written: {error.strerror}") from error
+        self._current.add(container_uuid)
+        return length
+
+    def is_current(self, container_uuid: str) -> bool:
+        """Whether the supervisor posts to this server: it has done so since the server was started
+        and since `mark_left`.
+        """
+        return container_uuid in self._current
+
+    def mark_left(self, container_uuid: str) -> None:
+        """Note that the supervisor may post to another server from now on."""
+        self._current.discard(container_uuid)
 
     def _append(self, path: Path, data: bytes, offset: int) -> int:
         name = path.name
@@ -77,6 +90,7 @@ class Spool:
 
     def remove(self, container_uuid: str) -> None:
         """Delete the container's files."""
+        self._current.discard(container_uuid)
         # The sweep removes it later.
         with suppress(OSError):
             confined.remove(self._directory / container_uuid)
@@ -87,6 +101,7 @@ class Spool:
         """
         old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
         for directory in old:
+            self._current.discard(directory.name)
             # The next sweep tries again.
             with suppress(OSError):
                 confined.remove(directory)

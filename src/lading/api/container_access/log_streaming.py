@@ -11,7 +11,8 @@ gateway serves the log over WebDAV during the run, to a server that proves itsel
 This server remembers the kind of a container's supervisor by the token with which the supervisor
 reported that the container runs, or opened its tunnel. Another server, and one that was started
 since, asks the gateway once, unless a log was posted or the container started only now. Where
-another server has the tunnel of the container, the call is passed on to that server. For a
+another server has the tunnel of the container, the call is passed on to that server, unless the
+supervisor posts to this one. For a
 supervisor of Lading that server answers with what was posted to it, as to a server that has a data
 directory of its own, and with 421 when nothing was. The answers come from a worker: only lengths
 and ranges of their heads are passed on, and every file is plain text.
@@ -92,11 +93,12 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
     known = services.supervisors.find(container)
     if known is not None and known.kind is SupervisorKind.ARVADOS:
         return True
+    is_elsewhere = elsewhere(services, container, forwarded=False) is not None
     if services.spool.names(uuid):
         services.supervisors.note(container, SupervisorKind.LADING)
-        return False
+        return not services.spool.is_current(uuid) and is_elsewhere
     if known is not None:
-        return elsewhere(services, container, forwarded=False) is not None
+        return is_elsewhere
     latest = format_time(services.clock() - _FIRST_POST)
     return container.started_at is not None and container.started_at < latest
 

@@ -125,9 +125,15 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)
     headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
-    return ApiResponse(
-        status=101, headers=headers, session=lambda pipe: services.tunnels.serve(uuid, pipe)
-    )
+
+    async def attend(pipe: Pipe) -> None:
+        try:
+            await services.tunnels.serve(uuid, pipe)
+        finally:
+            # The supervisor connects again, maybe to another server, and posts its log there.
+            services.spool.mark_left(uuid)
+
+    return ApiResponse(status=101, headers=headers, session=attend)
 
 
 async def _note_tunnel(call: ApiCall) -> None:

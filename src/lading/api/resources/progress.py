@@ -235,8 +235,9 @@ async def get_log(call: ApiCall) -> ApiResponse:
     _check_claim(call, claim)
     async with services.database.reading() as tx:
         row, container = await _logged(tx, call)
-        # The container still runs, so that its log is nowhere else.
-        if fault is not None and container is not None and container.state in HELD:
+        # The container still runs: its log is nowhere else, or only an earlier part of it.
+        held = container is not None and container.state in HELD
+        if fault is not None and held and not services.spool.names(call.rest.partition("/")[0]):
             raise fault
         # The container ended while its gateway was asked, or its supervisor posts its log.
         return await log_files.serve(tx, call, row, container)

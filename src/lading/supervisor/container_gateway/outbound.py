@@ -2,8 +2,8 @@
 
 The supervisor connects with its own token and its container's key. The server that accepts it
 records that it has the tunnel. Each stream that the server opens is a connection to the gateway.
-When the tunnel ends, as after a restart of the server, a new one is made. Source: docs/spec/shell,
-section Tunnel.
+When the tunnel ends, as after a restart of the server, a new one is made, which may be to another
+server. Source: docs/spec/shell, section Tunnel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def keep_tunnel(
     """Keep a tunnel to the gateway on this port of the loopback interface until cancelled, or until
     the server refuses.
     """
-    pause = FIRST_PAUSE
+    pause, is_first = FIRST_PAUSE, True
     while True:
         try:
             tunnel = await _connect(config, session, port)
@@ -44,6 +44,11 @@ async def keep_tunnel(
             pass
         else:
             pause = FIRST_PAUSE
+            if not is_first:
+                session.reconnected.set()
+                # The line is growth of the log, which wakes the live view.
+                say("the connection to the server broke; there is a new one")
+            is_first = False
             try:
                 await tunnel.run()
             finally:
