@@ -69,7 +69,7 @@ def _hold(root: Path, where: str, pdh: str = PDH) -> subprocess.Popen[str]:
 
 
 def _names(root: Path) -> set[str]:
-    return {path.name for path in root.iterdir()}
+    return {path.name for path in root.iterdir()} - {"ledger"}
 
 
 async def test_whether_it_is_there_is_known_without_waiting(root: Path) -> None:
@@ -124,6 +124,32 @@ async def test_the_least_recently_used_go_and_those_in_use_stay(root: Path) -> N
     async with cache.lease(PDHS[4], filler):
         pass
     assert PDHS[0] not in _names(root)
+
+
+async def _make(cache: TreeCache, *pdhs: str) -> None:
+    for pdh in pdhs:
+        async with cache.lease(pdh, Filler()):
+            pass
+
+
+async def test_a_new_tree_needs_no_look_at_the_others(root: Path) -> None:
+    cache = TreeCache(root, 1 << 20)
+    await _make(cache, PDHS[0], PDHS[1])
+    # A look at all would find it too large, and remove the one that is not used.
+    (root / f"{PDHS[0]}.lock").write_text('{"bytes":10000000,"boot":"another"}')
+    await _make(cache, PDHS[2])
+    assert PDHS[0] in _names(root)
+
+
+@pytest.mark.parametrize("ledger", ["", "nonsense", f"{1 << 30:020}\n"])
+async def test_a_ledger_that_is_wrong_is_written_anew(root: Path, ledger: str) -> None:
+    cache = TreeCache(root, 1 << 20)
+    await _make(cache, PDHS[0], PDHS[1])
+    right = int((root / "ledger").read_text())
+    (root / "ledger").write_text(ledger)
+    await _make(cache, PDHS[2])
+    assert int((root / "ledger").read_text()) == right // 2 * 3
+    assert {PDHS[0], PDHS[1], PDHS[2]} <= _names(root)
 
 
 async def test_what_is_no_hash_is_invalid(root: Path) -> None:

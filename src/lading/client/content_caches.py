@@ -23,6 +23,7 @@ A block without space (the limit is too small, the disk is full) is returned in 
                                trees 0555 or 0444
     <directory>/<key>.lock     the lock of the directory, with its size and the boot that built it
     <directory>/<key>.part     a directory that is built or removed
+    <directory>/ledger         bytes in all, roughly, as text
 
 The key is a portable data hash, or `git-` and the hash of a git tree or blob. A directory is not
 synced to disk: one from before the last start of the machine counts as absent. Both are built on
@@ -275,7 +276,7 @@ _BLOCK = 4096
 # Nested directories; a limit is required, and collections have far fewer.
 _MOST_DEPTH = 1 << 16
 # Only a path with a lock file is an entry: an archive that is being received lies beside its tree.
-_TREE_LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock")
+_TREE_LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock", has_ledger=True)
 
 
 class TreeCache:
@@ -319,7 +320,7 @@ class TreeCache:
                 lambda _, __: _make_read_only(part, keep_modes=keep_modes), is_waited_for=True
             )
             claim.publish(size)
-            await asyncio.to_thread(self._cache.evict)
+            await asyncio.to_thread(self._cache.admit, size)
 
         held = await self._cache.acquire(pdh, build)
         try:

@@ -78,8 +78,9 @@ class CacheLayout:
     relative to its directory. `fan_out`: as many first characters of a key name a subdirectory.
     `lock` is the name of a lock file, "{}" for the key; "" where the part is the lock.
     `keeps_parts`: a part that its process left is continued later. `page`: entries count in whole
-    pages of so many bytes and one for the inode; 0 counts bytes. `has_ledger`: room is taken before
-    writing (`EntryClaim.reserve`).
+    pages of so many bytes and one for the inode; 0 counts bytes. `has_ledger`: the sum of the sizes
+    is kept in a file, so that a new entry needs no look at all others. Without lock files room is
+    taken before writing (`EntryClaim.reserve`), with them after it (`DiskCache.admit`).
     """
 
     suffix: str = ""
@@ -294,13 +295,34 @@ class DiskCache:
         """
         return self._shrink(0, unused_since, spare_since)[1]
 
+    def admit(self, size: int) -> None:
+        """Count an entry of `size` that was published, and evict others where the limit is passed.
+
+        For caches with lock files and a ledger. Blocks for the time of the removals. A process that
+        is killed between both leaves its entry uncounted until the entries are surveyed next.
+        """
+        with self._ledger() as ledger:
+            total = _read_total(ledger)
+            if total is None or total + size > self._limit:
+                # The survey counts the entry, too. An entry that another process has published and
+                # not admitted yet is counted twice, which the next survey corrects.
+                total, _ = self._shrink(0, has_slack=True)
+            else:
+                total += size
+            _write_total(ledger, total)
+
     def _shrink(
-        self, wanted: int, unused_since: float = 0.0, spare_since: float = math.inf
+        self,
+        wanted: int,
+        unused_since: float = 0.0,
+        spare_since: float = math.inf,
+        *,
+        has_slack: bool = False,
     ) -> tuple[int, int]:
         """Evict until `wanted` fits too; the remaining size, and the number of evicted entries."""
         total, entries = self._survey()
         goal = self._limit
-        if wanted and total + wanted > self._limit:
+        if (wanted or has_slack) and total + wanted > self._limit:
             goal = max(self._limit - self._limit // _SLACK - wanted, 0)
         gone = 0
         for used, size, remove in sorted(entries, key=itemgetter(0)):

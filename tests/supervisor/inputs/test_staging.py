@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import threading
+from collections.abc import MutableMapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -290,6 +291,51 @@ async def test_a_missing_input_is_named(
     with pytest.raises(ExecutionError, match=fault) as caught:
         await stage.set(inputs, memory=False)
     assert caught.value.failure is Failure.INPUT
+    await stage.close()
+
+
+class Meeting:
+    """Passes calls on to a server, those for blocks once `parties` of them wait."""
+
+    def __init__(self, server: FakeServer, parties: int) -> None:
+        self._server = server
+        self._barrier = asyncio.Barrier(parties)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if "collections" not in scope["path"]:
+            async with asyncio.timeout(20), self._barrier:
+                pass
+        await self._server(scope, receive, send)
+
+
+async def test_small_collections_are_laid_out_several_at_a_time(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdhs = [server.add_collection({"x": b"%d" % number}) for number in range(4)]
+    inputs.blocks = BlockClient(AsgiTransport(Meeting(server, 2)), "t", retry=NO_RETRY)
+    mounts = {
+        f"/in/{number}": {"kind": "collection", "portable_data_hash": pdh}
+        for number, pdh in enumerate(pdhs)
+    }
+    stage = await staged(tmp_path, inputs, mounts)
+    assert [(Path(bind.source) / "x").read_bytes() for bind in stage.binds if bind.readonly] == [
+        b"%d" % number for number in range(4)
+    ]
+    await stage.close()
+
+
+async def test_a_large_collection_is_laid_out_after_the_small_ones(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    large = server.add_collection({"x": bytes((16 << 20) + 1)})
+    small = server.add_collection({"x": b"1"})
+    held = list[bool]()
+    server.on_call = lambda name: held.append(inputs.cache.holds(small)) if "block" in name else 0
+    mounts = {
+        f"/in/{pdh}": {"kind": "collection", "portable_data_hash": pdh} for pdh in (large, small)
+    }
+    stage = await staged(tmp_path, inputs, mounts)
+    assert held == [False, True]
     await stage.close()
 
 

@@ -25,7 +25,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
 from lading.client.content_caches import TreeCache
-from lading.concurrency import in_thread
+from lading.concurrency import in_thread, together
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
@@ -58,6 +58,11 @@ _OPEN_DIRECTORY = 0o2777
 _COPIED = 16 << 20
 # Characters of a manifest that is parsed in a thread, so that the event loop is not delayed.
 _LARGE_TEXT = 1 << 20
+# Collections that are asked for, or laid out, at a time. Each waits for the server, its cache and
+# the disk by turns.
+_AT_A_TIME = 8
+# Bytes. The blocks of larger collections are already fetched several at a time.
+_SMALL_COLLECTION = 16 << 20
 # Bytes. A file system with less free space counts as full.
 FULL_BELOW = 1 << 16
 
@@ -76,6 +81,8 @@ class Inputs:
     kept: Amount = Amount()
     """The configured reserve of the disk."""
     _trees: dict[str, FileTree] = field(default_factory=dict)
+    _coming: int = 0
+    """Bytes of the collections that are downloaded now."""
 
     async def tree(self, pdh: str) -> FileTree:
         """The files of a collection. Raises ExecutionError(INPUT) when it cannot be read."""
@@ -104,8 +111,15 @@ class Inputs:
         space for it.
         """
         tree = await self.tree(pdh)
-        check_room(directory.parent, self.kept, need=total_size(tree), what=f"collection {pdh}")
-        await download(self.blocks, tree, directory)
+        size = total_size(tree)
+        self._coming += size
+        others = "" if self._coming == size else " and others that are fetched with it"
+        try:
+            what = f"collection {pdh}{others}"
+            check_room(directory.parent, self.kept, need=self._coming, what=what)
+            await download(self.blocks, tree, directory)
+        finally:
+            self._coming -= size
 
 
 class Stage:
@@ -224,6 +238,8 @@ class Stage:
 
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
         """Mount the large collections, or all; the mounted collections."""
+        absent = [pdh for pdh in self.plan.collections if not inputs.cache.holds(pdh)]
+        await _some_at_a_time(absent, inputs.tree)
         large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
         if self._keep is None or not (large or self.plan.keeps):
             return frozenset()
@@ -274,19 +290,29 @@ class Stage:
         return self._in_memory.get(source.path) if isinstance(source, HostPath) else None
 
     async def _lease(self, inputs: Inputs, mounted: frozenset[str]) -> None:
-        for pdh in self.plan.collections:
-            if pdh in mounted:
-                continue
-            filling = functools.partial(inputs.fill, pdh)
-            self._trees[pdh] = await self._leases.enter_async_context(
-                inputs.cache.lease(pdh, filling)
-            )
+        """Take all that is not mounted from the cache. Small collections are filled several at a
+        time; each of the others fills the network by itself.
+        """
+
+        async def lease(key: str, filling: Callable[[Path], Awaitable[None]]) -> None:
+            leased = inputs.cache.lease(key, filling)
+            self._trees[key] = await self._leases.enter_async_context(leased)
+
+        async def lease_collection(pdh: str) -> None:
+            await lease(pdh, functools.partial(inputs.fill, pdh))
+
+        wanted = [pdh for pdh in self.plan.collections if pdh not in mounted]
+        small = [
+            pdh
+            for pdh in wanted
+            if inputs.cache.holds(pdh) or total_size(await inputs.tree(pdh)) <= _SMALL_COLLECTION
+        ]
+        await _some_at_a_time(small, lease_collection)
+        for pdh in wanted:
+            if pdh not in self._trees:
+                await lease_collection(pdh)
         for tree in self.plan.git_trees:
-            fetching = functools.partial(inputs.fetch_git_tree, tree)
-            key = git_archives.key(tree)
-            self._trees[key] = await self._leases.enter_async_context(
-                inputs.cache.lease(key, fetching)
-            )
+            await lease(git_archives.key(tree), functools.partial(inputs.fetch_git_tree, tree))
 
     def _place(self, source: Source) -> tuple[Path, str]:
         """A directory that no container can change, and the path of a place below it."""
@@ -343,6 +369,17 @@ class Stage:
             self.stdout = self._open_output(plan.stdout)
         if plan.stderr is not None:
             self.stderr = self._open_output(plan.stderr)
+
+
+async def _some_at_a_time(pdhs: Sequence[str], work: Callable[[str], Awaitable[object]]) -> None:
+    """Do the work for each collection. Raises the first error, after the others were cancelled."""
+    left = iter(pdhs)
+
+    async def take_turns() -> None:
+        for pdh in left:
+            await work(pdh)
+
+    await together(*(take_turns() for _ in range(min(_AT_A_TIME, len(pdhs)))))
 
 
 def full_places(directory: Path, stage: Stage | None) -> str:
