@@ -3,7 +3,7 @@
     <directory>/<key>         an entry, a file or a directory, always whole
     <directory>/<key>.part    an entry that a process is building or removing
     <directory>/<key>.lock    the lock of an entry; its time of change is the time of the last use
-    <directory>/ledger        bytes of all entries, as text, where room is taken before writing
+    <directory>/ledger        bytes of all entries, as text (`CacheLayout.has_ledger`)
 
 An entry is built beside its place under an exclusive lock (flock) and renamed. A shared lock keeps
 it from eviction. Locks die with their process: after any kill the next process finds a whole entry
@@ -23,13 +23,13 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -41,11 +41,9 @@ from lading.core.errors import Unavailable
 
 # Bytes of a page of the kernel's page cache on x86-64 and most arm64 kernels.
 PAGE: Final = 4096
-# Seconds between attempts to get a lock that another process holds. A thread that waits for a lock
-# could not be cancelled.
+# Seconds between attempts to get a lock; a thread that waits for one could not be cancelled.
 _POLL: Final = 0.02
-# Eviction to take room frees a 16th of the limit more, so that not every write has to look through
-# the directory.
+# Eviction to take room frees a 16th of the limit more, so that not every write needs a survey.
 _SLACK: Final = 16
 # An entry that is gone as often as this right after it was built is not built again.
 _MOST_BUILDS: Final = 5
@@ -78,9 +76,8 @@ class CacheLayout:
     relative to its directory. `fan_out`: as many first characters of a key name a subdirectory.
     `lock` is the name of a lock file, "{}" for the key; "" where the part is the lock.
     `keeps_parts`: a part that its process left is continued later. `page`: entries count in whole
-    pages of so many bytes and one for the inode; 0 counts bytes. `has_ledger`: the sum of the sizes
-    is kept in a file, so that a new entry needs no look at all others. Without lock files room is
-    taken before writing (`EntryClaim.reserve`), with them after it (`DiskCache.admit`).
+    pages of so many bytes and one for the inode; 0 counts bytes. `has_ledger`: a file has the sum
+    of sizes; room is taken before writing (`EntryClaim.reserve`), or after it (`DiskCache.admit`).
     """
 
     suffix: str = ""
@@ -296,33 +293,24 @@ class DiskCache:
         return self._shrink(0, unused_since, spare_since)[1]
 
     def admit(self, size: int) -> None:
-        """Count an entry of `size` that was published, and evict others where the limit is passed.
-
-        For caches with lock files and a ledger. Blocks for the time of the removals. A process that
-        is killed between both leaves its entry uncounted until the entries are surveyed next.
+        """Count an entry of `size` right after its publication, and evict others where the limit is
+        passed. For caches with lock files and a ledger. Blocks for the time of the removals.
         """
         with self._ledger() as ledger:
             total = _read_total(ledger)
-            if total is None or total + size > self._limit:
-                # The survey counts the entry, too. An entry that another process has published and
-                # not admitted yet is counted twice, which the next survey corrects.
-                total, _ = self._shrink(0, has_slack=True)
+            if total is not None and total + size <= self._limit:
+                _write_total(ledger, total + size)
             else:
-                total += size
-            _write_total(ledger, total)
+                # A survey counts this entry, those of killed processes, and those that others are
+                # about to admit, which count twice then. One byte more, for the slack.
+                _write_total(ledger, self._shrink(1)[0])
 
     def _shrink(
-        self,
-        wanted: int,
-        unused_since: float = 0.0,
-        spare_since: float = math.inf,
-        *,
-        has_slack: bool = False,
+        self, wanted: int, unused_since: float = 0.0, spare_since: float = math.inf
     ) -> tuple[int, int]:
         """Evict until `wanted` fits too; the remaining size, and the number of evicted entries."""
-        total, entries = self._survey()
-        goal = self._limit
-        if (wanted or has_slack) and total + wanted > self._limit:
+        (total, entries), goal = self._survey(), self._limit
+        if wanted and total + wanted > self._limit:
             goal = max(self._limit - self._limit // _SLACK - wanted, 0)
         gone = 0
         for used, size, remove in sorted(entries, key=itemgetter(0)):
@@ -335,8 +323,8 @@ class DiskCache:
     def _survey(self) -> tuple[int, list[_Entry]]:
         """Size of everything, and the entries that may be evicted."""
         total, found = 0, list[_Entry]()
-        for key in self._keys() if self._layout.lock else ():
-            found.append((self._last_use(key), self._size(key), partial(self.remove, key)))
+        keys = self._keys() if self._layout.lock else ()
+        found += [(self._last_use(key), self._size(key), partial(self.remove, key)) for key in keys]
         for file in () if self._layout.lock else self._files():
             with suppress(FileNotFoundError):
                 state, is_part = file.stat(), file.name.endswith(_PART)
@@ -480,7 +468,7 @@ class DiskCache:
                 _write_total(ledger, max(total - size, 0))
 
 
-class EntryClaim:
+class EntryClaim(AbstractContextManager["EntryClaim"]):
     """The right to build one entry; a context manager.
 
     An entry not published when the context ends is removed, or kept as a part (`keeps_parts`).
@@ -492,9 +480,6 @@ class EntryClaim:
         self._cache = cache
         self._key = key
         self._is_published = False
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -594,10 +579,8 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 def _sync(place: Path) -> None:
     """Write a file, or a directory with the files in it, to the disk."""
-    if place.is_dir():
-        for one in place.iterdir():
-            _sync_one(one)
-    _sync_one(place)
+    for one in (*(place.iterdir() if place.is_dir() else ()), place):
+        _sync_one(one)
 
 
 def _sync_one(place: Path) -> None:
