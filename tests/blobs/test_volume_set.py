@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,23 @@ async def test_the_first_volume_that_can_lends_its_file(tmp_path: Path) -> None:
         await mounted(bare, empty).lend(FOO)
     for volume in (empty, full):
         await volume.close()
+
+
+async def test_volumes_are_asked_whether_they_answer() -> None:
+    broken = MemoryVolume(failures=1.0)
+    await mounted(MemoryVolume(), broken).check()
+    with pytest.raises(Unavailable):
+        await mounted(broken).check()
+    with pytest.raises(Unavailable):
+        await mounted(MemoryVolume(), broken, read_only=(0,)).check()
+    await mounted(MemoryVolume(), read_only=(0,)).check()
+
+
+async def test_a_directory_that_is_not_there_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    mounts = mounted(DirectoryVolume(tmp_path / "v"))
+    await mounts.check()
+    shutil.rmtree(tmp_path / "v")
+    with pytest.raises(Unavailable):
+        await mounts.check()
+    await mounts.aclose()

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from lading.api.services import ReadinessChecks
 from lading.config import load
 from lading.core.kubernetes.pod_manifest import MANAGED_BY
 from lading.core.kubernetes.refusals import RIGHTS
@@ -101,6 +102,23 @@ def test_the_server_listens_where_its_service_and_probes_ask() -> None:
     assert container["ports"] == [{"name": "https", "containerPort": port}]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_a_database_that_is_away_restarts_no_server() -> None:
+    for folder in (DEPLOY, REPLICAS):
+        (server,) = (one for one in render(folder) if one["kind"] == "StatefulSet")
+        (container,) = server["spec"]["template"]["spec"]["containers"]
+        paths = {
+            name: container[name]["httpGet"]["path"]
+            for name in ("startupProbe", "readinessProbe", "livenessProbe")
+        }
+        assert paths == {
+            "startupProbe": "/_health/live",
+            "readinessProbe": "/_health/ready",
+            "livenessProbe": "/_health/live",
+        }
+        # The server says itself that it is not ready, with the reason, before the kubelet gives up.
+        assert container["readinessProbe"]["timeoutSeconds"] > ReadinessChecks().patience
 
 
 def test_volumes_are_what_the_kustomization_makes() -> None:

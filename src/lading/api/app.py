@@ -242,6 +242,7 @@ class Application:
             # Calls that are held would keep the server from ending.
             self.services.bus.end_waits()
             await self.services.git.close()
+            await self.services.readiness.close()
             if self.services.provider is not None:
                 await self.services.provider.close()
 

@@ -119,6 +119,8 @@ _SIMPLE: Final = (
         "Figures in the text format of Prometheus; with the management token.",
         (401, 403, 405, 503),
     ),
+    ("/_health/live", "Whether the server answers.", (405, 503)),
+    ("/_health/ready", "Whether database and block store answer, too.", (405, 503)),
     (
         "/_health/ping",
         "Whether the server and its database answer; with the management token.",

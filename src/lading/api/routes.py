@@ -123,6 +123,8 @@ _FIXED: Final = _named(
         "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},
         "/metrics": {"GET": ApiRoute(handler=public.get_metrics, open=True)},
         "/_health/ping": {"GET": ApiRoute(handler=public.get_health, open=True)},
+        "/_health/live": {"GET": ApiRoute(handler=health.get_liveness, open=True)},
+        "/_health/ready": {"GET": ApiRoute(handler=health.get_readiness, open=True)},
         "/_health/all": {"GET": ApiRoute(handler=public.get_all_health, open=True)},
         "/": {"GET": ApiRoute(handler=public.get_root, open=True)},
         "/login": {name: ApiRoute(handler=public.get_login, open=True) for name in ("GET", "POST")},

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from lading.api.container_access.log_spool import Spool
@@ -27,7 +28,7 @@ from lading.api.metrics import ServerMetrics
 from lading.api.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses, WorkInterval
 from lading.api.webhooks.receivers import WebhookSender
-from lading.concurrency import wait_at_most
+from lading.concurrency import cancel_all, wait_at_most
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
@@ -35,7 +36,7 @@ from lading.core.containers.constraints import RETRY_LIMITS, Learning, Policy
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import read_rules
-from lading.core.errors import Failure, Invalid
+from lading.core.errors import Failure, Invalid, LadingError, Unavailable
 from lading.core.policy.fair_share import read_weight
 from lading.core.quantities import format_time
 from lading.core.records.collection_rules import Lifetimes, times
@@ -44,6 +45,9 @@ from lading.core.records.vocabulary import Vocabulary
 from lading.core.values import printable
 from lading.net.pipes import Turns
 from lading.store.database import Database
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.api")
 
 
 class Blocks(Protocol):
@@ -54,6 +58,64 @@ class Blocks(Protocol):
 
     async def keep(self, data: bytes, /) -> str:
         """Keep a block, durably; its locator without signature. Raises Full, Unavailable."""
+
+    async def check(self) -> None:
+        """Ask whether a volume answers. Raises Unavailable, Corrupt where none does."""
+
+
+class ReadinessChecks:
+    """Whether the parts of the site answer that this server needs: asked without a token, so that
+    nothing secret is told, and however often, each part is asked once at a time.
+
+    `patience`: seconds for an answer. An answer counts for `fresh` seconds. The words of an error
+    go to the server's log, when they change.
+    """
+
+    def __init__(self, *, patience: float = 3.0, fresh: float = 1.0) -> None:
+        self.patience, self._fresh = patience, fresh
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._due: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+
+    async def faults(
+        self, parts: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+    ) -> list[str]:
+        """A sentence about each part that does not answer; a look raises a LadingError then."""
+        found = await asyncio.gather(*(self._fault(*one) for one in parts.items()))
+        return [one for one in found if one]
+
+    async def close(self) -> None:
+        """Cancel looks that are under way."""
+        await cancel_all(*self._looks.values())
+
+    async def _fault(self, part: str, look: Callable[[], Coroutine[Any, Any, None]]) -> str:
+        loop = asyncio.get_running_loop()
+        task = self._looks.get(part)
+        # A look that hangs goes on: a further one would hang as well.
+        if task is None or (task.done() and loop.time() >= self._due[part]):
+            task = self._looks[part] = loop.create_task(look(), name=f"look at {part}")
+            self._due[part] = loop.time() + self._fresh
+        await asyncio.wait({task}, timeout=self.patience)
+        if not task.done():
+            return self._note(part, f"{part} does not answer within {self.patience:g} s", "")
+        if task.cancelled():
+            return f"{part} is not asked any more: the server ends"
+        match task.exception():
+            case None:
+                return self._note(part, "", "")
+            case Unavailable() as error:
+                return self._note(part, f"{part} cannot be reached", error.message)
+            case LadingError() as error:
+                return self._note(part, f"{part} is not in order", error.message)
+            case error:
+                raise error
+
+    def _note(self, part: str, sentence: str, fault: str) -> str:
+        if self._told.get(part, "") != sentence:
+            self._told[part] = sentence
+            name = "not ready" if sentence else "ready again"
+            event(_logger, name, part=part, why=sentence, fault=fault)
+        return sentence
 
 
 class Upkeep:
@@ -146,6 +208,7 @@ class ApiServices:
     """Describes the volumes and what maintenance found; None where that is not known."""
     wakeups: Wakeups = field(default_factory=Wakeups)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)
+    readiness: ReadinessChecks = field(default_factory=ReadinessChecks)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     expectations: WorkInterval = field(default_factory=WorkInterval)

@@ -26,6 +26,8 @@ _Answer = TypeVar("_Answer")
 _SPACE_LIFE: Final = 5.0
 # Seconds for which a volume is tried last after a failure.
 _AVOIDED: Final = 30.0
+# MD5 of no bytes: the block of empty files.
+_EMPTY: Final = "d41d8cd98f00b204e9800998ecf8427e"
 _logger = logging.getLogger("lading.blobs")
 
 
@@ -237,6 +239,28 @@ class VolumeSet:
                 health.space = await self.attempt(mount, mount.volume.space())
                 health.space_until = self._clock() + _SPACE_LIFE
             return health.space
+
+    async def check(self) -> None:
+        """Ask all volumes that blocks can be written to, or all where there are none, for the empty
+        block. Raises Unavailable, Corrupt where no volume answers.
+        """
+
+        async def ask(mount: VolumeMount) -> LadingError | None:
+            try:
+                # A directory that is not mounted has no block and no space, a bucket always room.
+                await mount.volume.space()
+                await mount.volume.head(_EMPTY)
+            except NotFound:
+                # It answers.
+                return None
+            except LadingError as error:
+                return error
+            return None
+
+        found = await asyncio.gather(*(ask(one) for one in self.writable or self.all))
+        faults = [one for one in found if one is not None]
+        if faults and len(faults) == len(found):
+            raise faults[0]
 
     async def attempt(self, mount: VolumeMount, work: Awaitable[_Answer]) -> _Answer:
         """Await an operation of a volume, and note its failure."""

@@ -88,6 +88,11 @@ class MemoryBlocks:
         except KeyError:
             raise NotFound(f"no block {locator}") from None
 
+    async def check(self) -> None:
+        """As the store answers. Raises Corrupt."""
+        if self.damaged:
+            raise Corrupt("the store is damaged")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiReply:

@@ -108,6 +108,12 @@ class VolumeBlocks:
         await self._mounts.put(name, data, desired=self._desired, places=places)
         return f"{name}+{len(data)}"
 
+    async def check(self) -> None:
+        """Ask whether a volume answers that blocks can be written to; any volume where there is
+        none. Raises Unavailable, Corrupt.
+        """
+        await self._mounts.check()
+
 
 def combine(
     api: App,

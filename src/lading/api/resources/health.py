@@ -1,7 +1,12 @@
 """The health of the parts of a site, for its users, and the state of its storage, for admins.
 
-`/_health/ping` is for monitors with the management token; this is for people. A part is `ok`,
+`/_health/ping` is for monitors with the management token; `health` is for people. A part is `ok`,
 `fault`, or `unknown` where nothing is known about it. Texts of faults are shown to admins.
+
+`/_health/live` and `/_health/ready` are for probes and load balancers, without a token. The first
+one asks nothing but the server: a server that does not answer it is to be restarted. The second one
+is 503 while the server can do no work, as its database or its block store does not answer: requests
+should go to another server, and a restart would not help.
 """
 
 from __future__ import annotations
@@ -11,15 +16,40 @@ from typing import Final
 from lading import __version__
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.wait_statuses import believed_since
-from lading.core.errors import LadingError
+from lading.core.errors import LadingError, Unavailable
 from lading.core.records import access
 from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
 from lading.store import records, webhooks
 
+# As Arvados' services answer.
+_FINE: Final = {"health": "OK"}
 _OK: Final = "ok"
 _FAULT: Final = "fault"
 _UNKNOWN: Final = "unknown"
+
+
+async def get_liveness(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - it asks nothing
+    """That the server answers."""
+    return ApiResponse(body=_FINE)
+
+
+async def get_readiness(call: ApiCall) -> ApiResponse:
+    """That database and block store answer, too. Raises Unavailable naming those that do not."""
+    services = call.services
+
+    async def look_at_database() -> None:
+        if services.database.fault is not None:
+            raise services.database.fault
+        async with services.database.reading() as tx:
+            await records.get(tx, USERS, services.system_user)
+
+    faults = await services.readiness.faults(
+        {"the database": look_at_database, "the block store": services.blocks.check}
+    )
+    if faults:
+        raise Unavailable(f"not ready: {'; '.join(faults)}")
+    return ApiResponse(body=_FINE)
 
 
 async def get_health(call: ApiCall) -> ApiResponse:
