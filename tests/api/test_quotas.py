@@ -154,7 +154,10 @@ async def test_a_lowered_quota_takes_nothing_from_what_runs(it: World) -> None:
     assert await runnable(it, *made) == [0, 1, 2, 3]
 
 
-async def test_a_lock_without_room_is_refused(it: World) -> None:
+async def _with_late_quota(it: World) -> list[Record]:
+    """Three requests of a user, to whom a quota of one container is given as between two
+    transactions of another server: nothing that waits was looked at.
+    """
     ada = await it.user("ada")
     made = await submit(it, ada, 3)
     subject = await uuid_of(it, ada)
@@ -163,9 +166,24 @@ async def test_a_lock_without_room_is_refused(it: World) -> None:
         "subject_uuid": subject, "name": "ada", "containers": 1,
         "created_at": made[0]["created_at"], "modified_at": made[0]["created_at"],
     }  # fmt: skip
-    # As between two transactions of another server: nothing that waits was looked at.
     async with it.app.services.database.writing() as tx:
         await records.insert(tx, QUOTAS, record)
+    return made
+
+
+async def test_an_alternative_that_has_room_is_locked(it: World) -> None:
+    made = await _with_late_quota(it)
+    first, second, third = (one["container_uuid"] for one in made)
+    other = (await it.submit("other"))["container_uuid"]
+    await it.lock(first)
+    path, body = f"containers/{second}/lock", {"alternatives": [third, other]}
+    locked = await it.ok("POST", path, body, token=it.dispatcher)
+    assert (locked["uuid"], locked["passed"]) == (other, [])
+    assert await runnable(it, *made) == [0]
+
+
+async def test_a_lock_without_room_is_refused(it: World) -> None:
+    made = await _with_late_quota(it)
     first, second = (one["container_uuid"] for one in made[:2])
     await it.lock(first)
     refused = await it.request("POST", f"containers/{second}/lock", token=it.dispatcher)

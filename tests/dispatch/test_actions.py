@@ -14,8 +14,8 @@ from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
 from lading.core.quantities import format_time
 from lading.core.resources import Price, Resources
+from lading.dispatch.actions import Actions, LockLost
 from lading.dispatch.fleet import Spending, StartRequest
-from lading.dispatch.loop import Actions, LockLost
 from lading.dispatch.queue import Queue
 from lading.dispatch.status_publisher import DecisionLog
 from lading.testing.containers import TOKEN, FakeContainers
@@ -34,8 +34,13 @@ class Desk:
         client = ApiClient(self.server, "secret", retry=NO_RETRY)
         self.decisions = DecisionLog(lambda: 0.0)
         self.actions = Actions(client, self.fleet, self.queue, self.decisions)
+        self.given: list[str] = []
         self.uuid = self.server.add()
         self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
+
+    async def start(self, uuid: str, *, worker: str, **more: Any) -> None:
+        locked = await self.actions.lock(uuid, worker=worker, given=self.given.append, **more)
+        await self.actions.start(locked, worker=worker)
 
     def noted(self) -> list[DecisionKind]:
         return [one.decision for one in self.decisions.take()]
@@ -47,7 +52,7 @@ class Desk:
 
 async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.start(desk.uuid, worker="w1")
     assert desk.known() is ContainerState.LOCKED
     container = desk.queue.get(desk.uuid)
     assert container is not None
@@ -60,7 +65,7 @@ async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
 
 async def test_start_says_how_much_it_gives() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1", amounts={"vcpus": 3, "ram": 4 << 20})
+    await desk.start(desk.uuid, worker="w1", amounts={"vcpus": 3, "ram": 4 << 20})
     assert desk.server.records[desk.uuid]["runtime_constraints"]["vcpus"] == 3
     record = desk.queue.get(desk.uuid)
     assert record is not None
@@ -71,16 +76,38 @@ async def test_a_lost_lock_starts_nothing() -> None:
     desk = Desk()
     desk.server.hold(desk.uuid, ContainerState.LOCKED, by="another")
     with pytest.raises(LockLost, match="cannot lock when Locked"):
-        await desk.actions.start(desk.uuid, worker="w1")
+        await desk.start(desk.uuid, worker="w1")
     assert desk.fleet.started == []
     assert desk.noted() == [DecisionKind.RUN, DecisionKind.LOCK_FAILED]
+
+
+async def test_the_first_free_alternative_is_started_in_place_of_a_lost_one() -> None:
+    desk = Desk()
+    lost, free, behind = desk.server.add(), desk.server.add(), desk.server.add()
+    known = [desk.server.records[one] for one in (lost, free, behind)]
+    desk.queue.merge(known, ticket=desk.queue.ticket(), now=0.0)
+    for uuid in (desk.uuid, lost):
+        desk.server.hold(uuid, ContainerState.LOCKED, by="another")
+    await desk.start(desk.uuid, worker="w1", alternatives=(lost, free, behind))
+    assert desk.given == [free]
+    assert list(desk.fleet.processes) == [free]
+    states = {one: record.state for one in desk.queue.uuids() if (record := desk.queue.get(one))}
+    assert states == {
+        desk.uuid: ContainerState.LOCKED,
+        lost: ContainerState.LOCKED,
+        free: ContainerState.LOCKED,
+        behind: ContainerState.QUEUED,
+    }
+    assert desk.noted() == [
+        DecisionKind.RUN, DecisionKind.LOCK_FAILED, DecisionKind.RUN, DecisionKind.DISPATCHED,
+    ]  # fmt: skip
 
 
 async def test_a_lock_of_unknown_outcome_is_not_a_lost_one() -> None:
     desk = Desk()
     desk.server.down = True
     with pytest.raises(Unavailable):
-        await desk.actions.start(desk.uuid, worker="w1")
+        await desk.start(desk.uuid, worker="w1")
 
 
 async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,14 +119,14 @@ async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(desk.server, "lock", lock)
     with pytest.raises(ExecutionError, match="no supervisor token"):
-        await desk.actions.start(desk.uuid, worker="w1")
+        await desk.start(desk.uuid, worker="w1")
     assert desk.known() is ContainerState.LOCKED
 
 
 async def test_a_refused_start_is_noted() -> None:
     desk = Desk()
     with pytest.raises(ExecutionError):
-        await desk.actions.start(desk.uuid, worker="nowhere")
+        await desk.start(desk.uuid, worker="nowhere")
     last = desk.decisions.take()[-1]
     assert (last.uuid, last.decision) == (desk.uuid, DecisionKind.NOT_DISPATCHED)
     assert "Could not be started on nowhere" in last.text
@@ -117,7 +144,7 @@ async def test_requeue_gives_back_and_learns_it() -> None:
 
 async def test_cancel_says_whose_fault_it_was() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.start(desk.uuid, worker="w1")
     desk.server.run(desk.uuid, "secret1")
     desk.fleet.end(desk.uuid, fate="Slurm job 7: its node failed.", failure=Failure.NODE)
     await desk.actions.clean(desk.uuid)
@@ -130,7 +157,7 @@ async def test_cancel_says_whose_fault_it_was() -> None:
 
 async def test_what_was_lost_with_its_machine_has_cost_until_then() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.start(desk.uuid, worker="w1")
     desk.server.run(desk.uuid, "secret1")
     start = datetime(2026, 1, 2, tzinfo=UTC)
     desk.server.records[desk.uuid]["started_at"] = format_time(start)
@@ -150,7 +177,7 @@ async def test_what_was_lost_with_its_machine_has_cost_until_then() -> None:
 
 async def test_a_record_is_not_released_while_its_process_lives() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.start(desk.uuid, worker="w1")
     for act in (desk.actions.requeue, desk.actions.cancel):
         with pytest.raises(Conflict):
             await act(desk.uuid)
@@ -178,7 +205,7 @@ async def test_what_another_dispatcher_holds_is_not_given_back() -> None:
 
 async def test_kill_and_clean_go_to_the_fleet() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.start(desk.uuid, worker="w1")
     await desk.actions.kill(desk.uuid, number=Signals.SIGTERM)
     assert desk.fleet.processes[desk.uuid].signals == [Signals.SIGTERM]
     await desk.actions.clean(desk.uuid)

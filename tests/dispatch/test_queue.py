@@ -62,6 +62,32 @@ def test_an_older_list_does_not_undo_an_answer(queue: Queue) -> None:
     assert queue.holds(record)
 
 
+def test_containers_that_a_lock_passes_over_wait_no_more(queue: Queue) -> None:
+    ticket = queue.ticket()
+    queue.pass_over(
+        [{"uuid": "u", "state": "Locked", "priority": 5, "locked_by_uuid": "other"}], ticket=ticket
+    )
+    assert state(queue) is ContainerState.LOCKED
+    assert queue.entries() == ()
+
+
+def test_what_was_learned_during_a_lock_is_newer_than_its_answer(queue: Queue) -> None:
+    ticket = queue.ticket()
+    queue.merge([item(priority=9)], ticket=queue.ticket(), now=2.0)
+    queue.pass_over([{"uuid": "u", "state": "Locked", "priority": 5}], ticket=ticket)
+    queue.pass_over([{"uuid": "unknown", "state": "Locked", "priority": 5}], ticket=ticket)
+    assert state(queue) is ContainerState.QUEUED
+    assert queue.uuids() == {"u"}
+
+
+def test_a_queue_is_shared_once_another_dispatcher_locks(queue: Queue) -> None:
+    with queue.locking("u"):
+        queue.advance("u", old="Queued", new="Locked")
+    assert not queue.shared
+    queue.advance("u", old="Queued", new="Locked")
+    assert queue.shared
+
+
 def test_an_older_list_does_not_bring_back_what_was_forgotten(queue: Queue) -> None:
     with queue.fetch() as ticket:
         queue.forget("u")

@@ -101,6 +101,27 @@ async def test_a_container_whose_end_was_heard_is_not_asked_for_again(
     assert server.calls.count("GET containers") == asked + 1
 
 
+async def test_dispatchers_that_share_a_queue_name_alternatives(server: FakeContainers) -> None:
+    """They lose locks only until each knows that there is another one."""
+
+    async def work(assignment: StartRequest) -> None:
+        server.run(assignment.uuid, assignment.token)
+        server.finish(assignment.uuid, assignment.token)
+
+    server.tokens["other"] = "zzzzz-gj3su-other0000000000"
+    fleets = FakeFleet([SMALL], work=work), FakeFleet([SMALL], work=work)
+    uuids = [server.add() for _ in range(60)]
+    async with (
+        dispatching(server, fleets[0], settings=EVENTS_ONLY),
+        dispatching(server, fleets[1], settings=EVENTS_ONLY, secret="other"),
+    ):
+        for uuid in uuids:
+            await server.until(uuid, ContainerState.COMPLETE)
+    assert sorted([*fleets[0].started, *fleets[1].started]) == sorted(uuids)
+    assert min(len(one.started) for one in fleets) > 10
+    assert len(server.lost_locks) <= len(fleets)
+
+
 async def test_priority_zero_stops_the_process(server: FakeContainers) -> None:
     fleet = FakeFleet()
     uuid = server.add()

@@ -53,6 +53,35 @@ def test_an_action_is_not_repeated_while_under_way_or_paused(state: DispatchStat
     assert state.may_act("u", now=0.0)
 
 
+def test_an_alternative_takes_the_place_of_the_planned_container(state: DispatchState) -> None:
+    state.engage("planned", now=1.0, worker="w")
+    with state.offering(["other", "further"]):
+        assert not state.may_act("other", now=1.0)
+        assert not state.exchange("planned", "other")
+    assert list(state.starting) == [("other", "w")]
+    assert (state.began("other"), state.is_busy("planned")) == (1.0, False)
+    assert state.may_act("planned", now=1.0)
+    assert state.may_act("further", now=1.0)
+
+
+def test_two_starts_exchange_their_containers(state: DispatchState) -> None:
+    state.engage("a", now=1.0, worker="w1")
+    state.engage("b", now=2.0, worker="w2")
+    assert state.exchange("a", "b")
+    assert dict(state.starting) == {"a": "w2", "b": "w1"}
+    assert (state.began("a"), state.began("b")) == (2.0, 1.0)
+    state.release("a")
+    assert list(state.starting) == [("b", "w1")]
+
+
+def test_two_calls_may_offer_one_container(state: DispatchState) -> None:
+    with state.offering(["u"]):
+        with state.offering(["u"]):
+            pass
+        assert not state.may_act("u", now=0.0)
+    assert state.may_act("u", now=0.0)
+
+
 def test_term_is_repeated_and_then_kill(state: DispatchState) -> None:
     sent = [state.stop_signal("u", now=float(now)) for now in range(0, 20, 4)]
     assert sent == [Signals.SIGTERM, None, Signals.SIGTERM, None, Signals.SIGKILL]

@@ -38,9 +38,9 @@ from lading.core.scheduling.reconcile import (
 )
 from lading.dispatch import observe
 from lading.dispatch import run as running
+from lading.dispatch.actions import Actions
 from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.loop import Actions
 from lading.dispatch.queue import Queue
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog

@@ -252,7 +252,24 @@ class ModelServer:
         page = found[first : first + asked["limit"]]
         return [{name: getattr(one, name) for name in asked["select"]} for one in page]
 
-    def _lock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+    def _lock(self, sender: Sender, uuid: str, body: Fields) -> Fields:
+        left = [uuid, *body.get("alternatives", ())]
+        passed: list[Fields] = []
+        while True:
+            able = [one for one in left if _is_lockable(self._container(one))]
+            chosen = able[0] if able else left[0]
+            before = left[: left.index(chosen)]
+            passed += [_brief(self._container(one)) for one in before]
+            left = left[len(before) + 1 :]
+            try:
+                answer = self._lock_one(sender, chosen)
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return {**answer, "passed": passed} if body.get("alternatives") else answer
+
+    def _lock_one(self, sender: Sender, uuid: str) -> Fields:
         before = self._container(uuid)
         own, supervisor = self._uuid(Infix.TOKEN), self._uuid(Infix.TOKEN)
         tokens = lifecycle.NewTokens(auth_uuid=own, supervisor_uuid=supervisor)
@@ -682,6 +699,10 @@ def _caller(sender: Sender, container_uuid: str) -> ContainerWriter:
         is_admin=sender.is_admin,
         is_own=sender.container == container_uuid,
     )
+
+
+def _is_lockable(one: Container) -> bool:
+    return one.state == "Queued" and one.priority > 0
 
 
 def _brief(one: Container) -> Fields:

@@ -5,16 +5,7 @@ or ended, an action that is over, a pause that has run out. A step never waits; 
 tasks of their own, one at a time for each container. So an event leads to lock and start at once,
 and the end of a process to the next start.
 
-`Actions` are the actions on one container, each complete in itself:
-
-- An action either succeeds or raises an error of `lading.core.errors`; the next step decides about
-  a failure, from the record read again. Losing a compare-and-set (to another dispatcher, a
-  cancelled request) is normal.
-- Every decision that users should be able to read later goes into the decision log
-  (docs/spec/dispatch, section Reports).
-- A record is given back or cancelled only after the fleet has removed the remains of its container:
-  a fleet refuses that for a living supervisor, also for one that it did not know of, and then the
-  record stays as it is.
+`dispatch.actions` has the actions on one container.
 
 Source: docs/spec/dispatch, section Parts.
 """
@@ -23,40 +14,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from signal import Signals
 from typing import Protocol, runtime_checkable
 
-from lading.client.api import ApiClient
 from lading.core.containers.container import ContainerState, DecisionKind
-from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
-from lading.core.quantities import format_time
+from lading.core.errors import Conflict, ExecutionError, LadingError
 from lading.core.resources import Resources
 from lading.core.scheduling import batch_planner
+from lading.core.scheduling.lock_alternatives import find_alternatives
 from lading.core.scheduling.planning import (
     Category,
     DispatchPlan,
     Snapshot,
     StartDecision,
-    TrackedContainer,
     WaitStatus,
 )
 from lading.core.scheduling.reconcile import ReconcileAction
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
-from lading.dispatch.dispatch_trace import DispatchTrace
-from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
+from lading.dispatch.actions import Actions, LockLost
+from lading.dispatch.fleet import Fleet
 from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import QueueSync
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog
 from lading.telemetry import event
-from lading.tracing import OFF
 
 _logger = logging.getLogger("lading.dispatch")
+# A few more than dispatchers with free slots pass at once, while their events are under way.
+_MOST_ALTERNATIVES = 32
 _PLACED = (Category.PREPARING, Category.BOOTING)
+_OUTPACED = "Another dispatcher was first. Trying again in a moment."
 _REQUEUED = "The last attempt ended before it ran; trying again in a moment."
 
 
@@ -93,6 +84,14 @@ def planning_of(fleet: object) -> Planning:
     return fleet if isinstance(fleet, Planning) else StaticPlanning()
 
 
+@dataclass(slots=True)
+class _StartUnderWay:
+    """A start before the answer to its lock: the container that occupies the worker meanwhile."""
+
+    uuid: str
+    is_locked: bool = False
+
+
 class Loop:
     """Decides at every step, and runs the tasks that carry the decisions out."""
 
@@ -125,6 +124,8 @@ class Loop:
         self._only = only
         self._busy = busy
         self._aside: frozenset[str] = frozenset()
+        # Starts whose lock was not answered yet, by the container that they have planned.
+        self._starting: dict[str, _StartUnderWay] = {}
         self.overdue: frozenset[str] = frozenset()
         """Containers that no worker here could hold for a while, of whom clients are to be
         warned.
@@ -170,8 +171,15 @@ class Loop:
         for uuid in observe.admitted(seen, self._queue, view):
             if self._state.may_act(uuid, now=now):
                 self._do(uuid, "admit", self._actions.admit, now=now)
-        for start in self._planning.plan(seen).starts:
-            self._start(start, now=now)
+        plan = self._planning.plan(seen)
+        # A dispatcher that is alone loses no lock.
+        instead = (
+            find_alternatives(seen, plan, most=_MOST_ALTERNATIVES)
+            if plan.starts and self._queue.shared
+            else {}
+        )
+        for start in plan.starts:
+            self._start(start, instead.get(start.uuid, ()), now=now)
         if self._queue_sync.more:
             starting = {uuid for uuid, _ in self._state.starting}
             self._queue_sync.refill(self._aside | self._state.held(now=now).keys() | starting)
@@ -252,15 +260,18 @@ class Loop:
     def _reread(self, uuid: str) -> None:
         self._queue_sync.reread(uuid, after=self._state.read_after(uuid))
 
-    def _start(self, start: StartDecision, *, now: float) -> None:
+    def _start(self, start: StartDecision, alternatives: Sequence[str], *, now: float) -> None:
         # In the state before the task begins: the next step may come first, and must not start it
         # twice.
         self._state.engage(
             start.uuid, now=now, worker=start.worker, extra=start.extra, others=start.others
         )
-        self._tasks.create_task(self._carry_out_start(start))
+        under_way = self._starting[start.uuid] = _StartUnderWay(start.uuid)
+        self._tasks.create_task(self._carry_out_start(start, alternatives, under_way))
 
-    async def _carry_out_start(self, start: StartDecision) -> None:
+    async def _carry_out_start(
+        self, start: StartDecision, alternatives: Sequence[str], under_way: _StartUnderWay
+    ) -> None:
         record = self._queue.get(start.uuid)
         amounts = (
             record.amounts(start.extra)
@@ -269,26 +280,71 @@ class Loop:
         )
         try:
             waited = self._state.tell_waits(start.uuid, now=self._clock())
-            await self._actions.start(
-                start.uuid, worker=start.worker, others=start.others, amounts=amounts, waited=waited
-            )
+            with self._state.offering(alternatives):
+                locked = await self._actions.lock(
+                    start.uuid,
+                    alternatives=alternatives,
+                    worker=start.worker,
+                    others=start.others,
+                    amounts=amounts,
+                    waited=waited,
+                    given=partial(self._note_lock, under_way),
+                )
+            passed = self._queue.get(start.uuid)
+            if locked.uuid != start.uuid and passed is not None and passed.waiting:
+                self._reread(start.uuid)
+            await self._actions.start(locked, worker=start.worker, others=start.others)
             self._metrics.note_action("start", failed=False)
         except LadingError as error:
             self._metrics.note_action("start", failed=True)
-            event(_logger, "start failed", container=start.uuid, why=error)
+            uuid = under_way.uuid
+            event(_logger, "start failed", container=uuid, why=error)
             refused = isinstance(error, ExecutionError)
             again = "Trying again later." if refused else "Trying again in a moment."
-            self._state.hold(start.uuid, f"{error} {again}", now=self._clock(), refused=refused)
+            self._state.hold(uuid, f"{error} {again}", now=self._clock(), refused=refused)
             if isinstance(error, LockLost):
                 # This loop does not hold the lock, so it must not give the container back.
-                self._state.disown(start.uuid)
+                self._state.disown(uuid)
+                self._queue.shared = True
             # The lock or the start may have succeeded although no answer came: the record is read
             # again.
-            self._state.lost(start.uuid, self._queue)
-            self._reread(start.uuid)
+            self._state.lost(uuid, self._queue)
+            self._reread(uuid)
+            if not under_way.is_locked:
+                self._doubt(alternatives, error)
         finally:
-            self._state.release(start.uuid)
+            self._starting.pop(under_way.uuid, None)
+            self._state.release(under_way.uuid)
             self._wake.set()
+
+    def _note_lock(self, under_way: _StartUnderWay, uuid: str) -> None:
+        """A lock was given for `uuid`, the container of this start or an alternative of it. Raises
+        Conflict while another action on the alternative is under way.
+        """
+        planned = under_way.uuid
+        if uuid != planned:
+            other = self._starting.get(uuid)
+            if other is None and self._state.is_busy(uuid):
+                raise Conflict(f"{uuid}: an earlier action on it is under way")
+            if self._state.exchange(planned, uuid) and other is not None:
+                # Its own call finds its container locked, and takes an alternative too.
+                other.uuid = planned
+                self._starting[planned] = other
+            else:
+                del self._starting[planned]
+                self._state.hold(planned, _OUTPACED, now=self._clock())
+        self._starting.pop(uuid, None)
+        under_way.uuid, under_way.is_locked = uuid, True
+
+    def _doubt(self, alternatives: Sequence[str], error: LadingError) -> None:
+        """A lock call that named these alternatives failed: their records are read again."""
+        for uuid in alternatives:
+            if not isinstance(error, LockLost) and not self._state.is_starting(uuid):
+                # Each may have been locked although no answer came.
+                self._state.hold(uuid, f"{error} Trying again in a moment.", now=self._clock())
+                self._state.adopt([uuid])
+                self._state.lost(uuid, self._queue)
+            self._reread(uuid)
 
     async def _requeue(self, uuid: str) -> None:
         await self._actions.requeue(uuid)
@@ -317,176 +373,3 @@ class Loop:
         finally:
             self._state.release(uuid)
             self._wake.set()
-
-
-_CRASHED = "The supervisor of this container ended without reporting an outcome."
-_ABANDONED = "It was locked with this dispatcher's token, and there is no supervisor or job for it."
-
-
-class LockLost(Conflict):
-    """Another dispatcher was first, or the container is not wanted any more."""
-
-
-class Actions:
-    """Carries out actions through the API and the fleet; stores the answers in the queue."""
-
-    def __init__(
-        self,
-        client: ApiClient,
-        fleet: Fleet,
-        queue: Queue,
-        decisions: DecisionLog,
-        trace: DispatchTrace | None = None,
-    ) -> None:
-        self._trace = trace or DispatchTrace(OFF)
-        self._client = client
-        self._fleet = fleet
-        self._queue = queue
-        self._decisions = decisions
-        self._fates: dict[str, SupervisorProcess] = {}
-
-    async def start(
-        self,
-        uuid: str,
-        *,
-        worker: str,
-        others: tuple[str, ...] = (),
-        amounts: Mapping[str, int] | None = None,
-        waited: str = "",
-    ) -> None:
-        """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with
-        `others` beside it.
-
-        `waited` are its waits in words (`core.scheduling.wait_reasons`). Raises LockLost,
-        Unavailable when the lock's outcome is not known or no process could be started now,
-        ExecutionError or Conflict when the fleet refuses this container.
-        """
-        where = ", ".join(dict.fromkeys((worker, *others)))
-        after = f"; it {waited}" if waited else ""
-        self._decisions.note(
-            uuid, DecisionKind.RUN, f"Decided to run it on {where}{after}.", waited=waited
-        )
-        try:
-            body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
-            began = self._trace.now()
-            with self._queue.locking(uuid):
-                # Once: after a lost answer a second call would be refused because of the first, as
-                # if another dispatcher had been quicker.
-                answer = await self._client.action(
-                    "containers", uuid, "lock", body=body, repeat=False
-                )
-                self._queue.answer(answer)
-        except (RequestError, Conflict) as error:
-            event(_logger, "lock lost", container=uuid, why=error)
-            self._decisions.note(uuid, DecisionKind.LOCK_FAILED, f"Could not be locked: {error}")
-            raise LockLost(f"Not started: {error}") from error
-        token = answer.get("supervisor_token")
-        if not token:
-            raise ExecutionError(
-                "The server gave no supervisor token with the lock;"
-                " is it older than this dispatcher?"
-            )
-        try:
-            record = self._queue.get(uuid)
-            container = record or TrackedContainer(uuid=uuid)
-            known = answer.get("known") or {}
-            request = StartRequest(
-                uuid=uuid,
-                worker=worker,
-                token=str(token),
-                container=container,
-                known=known,
-                others=others,
-            )
-            with self._trace.starting(request, began=began):
-                await self._fleet.start(request)
-        except LadingError as error:
-            self._decisions.note(
-                uuid, DecisionKind.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
-            )
-            raise
-        event(_logger, "container started", container=uuid, worker=worker)
-        process = self._fleet.view().processes.get(uuid)
-        where = (
-            process.note
-            if process is not None and process.note
-            else f"Its supervisor was started on {worker}."
-        )
-        self._decisions.note(uuid, DecisionKind.DISPATCHED, where)
-
-    async def admit(self, uuid: str) -> None:
-        """Let a prepared container continue. Raises Unavailable."""
-        await self._fleet.signal(uuid, Signals.SIGCONT)
-
-    async def kill(self, uuid: str, *, number: Signals) -> None:
-        """Tell the process to stop. Raises Unavailable."""
-        event(_logger, "container stopped", container=uuid, signal=number.name)
-        await self._fleet.signal(uuid, number)
-
-    async def clean(self, uuid: str) -> None:
-        """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
-        process = self._fleet.view().processes.get(uuid)
-        if process is not None:
-            # Kept before it leaves the view: `requeue` and `cancel` report how it ended.
-            self._fates[uuid] = process
-        # The remains are removed before the record is released: the next attempt may start on the
-        # same machine the moment it is.
-        await self._fleet.clean(uuid)
-
-    def forget(self, uuid: str) -> None:
-        """Forget the container: no action is needed any more."""
-        self._fates.pop(uuid, None)
-
-    async def requeue(self, uuid: str) -> None:
-        """Give a locked container back. The API cancels it after too many locks."""
-        await self._fleet.clean(uuid)
-        answer = await self._client.action("containers", uuid, "unlock")
-        self._queue.answer(answer)
-        event(_logger, "container given back", container=uuid, state=answer.get("state"))
-        decision, fate, _ = self._fate(uuid)
-        self._decisions.note(uuid, decision, f"Given back to the queue: {fate}")
-
-    async def cancel(self, uuid: str) -> None:
-        """End the record of a running container whose process is gone."""
-        await self._fleet.clean(uuid)
-        process = self._fates.get(uuid)
-        spent = (
-            await self._spent(uuid, process.spending)
-            if process is not None and process.spending
-            else {}
-        )
-        decision, fate, failure = self._fate(uuid)
-        status = {"error": _CRASHED, "errorDetail": fate, "failure": failure.value}
-        changes = {"state": "Cancelled", "runtime_status": status, **spent}
-        answer = await self._client.update("containers", uuid, changes)
-        self._queue.answer(answer)
-        event(_logger, "container cancelled", container=uuid, why=fate)
-        self._decisions.note(uuid, decision, f"Cancelled: {fate}")
-
-    async def refuse(self, uuid: str, *, why: str) -> None:
-        """End the record of a waiting container that no dispatcher can ever run."""
-        status = {"error": why, "failure": Failure.USER.value}
-        answer = await self._client.update(
-            "containers", uuid, {"state": "Cancelled", "runtime_status": status}
-        )
-        self._queue.answer(answer)
-        event(_logger, "container refused", container=uuid, why=why)
-        self._decisions.note(uuid, DecisionKind.NOT_RUN, f"Cancelled: {why}")
-
-    async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
-        """The end of a container that ended with its machine, and its cost until then, at least the
-        recorded cost.
-        """
-        record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
-        if not record.get("started_at"):
-            return {}
-        # The supervisor may have reported costs until a moment before its machine went.
-        cost = max(float(record.get("cost") or 0.0), spending.since(str(record["started_at"])))
-        return {"cost": cost, "finished_at": format_time(spending.end)}
-
-    def _fate(self, uuid: str) -> tuple[DecisionKind, str, Failure]:
-        """Sentence about the missing process: its end was seen, or it was never seen."""
-        process = self._fates.pop(uuid, None)
-        if process is None:
-            return DecisionKind.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE
-        return DecisionKind.CRASHED, process.fate or _CRASHED, process.failure

@@ -241,7 +241,10 @@ def _occupants(
             need = worker.capacity
             need = need if process is None else process.takes(need)
             yield Occupant(uuid=uuid, need=need, started=state.began(uuid), place=None)
-        elif record.state is not ContainerState.COMPLETE:
+        elif record.state is not ContainerState.COMPLETE or (
+            # Another dispatcher has run it; an alternative that was locked takes its place here.
+            process is None and state.is_starting(uuid)
+        ):
             need = _need(record, worker)
             need = need if process is None else process.takes(need)
             if uuid in spread and record.sized:

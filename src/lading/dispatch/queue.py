@@ -84,6 +84,8 @@ class Queue:
         )
         self._has_gangs = False
         self._locking: set[str] = set()
+        self.shared = False
+        """Whether other dispatchers lock containers of this queue."""
         self._window = self._workflow_window = Window()
 
     @property
@@ -255,6 +257,23 @@ class Queue:
                 )
             )
 
+    def pass_over(self, items: Iterable[Mapping[str, object]], *, ticket: int) -> None:
+        """Learn from the containers that the answer to a lock passes over: they were in this state
+        after `ticket` was taken.
+        """
+        for item in items:
+            old = self.get(str(item["uuid"]))
+            if old is not None and old.waiting:
+                self._learn(
+                    replace(
+                        old,
+                        state=ContainerState(str(item["state"])),
+                        priority=_whole(item.get("priority")),
+                        locked_by=str(item.get("locked_by_uuid") or ""),
+                        version=ticket,
+                    )
+                )
+
     def advance(self, uuid: str, *, old: str, new: str) -> bool:
         """Learn from an event with the states before and after it.
 
@@ -269,6 +288,7 @@ class Queue:
         # Nothing to fetch: the answer to the own lock is on its way, with the chosen amounts.
         if state is ContainerState.LOCKED and uuid in self._locking:
             return True
+        self.shared |= state is ContainerState.LOCKED and record.waiting
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
             return True

@@ -17,9 +17,10 @@ from lading.client.api import events as records_events
 from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
+from lading.dispatch.actions import Actions
 from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.loop import Actions, Loop, planning_of
+from lading.dispatch.loop import Loop, planning_of
 from lading.dispatch.machine_reporter import MachineReporter
 from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue import Queue

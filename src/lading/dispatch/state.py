@@ -11,7 +11,9 @@ nothing else, it keeps sets of uuids beside the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from signal import Signals
 
@@ -120,6 +122,8 @@ class DispatchState:
         self._with_process: dict[str, None] = {}
         self._with_waits: dict[str, None] = {}
         self._timed: set[str] = set()
+        # Containers that lock calls under way name as alternatives, with the number of calls.
+        self._offered: Counter[str] = Counter()
         self._misfits: set[str] = set()
 
     def _at(self, uuid: str) -> ContainerActivity:
@@ -197,7 +201,48 @@ class DispatchState:
         # Asked of each container with a process at each step, as are `began` and `read_after`: the
         # record is looked up without a further call.
         one = self._activities.get(uuid)
-        return one is None or (not one.busy and (one.retry is None or one.retry.until <= now))
+        return (
+            one is None or (not one.busy and (one.retry is None or one.retry.until <= now))
+        ) and uuid not in self._offered
+
+    def is_busy(self, uuid: str) -> bool:
+        """Whether an action on it is under way."""
+        return uuid in self._busy
+
+    def is_starting(self, uuid: str) -> bool:
+        """Whether a start of it is under way, which occupies a worker."""
+        return bool(self._at(uuid).worker)
+
+    @contextmanager
+    def offering(self, uuids: Collection[str]) -> Iterator[None]:
+        """Context of a lock call that names these alternatives: no other action than a start may
+        begin on them, as one of them may be locked already.
+        """
+        self._offered.update(uuids)
+        try:
+            yield
+        finally:
+            self._offered.subtract(uuids)
+            for uuid in uuids:
+                if not self._offered[uuid]:
+                    del self._offered[uuid]
+
+    def exchange(self, uuid: str, other: str) -> bool:
+        """Note that a start of `uuid` has locked its alternative `other`, which takes its place on
+        the worker. Returns whether a start of `other` was under way; then `uuid` takes that one's
+        place, else no start of `uuid` is under way any more.
+        """
+        one, two = self._change(uuid), self._change(other)
+        was_starting = two.busy
+        one.worker, two.worker = two.worker, one.worker
+        one.given, two.given = two.given, one.given
+        one.began, two.began = two.began if was_starting else None, one.began
+        self._busy[other] = None
+        two.busy = two.own = True
+        if not was_starting:
+            one.busy = one.own = False
+            del self._busy[uuid]
+        return was_starting
 
     # Processes.
 

@@ -99,6 +99,17 @@ async def repeats(tx: Transaction, broad: str) -> list[Record]:
     return sorted(found, key=lambda one: (str(one["finished_at"]), str(one["uuid"])))
 
 
+async def states(tx: Transaction, uuids: Sequence[str]) -> dict[str, Record]:
+    """Uuid, state, priority and `locked_by_uuid` of the containers that exist, by uuid."""
+    rows = await tx.fetch(
+        "SELECT uuid, state, priority, locked_by_uuid FROM containers"
+        f" WHERE uuid IN ({', '.join('?' for _ in uuids)})",
+        tuple(uuids),
+    )
+    names = ("uuid", "state", "priority", "locked_by_uuid")
+    return {str(row[0]): dict(zip(names, row, strict=True)) for row in rows}
+
+
 async def withdrawn_above(tx: Transaction, container_uuid: str) -> list[Record]:
     """Containers whose results were withdrawn and from which the inputs of a container were made,
     directly or by others; ten at most.

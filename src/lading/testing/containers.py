@@ -74,6 +74,7 @@ class ExchangesOnly:
         """Do nothing: there is no connection."""
 
 
+SECRET = "secret"
 TOKEN = "zzzzz-gj3su-dispatcher00000"
 _FINAL = {ContainerState.COMPLETE, ContainerState.CANCELLED}
 _PATIENCE = 180.0
@@ -119,6 +120,8 @@ class FakeContainers(ExchangesOnly):
     ) -> None:
         self.records: dict[str, Fields] = {}
         self.tokens: dict[str, str] = {}
+        self.lost_locks: list[str] = []
+        """The containers that could not be locked, as they were not Queued any more."""
         self.watch = watch
         self.statuses: dict[str, str] = {}
         self.misfits: set[str] = set()
@@ -276,21 +279,21 @@ class FakeContainers(ExchangesOnly):
                 headers.get("Authorization", "").removeprefix("Bearer "), TOKEN
             )
             answer = self._answer(method, where, parse_qs(query), content, caller)
-            await self._answer_late(where, timeout or _PATIENCE)
+            await self._answer_late(where, answer, timeout or _PATIENCE)
         except LadingError as error:
             return Response(error.status, {}, msgspec.json.encode({"errors": [error.message]}))
         finally:
             self._pulse.beat()
         return Response(200, {}, msgspec.json.encode(answer))
 
-    async def _answer_late(self, where: list[str], patience: float) -> None:
+    async def _answer_late(self, where: list[str], answer: Fields, patience: float) -> None:
         """The request is carried out; the answer may be lost."""
         for _ in range(self._random.randint(0, self.faults.slow)):
             await asyncio.sleep(0)
         await self._linger()
         hangs, lost = self._chance(self.faults.hang), self._chance(self.faults.forget)
         if (hangs or lost) and self.watch is not None and where[-1] == "lock":
-            self.watch.unheard(where[1])
+            self.watch.unheard(answer["uuid"])
         if hangs:
             await asyncio.sleep(patience)
             raise Unavailable("the fake server does not answer")
@@ -313,7 +316,7 @@ class FakeContainers(ExchangesOnly):
                 params = {name: msgspec.json.decode(text) for name, text in given}
                 return {"items": self._list(params)}
             case "POST", ["containers", uuid, "lock"]:
-                return self.lock(uuid, content.get("runtime_constraints"), caller)
+                return self._lock_first([uuid, *content.get("alternatives", ())], content, caller)
             case "POST", ["containers", uuid, "unlock"]:
                 return self._unlock(uuid, caller)
             case "GET", ["containers", uuid]:
@@ -367,10 +370,24 @@ class FakeContainers(ExchangesOnly):
                 return [self.records[uuid] for uuid in self._live]
         return self.records.values()
 
+    def _lock_first(self, uuids: list[str], content: Fields, caller: str) -> Fields:
+        """Lock the first one that can be locked; the first of all when none can be."""
+        passed = []
+        for uuid in uuids:
+            record = self._record(uuid)
+            if record["state"] == "Queued" and record["priority"] > 0:
+                break
+            passed.append(_brief(record))
+        else:
+            uuid, passed = uuids[0], []
+        answer = self.lock(uuid, content.get("runtime_constraints"), caller)
+        return {**answer, "passed": passed} if len(uuids) > 1 else answer
+
     def lock(self, uuid: str, amounts: Fields | None, caller: str) -> Fields:
         """Answer of a lock by `caller`, with the tokens of the container."""
         record = self._record(uuid)
         if record["state"] != "Queued":
+            self.lost_locks.append(uuid)
             raise Invalid(f"cannot lock when {record['state']}")
         if record["priority"] <= 0:
             raise Invalid("cannot lock when priority<=0")
@@ -490,12 +507,13 @@ async def dispatching(
     *,
     settings: DispatchSettings = QUICK,
     limit: float = 180.0,
+    secret: str = SECRET,
 ) -> AsyncIterator[None]:
-    """A dispatcher of `fleet` while inside, for at most `limit` seconds.
+    """A dispatcher of `fleet` with the token `secret` while inside, for at most `limit` seconds.
 
     Raises its errors in an ExceptionGroup, TimeoutError when the context takes too long.
     """
-    client = ApiClient(server, "secret", retry=NO_RETRY)
+    client = ApiClient(server, secret, retry=NO_RETRY)
     async with asyncio.timeout(limit), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(run(client, fleet, settings, events=server.events()))
         yield

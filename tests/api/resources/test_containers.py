@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lading.core.quantities import format_time
@@ -72,6 +74,51 @@ async def test_only_one_locks(it: World) -> None:
     assert (
         await it.request("POST", f"containers/{uuid}/lock", token=await it.user("u"))
     ).status == 404
+
+
+async def test_a_lock_takes_the_first_alternative_that_can_be_locked(it: World) -> None:
+    requests = [await it.submit(name) for name in "abcd"]
+    first, held, free, last = [one["container_uuid"] for one in requests]
+    await it.lock(first)
+    await it.ok("PUT", f"container_requests/{requests[1]['uuid']}", {"priority": 0})
+    body = {"alternatives": [held, f"{first[:-1]}0", free, last], "known": True}
+    locked = await it.ok("POST", f"containers/{first}/lock", body, token=it.dispatcher)
+    assert (locked["uuid"], locked["state"]) == (free, "Locked")
+    assert locked["known"]["container"]["uuid"] == free
+    assert [(one["uuid"], one["state"], one["priority"] > 0) for one in locked["passed"]] == [
+        (first, "Locked", True),
+        (held, "Queued", False),
+    ]
+    path = f"containers/{free}"
+    await it.ok("PUT", path, {"state": "Running"}, token=locked["supervisor_token"])
+    assert (await it.ok("GET", f"containers/{last}"))["state"] == "Queued"
+
+
+async def test_a_lock_without_a_free_alternative_changes_nothing(it: World) -> None:
+    first, other = [(await it.submit(name))["container_uuid"] for name in "ab"]
+    tokens = [await it.lock(uuid) for uuid in (first, other)]
+    path, body = f"containers/{first}/lock", {"alternatives": [other]}
+    refused = await it.request("POST", path, body, token=it.dispatcher)
+    assert (refused.status, "cannot lock when Locked" in refused.error) == (422, True)
+    for uuid, token in zip((first, other), tokens, strict=True):
+        assert (await it.ok("GET", f"containers/{uuid}", token=token))["lock_count"] == 1
+
+
+@pytest.mark.parametrize("given", ["x", ["x"], [1], [{}], ["zzzzz-dz642-000000000000000"] * 101])
+async def test_wrong_alternatives_are_refused(it: World, given: Any) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path, body = f"containers/{uuid}/lock", {"alternatives": given}
+    refused = await it.request("POST", path, body, token=it.dispatcher)
+    assert (refused.status, "alternatives: " in refused.error) == (422, True)
+    assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Queued"
+
+
+async def test_alternatives_are_for_dispatchers(it: World) -> None:
+    request = await it.submit()
+    other = (await it.submit("other"))["container_uuid"]
+    path, body = f"containers/{request['container_uuid']}/lock", {"alternatives": [other]}
+    refused = await it.request("POST", path, body, token=await it.user("u"))
+    assert (refused.status, other in refused.error) == (404, False)
 
 
 async def test_too_many_attempts_cancel(it: World) -> None:

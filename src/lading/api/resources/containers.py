@@ -5,6 +5,7 @@ Source: docs/spec/api, section Containers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from lading.core.containers.container import FINAL, Container, ContainerState, D
 from lading.core.containers.lifecycle import ContainerWriter, NewTokens
 from lading.core.containers.sessions import Places
 from lading.core.errors import Failure, Forbidden, Invalid, NotFound
-from lading.core.ids import Infix
+from lading.core.ids import Infix, is_uuid
 from lading.core.records import access, attributes
 from lading.core.records.filters import check_number, check_select
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
@@ -31,6 +32,8 @@ from lading.store import containers, contents, records
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
+MOST_ALTERNATIVES: Final = 100
+"""Alternatives that a lock may name."""
 _LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
 _RECIPE: Final = recipe.GIVEN
 
@@ -153,12 +156,14 @@ async def lock_container(call: ApiCall) -> ApiResponse:
 
     With `runtime_constraints` {"ram", "vcpus"} the dispatcher sets the sizes, within
     `constraint_ranges`. With `known` the answer has, under that name, the first records that the
-    supervisor needs: its `container` and `auth`.
+    supervisor needs: its `container` and `auth`. With `alternatives`, uuids of further containers,
+    the first one of all that can be locked is locked; `passed` has the records of those before it.
     """
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
         raise Invalid("runtime_constraints: must be an object of ram and vcpus")
-    row = await _lock_within(call, amounts)
+    alternatives = _alternatives(call)
+    row, passed = await _lock_first(call, amounts, [call.uuid, *alternatives])
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     # The token's secret is derived from its uuid (`container_secret`): the database has its hash
@@ -172,11 +177,64 @@ async def lock_container(call: ApiCall) -> ApiResponse:
             "container": _for_supervisor(call, show(CONTAINERS, row), row),
             "auth": auth,
         }
+    if alternatives:
+        shown["passed"] = passed
     return ApiResponse(body=shown)
 
 
-async def _lock(call: ApiCall, amounts: JsonObject) -> Record:
+def _alternatives(call: ApiCall) -> list[str]:
+    given = call.params.get("alternatives") or []
+    if not isinstance(given, list) or not all(
+        isinstance(one, str) and is_uuid(one, Infix.CONTAINER) for one in given
+    ):
+        raise Invalid("alternatives: must be an array of uuids of containers")
+    if len(given) > MOST_ALTERNATIVES:
+        raise Invalid(f"alternatives: {len(given)} uuids, at most {MOST_ALTERNATIVES} are allowed")
+    return list(dict.fromkeys(one for one in given if one != call.uuid))
+
+
+async def _lock_first(
+    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+) -> tuple[Record, list[Record]]:
+    """Lock the first of `candidates` that can be locked; its row, and the records of those before
+    it. Raises the error of the first one when none can be locked.
+    """
+    passed: list[Record] = []
+    while True:
+        try:
+            row, before = await _lock_within(call, amounts, candidates)
+            return row, [*passed, *before]
+        except NoRoom:
+            candidates = candidates[candidates.index(call.uuid) + 1 :]
+            if not candidates:
+                raise
+            call.uuid = candidates[0]
+
+
+async def _first_lockable(tx: Transaction, uuids: Sequence[str]) -> tuple[str, list[Record]]:
+    """The first container that can be locked, and the records before it; the first of all if none
+    can be.
+    """
+    # Writers take turns, in all processes: no other transaction holds one of these rows, and what
+    # is read here is true until the end of this one.
+    found = await containers.states(tx, uuids)
+    passed: list[Record] = []
+    for uuid in uuids:
+        record = found.get(uuid)
+        if record is not None and lifecycle.is_lockable(record):
+            return uuid, passed
+        if record is not None:
+            passed.append(record)
+    return uuids[0], []
+
+
+async def _lock(
+    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+) -> tuple[Record, list[Record]]:
     async with call.services.database.writing() as tx:
+        passed: list[Record] = []
+        if len(candidates) > 1:
+            call.uuid, passed = await _first_lockable(tx, candidates)
         row = await find_container(tx, call)
         change = lifecycle.lock(
             Container.from_record(row),
@@ -184,18 +242,20 @@ async def _lock(call: ApiCall, amounts: JsonObject) -> Record:
             tokens=_new_tokens(call),
             amounts=amounts,
         )
-        return await store_change(tx, call, row, change)
+        return await store_change(tx, call, row, change), passed
 
 
-async def _lock_within(call: ApiCall, amounts: JsonObject) -> Record:
+async def _lock_within(
+    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+) -> tuple[Record, list[Record]]:
     """Lock a container as the quotas of its requests allow: with the least amounts where these
-    have no room. Raises NoRoom.
+    have no room. Raises NoRoom; `call` names the container then.
     """
     try:
-        return await _lock(call, amounts)
+        return await _lock(call, amounts, candidates)
     except NoRoom:
         if amounts:
-            return await _lock_within(call, {})
+            return await _lock_within(call, {}, candidates)
         # The transaction of the lock was undone: its requests are to wait for their quotas.
         async with call.services.database.writing() as tx:
             unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)

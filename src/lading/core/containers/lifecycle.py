@@ -163,6 +163,14 @@ def lock(
     return _locked(container, values, caller=caller, tokens=tokens)
 
 
+def is_lockable(record: Mapping[str, Json]) -> bool:
+    """Whether a lock of a container with these attributes succeeds, as far as state and priority
+    decide it.
+    """
+    priority = record["priority"]
+    return record["state"] == ContainerState.QUEUED and isinstance(priority, int) and priority > 0
+
+
 def unlock(
     container: Container, *, caller: ContainerWriter, now: str, max_attempts: int = 10
 ) -> ContainerChange:

@@ -375,7 +375,17 @@ CONTAINERS: Final = RecordType(
     ),
     actions=(
         *CRUD,
-        member("lock", doc="Take a queued container to run it (dispatcher)."),
+        RecordAction(
+            name="lock", method="POST", scope=Scope.MEMBER, path="lock",
+            doc="Take a queued container to run it (dispatcher).",
+            parameters=(
+                Parameter(
+                    name="alternatives", type=Type.ARRAY,
+                    doc="Uuids of containers: the first one that can be locked is locked, where"
+                    " this one cannot be.",
+                ),
+            ),
+        ),
         member("unlock", doc="Give a locked container back (dispatcher)."),
         member(
             "auth", "GET", "The container's own token (who locked it).",
