@@ -142,6 +142,19 @@ async def test_requeue_gives_back_and_learns_it() -> None:
     assert "Given back" in entry.text
 
 
+async def test_the_last_give_back_leaves_the_class_of_the_failed_start() -> None:
+    desk = Desk()
+    for _ in range(10):
+        desk.server.records[desk.uuid]["state"] = "Queued"
+        await desk.start(desk.uuid, worker="w1")
+        desk.fleet.end(desk.uuid, fate="Pod x: it had no image.", failure=Failure.IMAGE)
+        await desk.actions.clean(desk.uuid)
+        await desk.actions.requeue(desk.uuid)
+    assert desk.known() is ContainerState.CANCELLED
+    status = desk.server.records[desk.uuid]["runtime_status"]
+    assert (status["failure"], status["errorDetail"]) == ("image", "Pod x: it had no image.")
+
+
 async def test_cancel_says_whose_fault_it_was() -> None:
     desk = Desk()
     await desk.start(desk.uuid, worker="w1")

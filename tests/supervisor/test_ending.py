@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
         None,
     )
     assert "although its request still needs it" in ending.error
+
+
+@pytest.mark.parametrize(
+    ("also", "failure"),
+    [({"preempted": "notice"}, "preempted"), ({"timed_out": True}, "timeout"), ({}, None)],
+)
+def test_only_a_stop_without_known_reason_is_left_to_the_dispatcher(
+    also: dict[str, Any], failure: str | None
+) -> None:
+    circumstances = Circumstances(stopped=True, wanted=True, left=True, **also)
+    ending = judge(Exit(code=143), CONTAINER, circumstances)
+    assert ending.failure == failure
+    state = ContainerState.CANCELLED if failure else ContainerState.RUNNING
+    assert ending.state is state
 
 
 @pytest.mark.parametrize(

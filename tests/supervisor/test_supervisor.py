@@ -193,6 +193,36 @@ async def test_who_is_stopped_from_outside_says_so(bench: Bench) -> None:
     assert "although its request still needs it" in record["runtime_status"]["error"]
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_stop_from_outside_is_left_to_a_dispatcher_that_learns_the_reason(
+    bench: Bench, answers: bool
+) -> None:
+    bench.settings = {"dispatcher_classifies": True}
+    if not answers:
+        # After the first look, which has the record.
+        bench.server.faults = {"GET containers": [0, 503]}
+    with Bell(bench.directory / "bell") as bell:
+        record = bench.add(
+            f"echo part > /out/file; echo up; {ring(bell)}; {FOREVER}",
+            priority=1, runtime_constraints={"vcpus": 1, "ram": 1 << 20},
+        )  # fmt: skip
+        bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
+        assert await bench.run() == 1
+    assert (record["state"], record.get("finished_at")) == ("Running", None)
+    assert "failure" not in record["runtime_status"]
+    assert bench.log("stdout.txt") == f"{STAMP} up\n"
+    assert "the dispatcher ends its record with the reason" in bench.log()
+
+
+async def test_a_cancelled_container_is_not_left_to_the_dispatcher(bench: Bench) -> None:
+    bench.settings = {"dispatcher_classifies": True}
+    with Bell(bench.directory / "bell") as bell:
+        record = bench.add(f"echo up; {ring(bell)}; {FOREVER}", priority=0)
+        bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
+        assert await bench.run() == 0
+    assert record["state"] == "Cancelled"
+
+
 async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -> None:
     record = bench.add("exit 3", scheduling_parameters={"keep_on_failure": 600})
     running = asyncio.create_task(bench.run())

@@ -32,11 +32,11 @@ from tests.system.kubernetes_nodes import FIT
 from tests.system.kubernetes_site import (
     CORE,
     DEPLOY,
-    NAMESPACE,
     PLACES,
     RBAC,
     REAL,
     Site,
+    eviction,
     running_site,
     states_of,
 )
@@ -154,7 +154,7 @@ async def check_budget(site: Site) -> None:
     await site.plane.ask("POST", budgets, budget)
     running = await site.until_running(1)
     try:
-        await site.plane.ask("POST", *_eviction(running[0]["metadata"]["name"]))
+        await site.plane.ask("POST", *eviction(running[0]["metadata"]["name"]))
         raise AssertionError("the budget does not hold an eviction back")
     except ApiRefused as error:
         # 404: it has ended meanwhile.
@@ -176,7 +176,7 @@ async def drain(site: Site, *, node: str) -> int:
         if not is_there or "deletionTimestamp" in pod["metadata"]:
             continue
         try:
-            await site.plane.ask("POST", *_eviction(name))
+            await site.plane.ask("POST", *eviction(name))
             evicted += 1
         except ApiRefused as error:
             # 404: it has ended meanwhile.
@@ -184,13 +184,6 @@ async def drain(site: Site, *, node: str) -> int:
                 raise
     await site.plane.ask("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
     return evicted
-
-
-def _eviction(pod: str) -> tuple[str, dict[str, Any]]:
-    """Path and body of the eviction of a Pod."""
-    metadata = {"name": pod, "namespace": NAMESPACE}
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-    return f"{CORE}/pods/{pod}/eviction", body
 
 
 async def check_cancel(site: Site, desk: Desk, **more: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from lading.core.kubernetes.pod_states import PodState, read_pod
 from tests.system.cluster import processes_naming
 from tests.system.desk import Desk
 from tests.system.kubernetes_control import KUBELET
-from tests.system.kubernetes_kubelet import ADDRESS
-from tests.system.kubernetes_site import REAL, Site
+from tests.system.kubernetes_kubelet import ADDRESS, CPUS
+from tests.system.kubernetes_site import CORE, REAL, URGENT, Site, eviction
 
 _EXCESS = 64 << 20
 """Bytes that a Pod has on disk beyond its limit."""
@@ -44,10 +45,13 @@ async def play(site: Site, desk: Desk) -> None:
         await check_token(site, desk, isolation)
     restart(site)
     await check_shell(site, desk)
+    await check_gang(site, desk)
     await check_unschedulable(site, desk)
     await check_storage(site, desk)
     await check_taint(site, desk)
-    restart(site, Image="lading.invalid/missing:1")
+    await check_eviction(site, desk)
+    await check_preemption(site, desk)
+    restart(site, Image="lading.invalid/missing:1", BeginTimeout="8s")
     await check_image(site, desk)
     restart(site)
 
@@ -94,6 +98,24 @@ async def check_shell(site: Site, desk: Desk) -> None:
     await desk.until(uuid, "Cancelled")
 
 
+async def check_gang(site: Site, desk: Desk) -> None:
+    """Three ranks in one Pod, each a container with a name of its own, started by mpirun."""
+    await asyncio.to_thread(site.cluster.lading, "image", "hpc", timeout=300)
+    uuid = await desk.submit(
+        "echo data > /hpcaas/results/$(hostname).$OMPI_COMM_WORLD_RANK",
+        container_image="hpc:latest",
+        scheduling_parameters={**REAL, "nodes": 3},
+        container_count_max=1,
+    )
+    ended = await desk.until(uuid, "Complete", "Cancelled")
+    assert (ended["state"], ended["exit_code"]) == ("Complete", 0), ended
+    request = await desk.client.get("container_requests", uuid)
+    output = await desk.client.get("collections", request["output_uuid"])
+    found = sorted(re.findall(r":(container-\d\.\d)", output["manifest_text"]))
+    assert found == [f"container-{rank}.{rank}" for rank in range(3)], output["manifest_text"]
+    site.tell(f"gang: results of {', '.join(found)}")
+
+
 async def check_unschedulable(site: Site, desk: Desk) -> None:
     """A Pod that finds no room says why, and goes when its request is cancelled."""
     await _patch_node(site, {"unschedulable": True})
@@ -109,16 +131,20 @@ async def check_unschedulable(site: Site, desk: Desk) -> None:
 
 
 async def check_image(site: Site, desk: Desk) -> None:
-    """A Pod whose image nobody has says so, and goes when its request is cancelled."""
-    uuid = await desk.submit("true", scheduling_parameters=REAL)
+    """A Pod whose image nobody has says so. After the last attempt its container has the class
+    `image`.
+    """
+    uuid = await desk.submit("true", scheduling_parameters=REAL, container_count_max=1)
     said = await desk.until_told(uuid, "cannot get the image")
     site.tell(f"image: {said}")
     found = await site.pod_of((await desk.container(uuid))["uuid"])
     assert found is not None
     assert _read(found).lacks_image
     _keep(found, "image")
-    await desk.cancel(uuid)
-    await desk.until(uuid, "Cancelled")
+    ended = await desk.until(uuid, "Cancelled")
+    status = ended["runtime_status"]
+    site.tell(f"    record: class {status.get('failure')}: {status.get('errorDetail')}")
+    assert status["failure"] == "image", ended
 
 
 async def check_storage(site: Site, desk: Desk) -> None:
@@ -134,8 +160,7 @@ async def check_storage(site: Site, desk: Desk) -> None:
         limit = int(pod["spec"]["containers"][0]["resources"]["limits"]["ephemeral-storage"])
         with Path(f"/proc/{pid}/root/{folder}/filling").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, limit + _EXCESS)
-        pod = await _last(site, desk, uuid, f"evicted-{name}")
-        await _ended(site, desk, uuid, pod, "disk")
+        await _ended(site, desk, uuid, await _last(site, desk, uuid, f"evicted-{name}"), "disk")
 
 
 async def check_taint(site: Site, desk: Desk) -> None:
@@ -148,19 +173,51 @@ async def check_taint(site: Site, desk: Desk) -> None:
     await _patch_node(site, {"taints": None})
 
 
-async def _ended(site: Site, desk: Desk, uuid: str, pod: dict[str, Any], failure: str) -> None:
-    """The last state of a Pod has this class; its container has it too, or `infrastructure` where
-    its supervisor had the time to write the record after TERM.
+async def check_eviction(site: Site, desk: Desk) -> None:
+    """An evicted Pod, as of a drained node: class `preempted`. One that somebody deletes:
+    `infrastructure`.
     """
+    for name, failure in (("drained", "preempted"), ("deleted", "infrastructure")):
+        uuid = await desk.submit("sleep 600", scheduling_parameters=REAL, container_count_max=1)
+        container = await desk.until(uuid, "Running")
+        pod = await site.pod_of(container["uuid"])
+        assert pod is not None
+        recording = asyncio.create_task(_last(site, desk, uuid, name))
+        if name == "drained":
+            await site.plane.ask("POST", *eviction(pod["metadata"]["name"]))
+        else:
+            await site.plane.ask("DELETE", f"{CORE}/pods/{pod['metadata']['name']}")
+        await _ended(site, desk, uuid, await recording, failure)
+
+
+async def check_preemption(site: Site, desk: Desk) -> None:
+    """A Pod that makes room for one of a higher priority class: class `preempted`."""
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    await site.plane.ask("POST", classes, {**kind, "metadata": {"name": "urgent"}, "value": 1000})
+    whole = {"vcpus": CPUS, "ram": 64 << 20}
+    uuid = await desk.submit(
+        "sleep 600", scheduling_parameters=REAL, runtime_constraints=whole, container_count_max=1
+    )
+    await desk.until(uuid, "Running")
+    recording = asyncio.create_task(_last(site, desk, uuid, "preempted"))
+    other = await desk.submit("true", scheduling_parameters=URGENT, runtime_constraints=whole)
+    await _ended(site, desk, uuid, await recording, "preempted")
+    ended = await desk.until(other, "Complete", "Cancelled")
+    assert ended["state"] == "Complete", ended
+    await site.plane.ask("DELETE", f"{classes}/urgent")
+
+
+async def _ended(site: Site, desk: Desk, uuid: str, pod: dict[str, Any], failure: str) -> None:
+    """The last state of a Pod has this class, and so has the record of its container."""
     state = _read(pod, is_gone=True)
     container = await desk.until(uuid, "Cancelled", "Complete")
     said = container["runtime_status"]
     site.tell(f"class {state.failure}: {state.fate}")
-    site.tell(f"    record: class {said.get('failure')}: {said.get('error')}")
-    # A supervisor that ends in time leaves a Pod that has succeeded.
-    assert state.failure in (failure, "infrastructure"), pod["status"]
+    site.tell(f"    record: class {said.get('failure')}: {said.get('errorDetail')}")
+    assert state.failure == failure, pod["status"]
     assert container["state"] == "Cancelled", container
-    assert said.get("failure") in (failure, "infrastructure"), container
+    assert said.get("failure") == failure, container
 
 
 async def _patch_node(site: Site, spec: dict[str, Any]) -> None:

@@ -45,10 +45,13 @@ PLACES = {
 }
 REAL = {"partitions": ["kubelet"]}
 """Scheduling parameters of requests for the node with a real kubelet."""
+URGENT = {"partitions": ["urgent"]}
+"""Those of requests for the same node, whose Pods have the priority class `urgent`."""
 # The others are accepted by a dry run only.
 _MADE = ("Namespace", "ServiceAccount", "Role", "RoleBinding")
 _ACCOUNT = f"{CORE}/serviceaccounts/lading-dispatcher/token"
-_SERVER = "Containers: {Dispatcher: none, StopGracePeriod: 300ms}\n"
+# Few attempts: the last one of a container that cannot begin has the class of its failure.
+_SERVER = "Containers: {Dispatcher: none, StopGracePeriod: 300ms, MaxDispatchAttempts: 5}\n"
 _EXTRA_RAM = "256MiB"
 
 
@@ -87,6 +90,8 @@ class Site:
                 "VCPUs": CPUS, "RAM": "8GiB", "Scratch": "20GiB", "Closed": True,
                 "NodeSelector": kubernetes_kubelet.LABEL, "Partitions": REAL["partitions"],
             }  # fmt: skip
+            urgent = {"Partitions": URGENT["partitions"], "PriorityClass": "urgent"}
+            kinds["urgent"] = kinds["kubelet"] | urgent
         section = {
             "Image": self.image, "Kubeconfig": str(self.kubeconfig), "Nodes": kinds,
             "Isolation": "privileged", "GracePeriod": "30s",
@@ -153,6 +158,13 @@ async def apply_manifests(plane: ControlPlane) -> int:
         if one["kind"] in _MADE:
             await plane.ask("POST", path, one)
     return len(objects)
+
+
+def eviction(pod: str) -> tuple[str, dict[str, Any]]:
+    """Path and body of the eviction of a Pod."""
+    metadata = {"name": pod, "namespace": NAMESPACE}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    return f"{CORE}/pods/{pod}/eviction", body
 
 
 async def states_of(desk: Desk, container: str) -> list[str]:

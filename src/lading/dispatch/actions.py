@@ -187,6 +187,11 @@ class Actions:
     async def requeue(self, uuid: str) -> None:
         """Give a locked container back. The API cancels it after too many locks."""
         await self._fleet.clean(uuid)
+        ended = self._fates.get(uuid)
+        if ended is not None and ended.failure is not Failure.INFRASTRUCTURE:
+            # Where this was the last attempt, the API cancels the container with this class.
+            status = {"failure": ended.failure.value, "errorDetail": ended.fate}
+            await self._client.update("containers", uuid, {"runtime_status": status})
         answer = await self._client.action("containers", uuid, "unlock")
         self._queue.answer(answer)
         event(_logger, "container given back", container=uuid, state=answer.get("state"))

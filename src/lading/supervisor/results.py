@@ -47,6 +47,7 @@ from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds to save the log of a container that no request needs any more.
 _LOG_TIME = 2.0
@@ -132,6 +133,9 @@ class Results:
         Raises Unauthenticated when the container belongs to another process, or its end was
         accepted and the answer lost.
         """
+        # No end is reported.
+        if ending.state is ContainerState.RUNNING:
+            return False
         # Saved by the container itself, or not to be saved.
         if isinstance(plan, str) or (
             plan is not None and ending.state is not ContainerState.COMPLETE
@@ -183,7 +187,8 @@ class Results:
         for text in (ending.warning, ending.error):
             if text:
                 self.log.say(text)
-        self.log.say(str(ending.state))
+        if ending.state is not ContainerState.RUNNING:
+            self.log.say(str(ending.state))
 
     async def _store_output(self, plan: OutputPlan | str | None) -> str | None:
         if plan is None or self.inputs is None or self.stage is None or isinstance(plan, str):
@@ -228,10 +233,12 @@ class Results:
         cost = self.costing.amount(self.session.container.runtime_constraints)
         if cost is not None:
             changes["cost"] = cost
-        if self.costing.ended is not None:
+        # A record that is left Running has neither time of the end nor totals.
+        is_end = ending.state is not ContainerState.RUNNING
+        if is_end and self.costing.ended is not None:
             # The time of the end, not of this report, which the server may receive much later.
             changes["finished_at"] = format_time(self.costing.ended)
-        if self.usage:
+        if is_end and self.usage:
             changes["usage"] = dict(self.usage)
         if ending.exit_code is not None:
             changes["exit_code"] = ending.exit_code
@@ -274,7 +281,7 @@ class Report:
         self._started = started
 
     async def tell(self, ending: Ending, *, is_last: bool = False) -> bool:
-        """Save the results and write the end; False when there was nothing to write or the server
+        """Save the results and write the end; False when there was no end to write or the server
         did not accept it.
         """
         deaf = self._await_next_signal()
@@ -295,7 +302,7 @@ class Report:
             if isinstance(error, Full):
                 self.untold = without_results(ending, error)
             return False
-        return ending.state is not None
+        return ending.state not in (None, ContainerState.RUNNING)
 
     def _await_next_signal(self) -> float:
         """Only one more signal stops the report: the first one ended the command, but the results
@@ -322,7 +329,7 @@ class Report:
         except (LadingError, OSError) as error:
             self._blame_server(error)
             return False
-        return True
+        return ending.state is not ContainerState.RUNNING
 
     def _blame_server(self, error: Exception) -> None:
         uuid = self._results.session.container.uuid
@@ -341,7 +348,7 @@ async def free(scratch: Path) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The outcome. `state` None: the record belongs to another process, and nothing may be
-    written.
+    written; Running: results are saved, and the dispatcher ends the record.
     """
 
     state: ContainerState | None
@@ -359,6 +366,29 @@ def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
         failure=error.failure,
         error=error.message,
     )
+
+
+def stopped(exit_code: int | None = None, *, wanted: bool, left: bool) -> Ending:
+    """Outcome of a container that was stopped after it was Running; `wanted` and `left` as in
+    `Circumstances`.
+    """
+    if not wanted:
+        return Ending(state=ContainerState.CANCELLED, exit_code=exit_code)
+    if left:
+        return Ending(state=ContainerState.RUNNING, exit_code=exit_code, warning=_LEFT)
+    error = ExecutionError(_STOPPED, Failure.INFRASTRUCTURE)
+    return failed(error, exit_code=exit_code)
+
+
+async def stop_early(
+    session: SupervisorSession, config: SupervisorConfig, *, running: bool
+) -> Ending:
+    """Outcome of a container that was stopped before the end of its command. `running`: it was
+    reported as Running.
+    """
+    if not running:
+        return Ending(state=ContainerState.QUEUED)
+    return stopped(wanted=await session.is_wanted(), left=config.dispatcher_classifies)
 
 
 def without_results(ending: Ending, error: Full) -> Ending:
@@ -398,12 +428,18 @@ class Circumstances:
     """The place that has no space left, or ""."""
     wanted: bool = False
     """Its request still needs it: the stop came from outside."""
+    left: bool = False
+    """The dispatcher learns the reason of a stop from outside, and ends the record."""
 
 
 _STOPPED = (
     "its supervisor was stopped (TERM) although its request still needs it:"
     " its job was cancelled in the batch system, or its machine is shut down;"
     " the container runs again if its request allows"
+)
+_LEFT = (
+    "its supervisor was stopped (TERM) although its request still needs it;"
+    " the dispatcher ends its record with the reason"
 )
 # Standard error of a command that crun could not execute, with the timestamp of the log.
 _REFUSAL = re.compile(rb"\S+Z exec container process [^\n]*`: ([^\n]*)\n?")
@@ -465,15 +501,8 @@ def _judge_cancelled(
         return Ending(
             state=ContainerState.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error
         )
-    if circumstances.stopped and circumstances.wanted:
-        return Ending(
-            state=ContainerState.CANCELLED,
-            exit_code=own,
-            failure=Failure.INFRASTRUCTURE,
-            error=_STOPPED,
-        )
     if circumstances.stopped:
-        return Ending(state=ContainerState.CANCELLED, exit_code=own)
+        return stopped(own, wanted=circumstances.wanted, left=circumstances.left)
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
         return Ending(state=ContainerState.CANCELLED, failure=Failure.NODE, error=error)

@@ -81,6 +81,7 @@ class SupervisorSession:
         self._clock = clock
         self._started = ""
         self._uuid = assignment.container_uuid
+        self._dispatcher_classifies = assignment.dispatcher_classifies
         self._beside_store = bool(assignment.api_socket)
         self._transport = transport
         self._retry = RetryPolicy(
@@ -240,12 +241,13 @@ class SupervisorSession:
         await self.once.action("containers", self._uuid, "finish", body=body)
 
     async def is_wanted(self) -> bool:
-        """Whether a request needs the container; False when the server does not answer at once."""
+        """Whether a request needs the container. When the server does not answer at once, whether
+        the dispatcher learns the reason of the stop.
+        """
         try:
             record = await self.once.get("containers", self._uuid, select=("uuid", "priority"))
         except LadingError:
-            # Without an answer it does not count as wanted.
-            return False
+            return self._dispatcher_classifies
         return int(record.get("priority") or 0) > 0
 
     async def read(self, name: str) -> Any:

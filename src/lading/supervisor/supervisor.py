@@ -74,6 +74,7 @@ from lading.supervisor.results import (
     judge,
     refused_by_kernel,
     signal_name,
+    stop_early,
 )
 from lading.supervisor.session import Activity, GivenBack, Lost, SupervisorSession, open_transport
 from lading.supervisor.steps import StepEngine
@@ -212,8 +213,7 @@ class Supervisor:
             return Ending(state=None)
         except WorkCancelled:
             self._log.say("stopped before anything was run")
-            state = ContainerState.CANCELLED if self._running else ContainerState.QUEUED
-            return Ending(state=state)
+            return await stop_early(self._session, self._assignment, running=self._running)
         except GivenBack as error:
             self._log.say(error.message)
             return Ending(state=ContainerState.QUEUED)
@@ -241,6 +241,7 @@ class Supervisor:
             overfull=self._overfull,
             full=self._full() if self._exit.code else "",
             wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
+            left=self._assignment.dispatcher_classifies,
         )
         ended = refused_by_kernel(self._exit, self._log)
         return judge(ended, self._session.container, circumstances)
@@ -250,7 +251,7 @@ class Supervisor:
         if self._overfull:
             return failed(ExecutionError(self._overfull, Failure.DISK))
         if self.stop.is_set() and self._running:
-            return Ending(state=ContainerState.CANCELLED)
+            return await stop_early(self._session, self._assignment, running=True)
         config = self._assignment
         if error is self._engine_fault and is_broken(error.message) and can_report(config):
             self._log.say(error.message)

@@ -131,6 +131,10 @@ class SupervisorConfig:
     log_update_size: int = 1 << 20
     usage_interval: float = 10.0
     stop_grace_period: float = 10.0
+    dispatcher_classifies: bool = False
+    """The fleet learns why a supervisor is stopped from outside. Such a supervisor leaves its
+    record Running, and the dispatcher ends the record with the failure class.
+    """
     log_level: str = "INFO"
     log_format: LogFormat = LogFormat.TEXT
     tracing: TracingSettings = field(default_factory=TracingSettings)

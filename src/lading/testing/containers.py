@@ -324,7 +324,8 @@ class FakeContainers(ExchangesOnly):
             case "PUT", ["containers", uuid]:
                 changes = content["container"]
                 self._owned(uuid, caller)
-                self._move(uuid, ContainerState(changes.pop("state")))
+                if "state" in changes:
+                    self._move(uuid, ContainerState(changes.pop("state")))
                 self.records[uuid] |= changes
                 return self.records[uuid]
             case "POST", ["dispatch", "statuses"]:

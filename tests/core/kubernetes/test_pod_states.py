@@ -160,6 +160,11 @@ def test_the_end_of_the_supervisor_is_the_end_of_the_pod() -> None:
         {"phase": "Succeeded", "containerStatuses": supervisor(terminated={"exitCode": 0})}
     )
     assert ended.fate == f"Pod {NAME}: its supervisor ended with exit code 0."
+    left = read(
+        {"phase": "Failed", "containerStatuses": supervisor(terminated={"exitCode": 1})},
+        deletionTimestamp="2026-01-01T00:00:00Z",
+    )
+    assert left.fate == f"Pod {NAME}: it was deleted, and its supervisor ended with exit code 1."
 
 
 def test_a_pod_that_is_gone_has_ended_by_its_last_state() -> None:

@@ -274,6 +274,8 @@ def _given_back(
         f"(lock_count={container.lock_count})",
         "failure": container.runtime_status.get("failure", Failure.INFRASTRUCTURE),
     }
+    if (detail := container.runtime_status.get("errorDetail")) is not None:
+        status["errorDetail"] = detail
     return _ended(
         container,
         {"runtime_status": status, "priority": 0},

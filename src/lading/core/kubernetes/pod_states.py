@@ -130,8 +130,9 @@ def read_pod(pod: object, *, dispatcher: str, is_gone: bool = False) -> PodState
     phase, started = _phase(status)
     name = _text(metadata.get("name"))
     phase = PodPhase.ENDED if is_gone else phase
+    deleting = bool(metadata.get("deletionTimestamp"))
     failure, fate = (
-        _outcome(status)
+        _outcome(status, deleting=deleting)
         if phase is PodPhase.ENDED or _is_disrupted(status)
         else (Failure.INFRASTRUCTURE, "")
     )
@@ -144,7 +145,7 @@ def read_pod(pod: object, *, dispatcher: str, is_gone: bool = False) -> PodState
         node=node,
         phase=phase,
         started=started,
-        deleting=bool(metadata.get("deletionTimestamp")),
+        deleting=deleting,
         grace=_seconds(metadata.get("deletionGracePeriodSeconds")),
         stuck=phase is PodPhase.WAITING and bool(node),
         lacks_image=phase is PodPhase.WAITING and _waiting_reason(status) in _IMAGE_FAULTS,
@@ -204,7 +205,7 @@ def _phase(status: Mapping[str, object]) -> tuple[PodPhase, bool]:
             return (PodPhase.RUNNING if started else PodPhase.WAITING), started
 
 
-def _outcome(status: Mapping[str, object]) -> tuple[Failure, str]:
+def _outcome(status: Mapping[str, object], *, deleting: bool) -> tuple[Failure, str]:
     reason = _text(status.get("reason"))
     if _is_disrupted(status):
         cause = shorten(_text(_condition(status, "DisruptionTarget").get("reason")))
@@ -217,22 +218,23 @@ def _outcome(status: Mapping[str, object]) -> tuple[Failure, str]:
     if reason in _REASONS:
         failure, words = _REASONS[reason]
         return failure, f"{words} ({shorten(said)})" if said else words
-    return _ended(status, reason)
+    return _ended(status, reason, deleting=deleting)
 
 
 def _is_disrupted(status: Mapping[str, object]) -> bool:
     return _condition(status, "DisruptionTarget").get("status") == "True"
 
 
-def _ended(status: Mapping[str, object], reason: str) -> tuple[Failure, str]:
+def _ended(status: Mapping[str, object], reason: str, *, deleting: bool) -> tuple[Failure, str]:
     last = _mapping(_supervisor(status).get("terminated"))
     if last.get("reason") == "OOMKilled":
         return Failure.OOM, "it was killed for using too much memory"
     if "exitCode" in last:
         code, why = shorten(str(last["exitCode"])), shorten(_text(last.get("reason")))
+        words = "it was deleted, and its" if deleting else "its"
         return (
             Failure.INFRASTRUCTURE,
-            f"its supervisor ended with exit code {code}{f' ({why})' if why else ''}",
+            f"{words} supervisor ended with exit code {code}{f' ({why})' if why else ''}",
         )
     if status.get("phase") == "Failed" or "running" not in _supervisor(status):
         return (

@@ -41,6 +41,7 @@ def test_the_configuration_becomes_settings() -> None:
     assert found.kinds["plain"].capacity == Resources(4, 8 * GIB, 50 * GIB)
     assert found.template == {
         "engine": "native", "api_url": "https://server", "gateway": "tunnel", "large_input": 0,
+        "dispatcher_classifies": True,
     }  # fmt: skip
 
 

@@ -117,7 +117,10 @@ def read_kinds(config: Config) -> dict[str, NodeKind]:
 def _own_fields(config: Config) -> dict[str, object]:
     containers = config.Containers
     # The server reaches no Pod, so supervisors connect to it.
-    fields: dict[str, object] = {"gateway": containers.GatewayAddress or "tunnel"}
+    fields: dict[str, object] = {
+        "gateway": containers.GatewayAddress or "tunnel",
+        "dispatcher_classifies": True,
+    }
     if containers.Kubernetes.Isolation != "privileged":
         # Without /dev/fuse no input can be mounted: all are downloaded.
         fields["large_input"] = 0
