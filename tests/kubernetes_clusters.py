@@ -21,7 +21,8 @@ from lading.core.resources import GIB, Resources
 from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings
 from lading.testing.containers import TOKEN
-from lading.testing.kubernetes import NAMESPACE, FakeCluster, Launch, Malice
+from lading.testing.kubernetes import NAMESPACE, FakeCluster, Launch
+from lading.testing.kubernetes_objects import Malice
 from lading.wiring.directory import ensure_certificate
 
 KIND = NodeKind(name="plain", capacity=Resources(8, 16 * GIB, 100 * GIB))

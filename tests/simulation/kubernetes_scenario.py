@@ -41,7 +41,8 @@ from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings
 from lading.dispatch.run import run
 from lading.testing.containers import TOKEN, FakeContainers
-from lading.testing.kubernetes import NAMESPACE, FakeCluster, Malice, Thing
+from lading.testing.kubernetes import NAMESPACE, FakeCluster
+from lading.testing.kubernetes_objects import Malice, Thing
 from lading.testing.simulated_loop import play
 from tests.kubernetes_clusters import KIND, pod_settings
 from tests.simulation.cloud_invariants import Referee

@@ -2,8 +2,8 @@
 kube-controller-manager and kube-scheduler.
 
 etcd is an installed program; the others are built once from the modules that
-`requirements/kubernetes` pins, and kept in the user's cache directory. Its nodes are those of
-`kubernetes_kubelet` (a real one) and `kubernetes_nodes` (played).
+`requirements/kubernetes` and `requirements/kustomize` pin, and kept in the user's cache directory.
+Its nodes are those of `kubernetes_kubelet` (a real one) and `kubernetes_nodes` (played).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _CONTROL = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBELET = "kubelet0"
 """The name of the real node, which `ControlPlane.node_token` belongs to."""
 _PINS = ROOT / "requirements" / "kubernetes"
+_KUSTOMIZE = ROOT / "requirements" / "kustomize"
 # Seconds: of the build on a slow machine, and until a program answers.
 _BUILD_TIME, _PATIENCE = 3600.0, 120.0
 _MERGE = "application/merge-patch+json"
@@ -51,6 +52,19 @@ def programs() -> Path:
     pins = b"".join((_PINS / name).read_bytes() for name in ("go.mod", "go.sum"))
     pins += " ".join(names).encode()
     return kept("kubernetes", pins, lambda place: build_modules(_PINS, place, packages))
+
+
+def kustomize(folder: Path) -> list[dict[str, Any]]:
+    """The objects of a kustomization, rendered by the program kustomize, which is built if need be:
+    `kubectl` of the same version has the same one inside.
+    """
+    package = "sigs.k8s.io/kustomize/kustomize/v5"
+    pins = b"".join((_KUSTOMIZE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    place = kept("kustomize", pins, lambda place: build_modules(_KUSTOMIZE, place, [package]))
+    command = [str(place / "kustomize"), "build", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
 
 
 def build_modules(pins: Path, place: Path, packages: Sequence[str], *options: str) -> None:

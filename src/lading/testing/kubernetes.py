@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,53 +26,25 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CONTAINER
 from lading.core.kubernetes.refusals import RIGHTS
 from lading.net.pipes import Pipe
+from lading.testing.kubernetes_objects import (
+    Malice,
+    Thing,
+    bookmark,
+    container_statuses,
+    once,
+    read_version,
+    status,
+    takes_room,
+)
 from lading.testing.pulse import Pulse
 
 NAMESPACE = "work"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-Thing = dict[str, Any]
 Supervise = Callable[[str, str], Awaitable[None]]
 """The work of a supervisor: container and token."""
 Launch = Callable[[Mapping[str, bytes]], Awaitable[int]]
 """Runs a real supervisor with the files of its secret, by name, and returns its exit code."""
 _ALL_RIGHTS = frozenset((verb, kind) for kind, verbs in RIGHTS.items() for verb in verbs)
-_MEANING = {200: "", 404: "NotFound", 409: "AlreadyExists", 410: "Expired", 429: "TooManyRequests"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Malice:
-    """Chances from 0 to 1."""
-
-    away: float = 0.0
-    """A request has no effect, and no answer."""
-    mute: float = 0.0
-    """A request has its effect, and no answer."""
-    late: float = 0.0
-    """A POST has no answer, and its effect some time later."""
-    busy: float = 0.0
-    """429 with Retry-After, 503 or 500, or a 409 of a quota."""
-    cut: float = 0.0
-    """A watch breaks before an event, within its line."""
-    old: float = 0.0
-    """A watch is answered with 410, as a status or an event."""
-    stale: float = 0.0
-    """A list is one of a while ago; never two in a row."""
-    crash: float = 0.0
-    """A supervisor ends before its work is done."""
-    deleted: float = 0.0
-    """Somebody deletes a Pod that runs."""
-    slow: int = 0
-    """Most turns of the event loop that anything takes."""
-
-
-def status(code: int, reason: str = "", message: str = "") -> Thing:
-    """A Status object."""
-    reason = reason or _MEANING.get(code, "")
-    return {"kind": "Status", "code": code, "reason": reason, "message": message or reason}
-
-
-def _container(pod: Thing, **state: Any) -> list[Thing]:
-    return [{"name": pod["spec"]["containers"][0]["name"], "state": state}]
 
 
 class FakeCluster:
@@ -106,6 +77,7 @@ class FakeCluster:
         self.invalid = ""
         """Message with which POSTs of Pods are refused with 422."""
         self.down = False
+        self.has_namespace = True
         self.frozen = False
         """Kubelets do nothing, and nodes do not answer."""
         self.image_is_there = True
@@ -118,7 +90,8 @@ class FakeCluster:
         self._launch = launch
         self._random = Random(seed)
         self._pause = pause
-        self._version = 0
+        # As that of a real one, never 0: a watch from there begins with all that is there.
+        self._version = 1
         self._events: list[tuple[int, str, Thing]] = []
         self._horizon = 0
         self._past: list[tuple[str, list[Thing]]] = []
@@ -193,6 +166,8 @@ class FakeCluster:
         """One request; see Transport."""
         if path == REVIEWS:
             return self._review(msgspec.json.decode(body))
+        if path == f"/api/v1/namespaces/{NAMESPACE}":
+            return self._show_namespace(timeout)
         kind, name, query = self._parse(path)
         self.tokens.append(headers.get("Authorization", ""))
         await self._dawdle()
@@ -229,24 +204,29 @@ class FakeCluster:
         await self._dawdle()
         self.calls.append(("watch", kind))
         self._be_unreachable(timeout)
-        since = int(query["resourceVersion"])
+        since = read_version(query)
         if ("watch", kind) not in self.rights:
             found = status(403, "Forbidden", self._forbidden("watch", kind))
-        elif since < self._horizon or self._chance(self.malice.old):
+        elif since is None:
+            # Of a list it is 400.
+            found = status(500, message="resourceVersion: Invalid value")
+        elif 0 < since < self._horizon or self._chance(self.malice.old):
             found = status(410)
+            # A real one says it by an event; proxies before it may say it by the status.
             if self._random.random() < 0.5:
                 line = msgspec.json.encode({"type": "ERROR", "object": found}) + b"\n"
-                yield StreamedResponse(200, {}, _once(line))
+                yield StreamedResponse(200, {}, once(line))
                 return
         else:
             until = asyncio.get_running_loop().time() + float(query["timeoutSeconds"])
-            events = self._watch(kind, since, until)
+            has_bookmarks = query.get("allowWatchBookmarks") == "true"
+            events = self._watch(since, until, has_bookmarks=has_bookmarks)
             try:
                 yield StreamedResponse(200, {}, events)
             finally:
                 await events.aclose()
             return
-        yield StreamedResponse(found["code"], {}, _once(msgspec.json.encode(found)))
+        yield StreamedResponse(found["code"], {}, once(msgspec.json.encode(found)))
 
     def websocket(
         self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
@@ -269,6 +249,18 @@ class FakeCluster:
         asked = given["spec"]["resourceAttributes"]
         is_allowed = (asked["verb"], asked["resource"]) in self.rights
         return self._answer({**given, "status": {"allowed": is_allowed}}, made=True)
+
+    def _show_namespace(self, timeout: float) -> Response:
+        self._be_unreachable(timeout)
+        if ("get", "namespaces") not in self.rights:
+            said = self._forbidden("get", "namespaces", NAMESPACE)
+            return self._answer(status(403, "Forbidden", said))
+        if not self.has_namespace:
+            return self._answer(self._no_namespace())
+        return self._answer({"kind": "Namespace", "metadata": {"name": NAMESPACE}})
+
+    def _no_namespace(self) -> Thing:
+        return status(404, message=f'namespaces "{NAMESPACE}" not found')
 
     def _parse(self, path: str) -> tuple[str, str, dict[str, str]]:
         split = urlsplit(path)
@@ -293,6 +285,8 @@ class FakeCluster:
     def _create(self, kind: str, given: Thing) -> Thing:
         name = given["metadata"]["name"]
         things = self.pods if kind == "pods" else self.secrets
+        if not self.has_namespace:
+            return self._no_namespace()
         if kind == "pods" and self.refusal:
             return status(403, "Forbidden", self.refusal)
         if kind == "pods" and self.invalid:
@@ -332,16 +326,18 @@ class FakeCluster:
             return status(200)
         grace = options.get("gracePeriodSeconds", thing["spec"]["terminationGracePeriodSeconds"])
         is_over = thing["status"]["phase"] in ("Succeeded", "Failed")
-        if grace == 0 or is_over or "nodeName" not in thing["spec"]:
-            self.remove(name)
-            return thing
+        is_soon = grace == 0 or is_over or "nodeName" not in thing["spec"]
+        if is_soon:
+            grace = 0
         is_new = "deletionTimestamp" not in thing["metadata"]
         thing["metadata"] |= {
             "deletionTimestamp": "2026-01-01T00:00:00Z",
             "deletionGracePeriodSeconds": grace,
         }
         self._changed("MODIFIED", thing)
-        if is_new:
+        if is_soon:
+            self.remove(name)
+        elif is_new:
             self._spawn(self._end(name, thing))
         return thing
 
@@ -352,6 +348,11 @@ class FakeCluster:
                 return status(410)
             version, rest = self._pages.pop(token)
         else:
+            since = read_version(query)
+            if since is None:
+                return status(400, message="invalid resource version")
+            if since > self._version:
+                return status(504, "Timeout", "Timeout: Too large resource version")
             version, rest = str(self._version), copy.deepcopy(list(self.pods.values()))
             self._past.append((version, rest))
             del self._past[:-5]
@@ -360,8 +361,9 @@ class FakeCluster:
                 version, rest = self._past[0]
             wanted = dict(one.split("=") for one in query["labelSelector"].split(","))
             rest = [one for one in rest if wanted.items() <= one["metadata"]["labels"].items()]
-        # Pages are far smaller than the client asks for.
-        page, rest = rest[:3], rest[3:]
+        # Pages are far smaller than the client asks for; a list of any version comes whole.
+        most = len(rest) if query.get("resourceVersion") == "0" else 3
+        page, rest = rest[:most], rest[most:]
         metadata = {"resourceVersion": version}
         if rest:
             metadata["continue"] = f"page {len(self.calls)}"
@@ -374,8 +376,14 @@ class FakeCluster:
         ]
         return {"kind": "PodList", "metadata": metadata, "items": items}
 
-    async def _watch(self, kind: str, since: int, until: float) -> AsyncGenerator[bytes]:
+    async def _watch(
+        self, since: int, until: float, *, has_bookmarks: bool
+    ) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
+        if since == 0:
+            since = self._version
+            for pod in copy.deepcopy([*self.pods.values()]):
+                yield msgspec.json.encode({"type": "ADDED", "object": pod}) + b"\n"
         while loop.time() < until:
             if self.down or since < self._horizon:
                 raise Unavailable("the fake API server ends the watch")
@@ -388,10 +396,11 @@ class FakeCluster:
                 yield line[:7]
                 yield line[7:]
                 since = version
-            bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(self._version)}}
-            if self._random.random() < 0.3 and not self._events_after(since):
+            is_due = has_bookmarks and self._random.random() < 0.3
+            if is_due and not self._events_after(since):
                 since = self._version
-                yield msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
+                told = {"type": "BOOKMARK", "object": bookmark(since)}
+                yield msgspec.json.encode(told) + b"\n"
             if not self._events_after(since):
                 try:
                     async with asyncio.timeout_at(until):
@@ -399,7 +408,6 @@ class FakeCluster:
                 except TimeoutError:
                     return
             await self._dawdle()
-        del kind
 
     async def _news(self, since: int) -> None:
         await self.pulse.wait_for(
@@ -425,6 +433,8 @@ class FakeCluster:
         code = self._random.choice((409, 429, 429, 500, 503))
         reason = "Conflict" if code == 409 else ""
         headers = {"retry-after": "0"} if code in (429, 503) else {}
+        if code == 429:
+            return Response(code, headers, b"Too many requests, please try again later.\n")
         return Response(code, headers, msgspec.json.encode(status(code, reason)))
 
     def _answer(self, found: Thing, *, made: bool = False) -> Response:
@@ -453,14 +463,14 @@ class FakeCluster:
         """The life of a Pod on its node."""
         await self._take_time()
         await self.pulse.wait_for(
-            lambda: not self.frozen and sum(map(_takes_room, self.pods.values())) < self.slots
+            lambda: not self.frozen and sum(map(takes_room, self.pods.values())) < self.slots
         )
         if self.pods.get(name) is not pod:
             return
         pod["spec"]["nodeName"] = f"node{self._random.randrange(3)}"
         self._changed("MODIFIED", pod)
         if not self.image_is_there:
-            pod["status"]["containerStatuses"] = _container(
+            pod["status"]["containerStatuses"] = container_statuses(
                 pod, waiting={"reason": "ImagePullBackOff"}
             )
             self._changed("MODIFIED", pod)
@@ -469,7 +479,7 @@ class FakeCluster:
         )
         await self._take_time()
         if not self.secrets[name]["data"][ASSIGNMENT]:
-            ended = _container(pod, terminated={"exitCode": 0, "message": self.message})
+            ended = container_statuses(pod, terminated={"exitCode": 0, "message": self.message})
             self.show(name, phase="Succeeded", containerStatuses=ended)
             return
         assignment = msgspec.json.decode(base64.b64decode(self.secrets[name]["data"][ASSIGNMENT]))
@@ -482,7 +492,7 @@ class FakeCluster:
             # Most short Pods are never seen Running.
             if self._random.random() < 0.7 or self._work is None:
                 pod["status"] = {
-                    "phase": "Running", "containerStatuses": _container(pod, running={}),
+                    "phase": "Running", "containerStatuses": container_statuses(pod, running={}),
                 }  # fmt: skip
                 self._changed("MODIFIED", pod)
             code = await self._supervise(name, uuid, str(assignment["supervisor_token"]))
@@ -493,7 +503,7 @@ class FakeCluster:
             return
         pod["status"] = {
             "phase": "Failed" if code else "Succeeded",
-            "containerStatuses": _container(pod, terminated={"exitCode": code}),
+            "containerStatuses": container_statuses(pod, terminated={"exitCode": code}),
         }
         self._changed("MODIFIED", pod)
 
@@ -528,7 +538,7 @@ class FakeCluster:
         if self._random.random() < 0.5:
             pod["status"] = {
                 "phase": "Failed",
-                "containerStatuses": _container(pod, terminated={"exitCode": 137}),
+                "containerStatuses": container_statuses(pod, terminated={"exitCode": 137}),
             }
             self._changed("MODIFIED", pod)
         self.remove(name)
@@ -570,11 +580,3 @@ class FakeCluster:
 
     def _chance(self, chance: float) -> bool:
         return self._random.random() < chance
-
-
-def _takes_room(pod: Thing) -> bool:
-    return "nodeName" in pod["spec"] and pod["status"]["phase"] not in ("Succeeded", "Failed")
-
-
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data

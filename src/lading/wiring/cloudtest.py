@@ -138,7 +138,10 @@ class RunningServer:
         address: str,
         kind: InstanceType,
         patience: float,
+        place: str = "on the VM",
     ) -> None:
+        """`place`: of its container, for the finding."""
+        self._place = place
         self._client = client
         self._dispatcher = dispatcher
         self._directory = directory
@@ -158,13 +161,13 @@ class RunningServer:
         return self._directory.certificate.read_text()
 
     async def run(self) -> str:
-        """Add an image of this machine's programs, run a service from it on the VM."""
+        """Add an image of this machine's programs, run a service from it."""
         await self._lading("image", "add", "--name", _IMAGE, "--from-host", "sh", "cat", "python3")
         made = await self._client.create("container_requests", _request(self._kind))
         self._uuid = made["uuid"]
         try:
             async with asyncio.timeout(self._patience):
-                return f"{await self._until_running()} runs on the VM"
+                return f"{await self._until_running()} runs {self._place}"
         except TimeoutError as error:
             # The container's wait report has the cause of the time-out.
             words = (await self._why()).get("scheduling_status") or "no reason is known"
@@ -316,10 +319,11 @@ async def trial_server(
     *,
     kind: InstanceType,
     patience: float,
+    place: str = "on the VM",
 ) -> AsyncGenerator[RunningServer]:
     """A server at `address` on a data directory made in `folder`, and the dispatcher that
     `dispatching` runs, which has instances of one kind. `patience`: seconds for one to begin work.
-    Raises LadingError when one of them does not start.
+    `place`: as of `RunningServer`. Raises LadingError when one of them does not start.
     """
     directory = DataDirectory(folder)
     with private_files():
@@ -342,6 +346,7 @@ async def trial_server(
                     address=address,
                     kind=kind,
                     patience=patience,
+                    place=place,
                 )
                 try:
                     yield running

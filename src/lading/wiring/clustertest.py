@@ -188,6 +188,7 @@ async def _serving(inputs: _Inputs, kind: NodeKind) -> AsyncGenerator[RunningSer
         lambda directory, secrets: _dispatching(inputs, kind, directory, secrets, address),
         kind=InstanceType(name=kind.name, provider_type=kind.name, resources=kind.capacity),
         patience=inputs.settings.patience.begin,
+        place="in a Pod",
     ) as running:
         yield running
 

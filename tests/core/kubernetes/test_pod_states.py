@@ -190,7 +190,7 @@ def test_why_a_pod_waits() -> None:
     unschedulable = {"conditions": [{**scheduled, "reason": "Unschedulable"}]}
     assert read(unschedulable).note == (
         f"Waiting in Kubernetes as Pod {NAME}: no node has room for it"
-        " (of 3 nodes, 2 lack CPUs, 1 are of another kind)."
+        " (of 3 nodes, 2 lack CPUs, 1 is of another kind)."
     )
     gated = {"conditions": [{**scheduled, "reason": "SchedulingGated"}]}
     assert "a scheduling gate" in read(gated).note
@@ -208,17 +208,21 @@ def test_why_a_pod_waits() -> None:
     [
         (
             "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available.",
-            "of 1 node, 1 have as many Pods as they may",
+            "of 1 node, 1 has as many Pods as it may",
         ),
         (
             "0/4 nodes are available: 1 node(s) had untolerated taint {a: b}, "
             "3 Insufficient example.com/chip.",
-            "of 4 nodes, 1 have a taint that the kind of node does not tolerate, "
+            "of 4 nodes, 1 has a taint that the kind of node does not tolerate, "
             "3 lack example.com/chip",
         ),
         (
             "0/2 nodes are available: 2 node(s) were in a bad mood.",
             "of 2 nodes, 2 were in a bad mood",
+        ),
+        (
+            "0/3 nodes are available: 1 node(s) were unschedulable, 1 Insufficient a/b, 1 more.",
+            "of 3 nodes, 1 is closed for new Pods, 1 lacks a/b, 1 more",
         ),
         ("0/2 nodes are available: all are gone.", "of 2 nodes, all are gone"),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),

@@ -65,18 +65,20 @@ _OWN_STORAGE = (
 # Parts of the scheduler's message "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had ...".
 _SCHEDULER = re.compile(r"\d+/(\d+) nodes are available: (.*)", re.DOTALL)
 _PART = re.compile(r"(\d+) (.+)", re.DOTALL)
-_WORDS: tuple[tuple[str, str], ...] = (
-    ("insufficient cpu", "lack CPUs"),
-    ("insufficient memory", "lack RAM"),
-    ("insufficient ephemeral-storage", "lack disk"),
-    ("insufficient nvidia.com/gpu", "lack GPUs"),
-    ("insufficient ", "lack "),
-    ("too many pods", "have as many Pods as they may"),
-    ("untolerated taint", "have a taint that the kind of node does not tolerate"),
-    ("had taint", "have a taint that the kind of node does not tolerate"),
-    ("node affinity/selector", "are of another kind"),
-    ("node affinity", "are of another kind"),
-    ("were unschedulable", "are closed for new Pods"),
+# What it is in plain words, of one node and of several.
+_LACKS, _TAINTED = ("lacks ", "lack "), "a taint that the kind of node does not tolerate"
+_WORDS: tuple[tuple[str, tuple[str, str]], ...] = (
+    ("insufficient cpu", ("lacks CPUs", "lack CPUs")),
+    ("insufficient memory", ("lacks RAM", "lack RAM")),
+    ("insufficient ephemeral-storage", ("lacks disk", "lack disk")),
+    ("insufficient nvidia.com/gpu", ("lacks GPUs", "lack GPUs")),
+    ("insufficient ", _LACKS),
+    ("too many pods", ("has as many Pods as it may", "have as many Pods as they may")),
+    ("untolerated taint", (f"has {_TAINTED}", f"have {_TAINTED}")),
+    ("had taint", (f"has {_TAINTED}", f"have {_TAINTED}")),
+    ("node affinity/selector", ("is of another kind", "are of another kind")),
+    ("node affinity", ("is of another kind", "are of another kind")),
+    ("were unschedulable", ("is closed for new Pods", "are closed for new Pods")),
 )
 
 
@@ -183,8 +185,8 @@ def _plain(part: str) -> str:
     lowered = cause.lower()
     for words, plain in _WORDS:
         if words in lowered:
-            rest = lowered.partition("insufficient ")[2] if plain == "lack " else ""
-            return f"{number} {plain}{rest}"
+            rest = lowered.partition("insufficient ")[2] if plain is _LACKS else ""
+            return f"{number} {plain[number != '1']}{rest}"
     return f"{number} {cause.removeprefix('node(s) ')}"
 
 

@@ -6,7 +6,7 @@ Source: docs/spec/kubernetes, sections Rights and Start.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -26,8 +26,9 @@ _QUOTA, _POD_SECURITY, _WEBHOOK = "exceeded quota", "violates PodSecurity", "adm
 
 
 class RefusalKind(StrEnum):
-    """Why the API server refuses a request with 403."""
+    """Why the API server refuses a request with 403, or as its namespace is missing."""
 
+    NAMESPACE = "namespace"
     RIGHT = "right"
     QUOTA = "quota"
     POLICY = "policy"
@@ -39,6 +40,26 @@ class Refusal:
 
     kind: RefusalKind
     sentence: str
+
+
+def explain_missing_namespace(message: str, *, namespace: str) -> Refusal:
+    """The refusal of a namespace that is not there (404)."""
+    return Refusal(
+        RefusalKind.NAMESPACE,
+        f"namespace {namespace} does not exist; make it (kubectl create namespace {namespace}), or"
+        f" name another one in Containers.Kubernetes.Namespace ({shorten(message)})",
+    )
+
+
+def missing_rules(missing: Iterable[tuple[str, str]]) -> str:
+    """The rules that a Role lacks, as they stand in it, for pairs of verb and resource."""
+    verbs = dict[str, list[str]]()
+    for verb, resource in missing:
+        verbs.setdefault(resource, []).append(verb)
+    return ", ".join(
+        f'{{apiGroups: [""], resources: [{resource}], verbs: [{", ".join(found)}]}}'
+        for resource, found in verbs.items()
+    )
 
 
 def explain_refusal(message: str, *, verb: str, resource: str, namespace: str) -> Refusal:

@@ -22,7 +22,8 @@ from lading.dispatch.fleets.kubernetes.api_client import (
     WatchEvent,
 )
 from lading.testing.containers import TOKEN
-from lading.testing.kubernetes import NAMESPACE, FakeCluster, Malice, status
+from lading.testing.kubernetes import NAMESPACE, FakeCluster
+from lading.testing.kubernetes_objects import Malice, status
 from lading.testing.simulated_loop import play
 from tests.kubernetes_clusters import KIND, api_of, pod_settings
 
@@ -70,7 +71,7 @@ def refusal(code: int, message: str = "", **headers: str) -> Response:
     return Response(code, headers, msgspec.json.encode(status(code, message=message)))
 
 
-async def events_of(api: KubernetesApi, version: str = "0") -> list[WatchEvent]:
+async def events_of(api: KubernetesApi, version: str = "1") -> list[WatchEvent]:
     async with aclosing(api.watch("pods", SELECTOR, version)) as events:
         return [one async for one in events]
 
@@ -99,7 +100,7 @@ async def test_a_list_has_all_pages() -> None:
         await api.create("pods", pod(uuid))
     found, version = await api.list_all("pods", SELECTOR)
     assert len(found) == len(UUIDS)
-    assert version == str(len(UUIDS))
+    assert version == str(1 + len(UUIDS))
     cluster.malice = Malice(old=1.0)
     with pytest.raises(Unavailable, match="grows old"):
         await api.list_all("pods", SELECTOR)
@@ -177,7 +178,7 @@ def test_a_watch_shows_changes_and_ends_in_time() -> None:
         made = await api.create("pods", pod())
         found = await events_of(api)
         assert (found[0].kind, found[0].object["metadata"]) == ("ADDED", made["metadata"])
-        assert found[-1].version == "1"
+        assert found[-1].version == "2"
         cluster.compact()
         with pytest.raises(Gone):
             await events_of(api)

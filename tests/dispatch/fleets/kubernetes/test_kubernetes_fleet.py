@@ -21,7 +21,8 @@ from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.pod_table import Patience
-from lading.testing.kubernetes import FakeCluster, Malice, Thing
+from lading.testing.kubernetes import FakeCluster
+from lading.testing.kubernetes_objects import Malice, Thing
 from tests.kubernetes_clusters import KIND, api_of, kubernetes_settings, pod_settings
 
 UUIDS = [f"zzzzz-dz642-{n:015d}" for n in range(10)]
@@ -209,6 +210,15 @@ async def test_a_used_up_quota_is_waited_for(cluster: FakeCluster) -> None:
             await fleet.start(order())
         assert fleet.view().processes == {}
         await until(fleet, lambda: not fleet.view().shortage)
+
+
+async def test_a_namespace_that_is_not_there_is_waited_for(cluster: FakeCluster) -> None:
+    cluster.has_namespace = False
+    async with fleet_of(cluster) as fleet:
+        with pytest.raises(Unavailable, match="namespace work does not exist"):
+            await fleet.start(order())
+        assert fleet.view().processes == {}
+        assert "namespace work does not exist" in fleet.view().shortage
 
 
 async def test_a_pod_that_cannot_be_is_refused(cluster: FakeCluster) -> None:

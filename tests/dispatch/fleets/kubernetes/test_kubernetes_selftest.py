@@ -141,8 +141,26 @@ def test_a_missing_right_is_named(verb: str, resource: str) -> None:
     cluster.rights.remove((verb, resource))
     steps = tried(cluster)
     assert told(steps) == {"access": True, "rights": False, "nothing left": True}
-    assert steps[1].found.endswith(f"lacks: {verb} {resource}")
+    assert steps[1].found.endswith(
+        f"lacks: {verb} {resource}; it needs the rules"
+        f' {{apiGroups: [""], resources: [{resource}], verbs: [{verb}]}}'
+    )
     assert "Role" in steps[1].mend
+
+
+@pytest.mark.parametrize("administrator", [True, False])
+def test_a_namespace_that_does_not_exist_is_named(administrator: bool) -> None:
+    cluster = FakeCluster()
+    cluster.has_namespace = False
+    if administrator:
+        cluster.rights.add(("get", "namespaces"))
+    steps = tried(cluster)
+    # Without the right to ask for it the first Pod tells.
+    failed = {"access": False} if administrator else {"access": True, "rights": True, "pod": False}
+    assert told(steps).items() >= failed.items()
+    (step,) = (one for one in steps if not one.ok)
+    assert "namespace work does not exist" in step.found
+    assert "kubectl create namespace work" in step.found
 
 
 def test_a_right_that_is_not_needed_is_told() -> None:

@@ -34,10 +34,15 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.kubernetes.pod_states import shorten
-from lading.core.kubernetes.refusals import Refusal, explain_refusal
+from lading.core.kubernetes.refusals import (
+    Refusal,
+    explain_missing_namespace,
+    explain_refusal,
+)
 from lading.core.values import Json, JsonObject
 
 _PAGE = 500
+_NAMESPACES = "namespaces"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 # Bytes of one event of a watch: an object of Kubernetes has at most 1.5 MiB.
 _LONGEST_EVENT = 8 << 20
@@ -141,6 +146,13 @@ class KubernetesApi:
             except Gone:
                 continue
         raise Unavailable(f"Kubernetes: the list of {resource} grows old before it is read")
+
+    async def check_namespace(self) -> None:
+        """Ask whether the namespace exists. Raises NotAllowed if it does not, or if it may not be
+        asked for, by `Refusal.kind`; Unavailable.
+        """
+        path = f"/api/v1/{_NAMESPACES}/{self.namespace}"
+        await self._send("GET", path, body=None, verb="get", resource=_NAMESPACES)
 
     async def may(self, verb: str, resource: str) -> bool:
         """Whether this client has a right in the namespace. Raises NotAllowed, Unavailable."""
@@ -282,6 +294,9 @@ class KubernetesApi:
                     message, verb=verb, resource=resource, namespace=self.namespace
                 )
                 return NotAllowed(refusal)
+            # An object that is made needs its namespace alone.
+            case 404 if verb == "create" or resource == _NAMESPACES:
+                return NotAllowed(explain_missing_namespace(message, namespace=self.namespace))
             case 409 if verb == "create":
                 if reason == "AlreadyExists":
                     return AlreadyThere(f"Kubernetes: {shorten(message)}")

@@ -29,7 +29,7 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.kubernetes import pod_manifest
 from lading.core.kubernetes.pod_manifest import NodeKind, attempt_of
 from lading.core.kubernetes.pod_states import PodPhase, PodState, read_pod, shorten
-from lading.core.kubernetes.refusals import RIGHTS
+from lading.core.kubernetes.refusals import RIGHTS, RefusalKind, missing_rules
 from lading.core.resources import GIB, MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.values import JsonObject
@@ -146,15 +146,25 @@ class ClusterTest:
         return not self._failed
 
     async def _access(self) -> str:
+        await self._check_namespace()
         found = await self._states()
         for one in found:
             await self._delete(one)
         left = f"; {len(found)} Pods of an earlier test are removed" if found else ""
         return f"the API server answers for namespace {self._api.namespace}{left}"
 
+    async def _check_namespace(self) -> None:
+        # A list of a namespace that does not exist is empty for those who may list in all.
+        try:
+            await self._api.check_namespace()
+        except NotAllowed as error:
+            # A Role of a namespace does not allow to ask, and shows that the namespace is there.
+            if error.refusal.kind is RefusalKind.NAMESPACE:
+                raise
+
     async def _rights(self) -> str:
         missing = [
-            f"{verb} {resource}"
+            (verb, resource)
             for resource, verbs in RIGHTS.items()
             for verb in verbs
             if not await self._api.may(verb, resource)
@@ -162,7 +172,8 @@ class ClusterTest:
         if missing:
             raise Unavailable(
                 f"the Role of the dispatcher in namespace {self._api.namespace}"
-                f" lacks: {', '.join(missing)}"
+                f" lacks: {', '.join(' '.join(one) for one in missing)};"
+                f" it needs the rules {missing_rules(missing)}"
             )
         more = " It may read all Secrets of the namespace, too, which it need not."
         reads = await self._api.may("get", "secrets") or await self._api.may("list", "secrets")
