@@ -27,6 +27,13 @@ async def test_runs_of_one_recipe_are_counted(it: World) -> None:
     assert why["evidence"] == found
 
 
+async def test_a_container_that_waits_has_no_evidence(it: World) -> None:
+    await _run(it)
+    waiting = await it.submit("echo", use_existing=False)
+    found = await it.ok("GET", f"containers/{waiting['container_uuid']}/evidence")
+    assert (found["reproduced"], found["of"], found["replays"]) == (0, 0, [])
+
+
 async def test_runs_of_others_are_counted_without_their_uuids(it: World) -> None:
     await _run(it)
     token = await it.user("u")

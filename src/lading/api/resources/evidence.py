@@ -46,11 +46,11 @@ async def get_evidence(call: ApiCall) -> ApiResponse:
 
 async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> Record:
     """The body of `get_evidence`."""
-    rows = await containers.repeats(tx, subject.broad_key) if subject.broad_key else []
-    others = [Container.from_record(row) for row in rows]
     # Only the result of a Complete container can be reproduced.
-    is_complete = subject.state == "Complete"
-    repeats = [one for one in others if is_complete and evidence.is_repeat(subject, one)]
+    broad = subject.broad_key if subject.state == "Complete" else None
+    rows = await containers.repeats(tx, broad) if broad else []
+    others = [Container.from_record(row) for row in rows]
+    repeats = [one for one in others if evidence.is_repeat(subject, one)]
     found = evidence.evidence_for(subject, repeats)
     withdrawn = await containers.withdrawn_above(tx, subject.uuid)
     seen = {
