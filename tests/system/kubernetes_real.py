@@ -11,16 +11,18 @@ import json
 import os
 import re
 import stat
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from lading.core.kubernetes.pod_manifest import ASSIGNMENT, DISPATCHER, ISOLATIONS, MOUNT
+from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CONTAINER, DISPATCHER, ISOLATIONS, MOUNT
 from lading.core.kubernetes.pod_states import PodState, read_pod
+from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
 from tests.system.cluster import processes_naming
 from tests.system.desk import Desk
 from tests.system.kubernetes_control import KUBELET
 from tests.system.kubernetes_kubelet import ADDRESS, CPUS
-from tests.system.kubernetes_site import CORE, REAL, URGENT, Site, eviction
+from tests.system.kubernetes_site import CORE, NAMESPACE, REAL, URGENT, Site, eviction
 
 _EXCESS = 64 << 20
 """Bytes that a Pod has on disk beyond its limit."""
@@ -232,18 +234,22 @@ def _read(pod: dict[str, Any], *, is_gone: bool = False) -> PodState:
 
 
 async def _last(site: Site, desk: Desk, uuid: str, name: str) -> dict[str, Any]:
-    """The Pod of a request as the API server shows it when it has failed, or last before it is
-    gone; it is kept as `name`.
+    """The Pod of a request when it has failed, or last before it is gone, by a watch: the
+    dispatcher deletes it within milliseconds. It is kept as `name`.
     """
     container = (await desk.container(uuid))["uuid"]
-    last: dict[str, Any] | None = None
-    while (pod := await site.pod_of(container)) is not None or last is None:
-        last = pod or last
-        if last is not None and last["status"]["phase"] == "Failed":
-            break
-        await asyncio.sleep(0.02)
+    api = KubernetesApi(site.plane.transport, namespace=NAMESPACE, token=lambda: site.plane.admin)
+    selector = f"{CONTAINER}={container}"
+    found, version = await api.list_all("pods", selector)
+    last: Any = found[0]
+    async with aclosing(api.watch("pods", selector, version)) as stream:
+        async for one in stream:
+            if one.kind != "BOOKMARK":
+                last = one.object
+            if one.kind == "DELETED" or last["status"]["phase"] == "Failed":
+                break
     _keep(last, name)
-    return last
+    return dict(last)
 
 
 def _keep(pod: dict[str, Any], name: str) -> None:
