@@ -10,20 +10,30 @@ the kubelet takes no time, which shows what the fleet's own requests cost; once 
 1.6 s and more for a Pod of `true`.) Latency is from the call to the start in the sandbox, one at a
 time; the rate is of a burst until all have ended and their Pods are removed. Rounds alternate, so
 that other work on the machine hits all.
+
+At last whole requests are measured, from the queue to user code, through a server, a dispatcher and
+a supervisor (`bench.kubernetes_requests`). The kubelets run the supervisor of a container as a
+process of this machine then, and the command of a bare Pod and of a Job as another one: user code
+of all three prints when it began.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, absent, durations, percentile, throughput
+from bench.kubernetes_requests import SERVER, pod_requests
+from bench.latency import COMMAND
+from bench.service import serving
 from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
 from lading.core.kubernetes.pod_manifest import NodeKind, PodSettings
@@ -33,12 +43,14 @@ from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings
+from lading.testing.kubernetes import Launch
 from lading.testing.pulse import Pulse
 from tests.system.kubernetes_control import ApiRefused, ControlPlane, running_control_plane
-from tests.system.kubernetes_nodes import Nodes
+from tests.system.kubernetes_nodes import Nodes, launching
 
 MOST_ADDED = 0.15
 _BARE, _JOBS, _FLEET = "bare Pods", "Jobs", "the same by the Kubernetes fleet"
+_REQUESTS = "requests on Kubernetes: Queued to user code"
 _SPACE = "default"
 _NODES, _AT_ONCE, _LIMIT = 3, 16, 600.0
 _BATCH = f"/apis/batch/v1/namespaces/{_SPACE}/jobs"
@@ -53,19 +65,47 @@ def measure(*, pods: int, samples: int, rounds: int, kubelet_seconds: float) -> 
     for program in ("etcd", "go"):
         if shutil.which(program) is None:
             return [absent(_BARE, f"needs {program}")]
-    with tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True) as folder:
-        return asyncio.run(_measure(Path(folder), pods, samples, rounds, kubelet_seconds))
+    with ExitStack() as stack:
+        made = tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(made))
+        (folder / "plane").mkdir()
+        environment: dict[str, str] = {}
+        if os.geteuid() == 0 and shutil.which("crun") is not None:
+            environment = stack.enter_context(serving(folder / "data", config=SERVER))
+        return asyncio.run(_measure(folder, environment, pods, samples, rounds, kubelet_seconds))
 
 
 async def _measure(
-    folder: Path, pods: int, samples: int, rounds: int, kubelet_seconds: float
+    folder: Path,
+    environment: dict[str, str],
+    pods: int,
+    samples: int,
+    rounds: int,
+    kubelet_seconds: float,
 ) -> list[Figure]:
-    async with asyncio.timeout(_LIMIT * rounds), _site(folder) as site:
+    async with asyncio.timeout(_LIMIT * rounds), _site(folder / "plane") as site:
         figures = []
         for seconds in (0.0, kubelet_seconds):
             site.set_kubelet(seconds)
             figures += await _compare(site, pods, samples, rounds, seconds)
-    return figures
+        if not environment:
+            return [*figures, absent(_REQUESTS, "needs root, and crun")]
+        site.set_kubelet(0.0, launch=launching(folder))
+        return figures + await _compare_requests(site, folder, environment, samples, rounds)
+
+
+async def _compare_requests(
+    site: _Site, folder: Path, environment: dict[str, str], samples: int, rounds: int
+) -> list[Figure]:
+    names = (f"{_BARE}: to user code", f"{_JOBS}: to user code", _REQUESTS)
+    latencies: dict[str, list[float]] = {name: [] for name in names}
+    async with pod_requests(folder, environment, site.section) as requests:
+        for _ in range(rounds):
+            for name, run in zip(names, (site.bare, site.job), strict=False):
+                latencies[name] += await site.one_by_one(run, samples)
+            latencies[_REQUESTS] += await requests.singles(samples)
+    note = "kubelet of 0 s, processes of this machine"
+    return [durations(name, found, note=note) for name, found in latencies.items()]
 
 
 async def _compare(
@@ -104,12 +144,14 @@ def _added(name: str, added: float, count: int, seconds: float) -> Figure:
 
 
 class _Kubelet:
-    """Plays the kubelets of all nodes. `seconds`: time for a sandbox; `began`: when Pods started,
-    `over`: when they have ended, by the names that `wait_for` was told.
+    """Plays the kubelets of all nodes. `seconds`: time for a sandbox; `launch`: runs supervisors,
+    None to run no process at all; `began`: when Pods started, `over`: when they have ended, by the
+    names that `wait_for` was told.
     """
 
     def __init__(self, plane: ControlPlane, api: KubernetesApi) -> None:
         self.seconds = 0.0
+        self.launch: Launch | None = None
         self.began: dict[str, asyncio.Future[float]] = {}
         self.over: dict[str, asyncio.Event] = {}
         self._plane = plane
@@ -158,11 +200,19 @@ class _Kubelet:
 
     async def _run(self, pod: Any, name: str) -> None:
         own = pod["metadata"]["name"]
-        if any("secret" in volume for volume in pod["spec"].get("volumes", ())):
+        has_secret = any("secret" in volume for volume in pod["spec"].get("volumes", ()))
+        if has_secret:
             await self._secret.wait_for(lambda: own in self._secrets)
         await asyncio.sleep(self.seconds)
+        began = time.monotonic()
+        if self.launch is not None and has_secret:
+            secret = await self._plane.ask("GET", f"/api/v1/namespaces/{_SPACE}/secrets/{own}")
+            data = {key: base64.b64decode(one) for key, one in secret["data"].items()}
+            await self.launch(data)
+        elif self.launch is not None:
+            began = await _run_command()
         if name in self.began and not self.began[name].done():
-            self.began[name].set_result(time.monotonic())
+            self.began[name].set_result(began)
         container = {
             "name": pod["spec"]["containers"][0]["name"], "image": "x", "imageID": "x",
             "ready": False, "restartCount": 0, "state": {"terminated": {"exitCode": 0}},
@@ -170,6 +220,13 @@ class _Kubelet:
         status = {"phase": "Succeeded", "containerStatuses": [container]}
         path = f"/api/v1/namespaces/{_SPACE}/pods/{own}/status"
         await self._plane.ask("PATCH", path, {"status": status})
+
+
+async def _run_command() -> float:
+    """Run the command that prints when it began; that time, on the monotonic clock."""
+    process = await asyncio.create_subprocess_exec(*COMMAND, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    return time.monotonic() - (time.time() - int(printed) / 1e9)
 
 
 def _name(pod: Any) -> str:
@@ -186,9 +243,17 @@ class _Site:
         self._plane, self._api, self._kubelet, self._fleet = plane, api, kubelet, fleet
         self._made = 0
 
-    def set_kubelet(self, seconds: float) -> None:
-        """Have kubelets take so long for a sandbox."""
+    @property
+    def section(self) -> dict[str, Any]:
+        """`Containers.Kubernetes` of a dispatcher for these nodes."""
+        kind = {"VCPUs": 16, "RAM": "64GiB", "Scratch": "100GiB"}
+        config = self._plane.kubeconfig("bench", self._plane.admin, namespace=_SPACE)
+        return {"Image": "bench", "Kubeconfig": str(config), "Nodes": {_KIND.name: kind}}
+
+    def set_kubelet(self, seconds: float, *, launch: Launch | None = None) -> None:
+        """Have kubelets take so long for a sandbox, and run processes in it."""
         self._kubelet.seconds = seconds
+        self._kubelet.launch = launch
 
     async def one_by_one(self, run: _Run, count: int) -> list[float]:
         """Seconds from the call to the start in the sandbox."""
