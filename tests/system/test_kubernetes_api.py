@@ -19,9 +19,10 @@ import yaml
 from lading.client.transport import HttpTransport, Response, Transport
 from lading.core.errors import LadingError
 from lading.core.kubernetes.pod_manifest import make_pod, make_secret
+from lading.core.kubernetes.refusals import RefusalKind
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
-from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
+from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi, NotAllowed
 from lading.dispatch.fleets.kubernetes.cluster_access import from_kubeconfig
 from lading.testing.kubernetes import NAMESPACE, REVIEWS, FakeCluster
 from lading.testing.kubernetes_objects import Malice
@@ -217,6 +218,8 @@ async def test_a_wrong_way_to_the_cluster_is_named(plane: ControlPlane) -> None:
     assert "does not know the dispatcher's token or certificate" in said
     said = await fault_of(plane.kubeconfig("elsewhere", token, namespace="elsewhere"))
     assert "may not list pods in namespace elsewhere; its Role lacks the verb list" in said
+    said = await fault_of(plane.kubeconfig("missing", plane.admin, namespace="elsewhere"))
+    assert "namespace elsewhere does not exist" in said
     ensure_certificate(
         plane.folder / "x.crt", plane.folder / "x.key", host="127.0.0.1", now=datetime.now(UTC)
     )
@@ -234,6 +237,12 @@ async def fault_of(kubeconfig: Path) -> str:
     async with HttpTransport(access.url, verify=access.tls) as transport:
         api = KubernetesApi(transport, namespace=access.namespace, token=access.token, patience=0.0)
         try:
+            try:
+                await api.check_namespace()
+            except NotAllowed as error:
+                # Most may not ask.
+                if error.refusal.kind is not RefusalKind.RIGHT:
+                    raise
             await api.list_all("pods", "app=none")
         except LadingError as error:
             return error.message

@@ -12,6 +12,7 @@ import pytest
 from lading.client.transport import Response
 from lading.core.errors import Unavailable
 from lading.core.kubernetes.pod_manifest import NodeKind
+from lading.core.kubernetes.refusals import RIGHTS
 from lading.dispatch.fleets.kubernetes.kubernetes_selftest import (
     CheckMeans,
     ClusterStep,
@@ -134,13 +135,15 @@ def test_without_a_server_the_pod_alone_is_tried() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "resource"),
-    [("watch", "pods"), ("delete", "pods"), ("create", "secrets"), ("get", "pods")],
+    [(verb, resource) for resource, verbs in RIGHTS.items() for verb in verbs],
 )
 def test_a_missing_right_is_named(verb: str, resource: str) -> None:
     cluster = FakeCluster()
     cluster.rights.remove((verb, resource))
     steps = tried(cluster)
-    assert told(steps) == {"access": True, "rights": False, "nothing left": True}
+    # Without the right to list nobody can say that nothing is left.
+    is_clear = verb != "list"
+    assert told(steps) == {"access": True, "rights": False, "nothing left": is_clear}
     assert steps[1].found.endswith(
         f"lacks: {verb} {resource}; it needs the rules"
         f' {{apiGroups: [""], resources: [{resource}], verbs: [{verb}]}}'

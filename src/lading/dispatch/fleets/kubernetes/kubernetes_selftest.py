@@ -147,11 +147,17 @@ class ClusterTest:
 
     async def _access(self) -> str:
         await self._check_namespace()
-        found = await self._states()
-        for one in found:
-            await self._delete(one)
-        left = f"; {len(found)} Pods of an earlier test are removed" if found else ""
-        return f"the API server answers for namespace {self._api.namespace}{left}"
+        said = f"the API server answers for namespace {self._api.namespace}"
+        try:
+            found = await self._states()
+            for one in found:
+                await self._delete(one)
+        except NotAllowed as error:
+            # The next step names all rights that are missing.
+            if error.refusal.kind is RefusalKind.RIGHT:
+                return said
+            raise
+        return f"{said}; {len(found)} Pods of an earlier test are removed" if found else said
 
     async def _check_namespace(self) -> None:
         # A list of a namespace that does not exist is empty for those who may list in all.
@@ -306,7 +312,8 @@ class ClusterTest:
         try:
             answer = await work
         except LadingError as error:
-            mend = MENDS["rights"] if isinstance(error, NotAllowed) and name == "pod" else ""
+            is_right = isinstance(error, NotAllowed) and error.refusal.kind is RefusalKind.RIGHT
+            mend = MENDS["rights"] if is_right else ""
             self._over(name, error.message, ok=False, mend=mend)
             return None
         self._over(name, found(answer))
