@@ -24,7 +24,9 @@ from lading.testing.pulse import Pulse
 
 NODES = "main*|16|20000|100000|idle|(null)|2\n"
 _TASK = re.compile(r"(\d+)\)\n    uuid=(\S+)\n    given='(.*?)'\n    ;;", re.DOTALL)
-_ENDED = ("COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL", "TIMEOUT", "FORGOTTEN")
+_ENDED = (
+    "COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL", "PREEMPTED", "TIMEOUT", "FORGOTTEN",
+)  # fmt: skip
 
 
 @dataclass(slots=True)

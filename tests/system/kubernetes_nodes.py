@@ -60,13 +60,15 @@ def launching(folder: Path) -> Launch:
             await process.communicate(json.dumps(assignment).encode())
         except asyncio.CancelledError:
             # As the kubelet does: TERM, and KILL after the grace.
-            process.send_signal(Signals.SIGTERM)
-            try:
-                async with asyncio.timeout(_GRACE):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+            # It may have ended by itself meanwhile.
+            with suppress(ProcessLookupError):
+                process.send_signal(Signals.SIGTERM)
+                try:
+                    async with asyncio.timeout(_GRACE):
+                        await process.wait()
+                except TimeoutError:
+                    process.kill()
+            await process.wait()
             raise
         return process.returncode or 0
 

@@ -215,7 +215,7 @@ async def test_a_job_that_somebody_cancels_says_so_and_is_noted(
     ended = await desk.until(uuid, "Cancelled")
     assert ended["runtime_status"]["failure"] == "infrastructure"
     assert ended["exit_code"] is None
-    assert "although its request still needs it" in ended["runtime_status"]["error"]
+    assert "it was cancelled in Slurm" in ended["runtime_status"]["errorDetail"]
     await desk.until_decided(uuid, "cleaned_up_crashed")
 
 

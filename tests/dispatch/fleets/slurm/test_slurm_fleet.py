@@ -293,6 +293,32 @@ async def test_the_hook_tells_before_the_next_look(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+async def test_an_end_before_that_of_the_record_has_the_reason_of_slurm(tmp_path: Path) -> None:
+    slurm = FakeSlurm()
+    async with fleet_of(slurm, poll_period=0.2, hooks=tmp_path) as fleet:
+        state = ContainerState.RUNNING
+        fleet.set_lookup(lambda uuid: TrackedContainer(uuid=uuid, state=state))
+        await fleet.start(order(ONE))
+        slurm.end(slurm.of(ONE), "PREEMPTED")
+        (tmp_path / "1").touch()
+        await until(fleet, lambda: not alive(fleet))
+        process = fleet.view().processes[ONE]
+        assert (process.failure, "it was preempted" in process.fate) == (Failure.PREEMPTED, True)
+
+
+async def test_a_hook_that_comes_before_the_report_waits_for_it(tmp_path: Path) -> None:
+    slurm = FakeSlurm()
+    async with fleet_of(slurm, poll_period=3600.0, hooks=tmp_path) as fleet:
+        records = {ONE: TrackedContainer(uuid=ONE, state=ContainerState.RUNNING)}
+        fleet.set_lookup(records.get)
+        await fleet.start(order(ONE))
+        (tmp_path / "1").touch()
+        while list(tmp_path.iterdir()):
+            await asyncio.sleep(0)
+        records[ONE] = TrackedContainer(uuid=ONE, state=ContainerState.COMPLETE)
+        await until(fleet, lambda: not alive(fleet))
+
+
 async def test_a_hook_directory_that_is_gone_ends_nothing(tmp_path: Path) -> None:
     slurm = FakeSlurm()
     async with fleet_of(slurm, hooks=tmp_path / "gone") as fleet:

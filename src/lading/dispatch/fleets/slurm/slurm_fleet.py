@@ -29,6 +29,7 @@ from signal import Signals
 from typing import Self
 
 from lading.concurrency import cancel_all
+from lading.core.containers.container import HELD
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling import slurm_nice
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
@@ -136,6 +137,7 @@ def slurm_settings(site: FleetSite) -> SlurmSettings:
             if slurm.VCPUPrice > 0
             else {},
             "preemption": slurm.Preemption,
+            "dispatcher_classifies": True,
         },
         certificate=site.certificate,
         environment=slurm.SbatchEnvironmentVariables,
@@ -453,12 +455,26 @@ class SlurmFleet:
         container = self._look_up(uuid)
         return container is not None and container.final
 
+    def _is_open(self, uuid: str) -> bool:
+        container = self._look_up(uuid)
+        return container is not None and container.state in HELD
+
     async def _watch_hooks(self, directory: Path) -> None:
-        """Watch for the files with which jobs report their end."""
+        """Watch for the files with which jobs report their end.
+
+        A job whose container is open then ends by a look, as only Slurm has the reason: the job was
+        preempted, cancelled or over its time, or the report of its supervisor is on its way.
+        """
+        told: set[str] = set()
         while True:
             names = await asyncio.to_thread(_take_names, directory)
-            if names and self._jobs.finish(names):
+            told.update(names)
+            open_ = {job.id for job in self._jobs.of(told) if self._is_open(job.uuid)}
+            if told and self._jobs.finish(told - open_):
                 self._change.set()
+            if open_ & set(names):
+                self._look_now.set()
+            told = open_
             await asyncio.sleep(self._settings.hook_period)
 
 

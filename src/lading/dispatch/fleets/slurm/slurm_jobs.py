@@ -196,12 +196,16 @@ class SlurmJobs:
         self._over = {job: since for job, since in self._over.items() if job in named}
         return seen
 
+    def of(self, ids: Iterable[str]) -> list[Job]:
+        """The living ones among these jobs."""
+        found = set(ids)
+        return [job for job in self._jobs.values() if job.id in found and job.alive]
+
     def finish(self, ids: Iterable[str]) -> bool:
         """Learn from the completion hook that these jobs have ended. Returns whether any was
         alive.
         """
-        found = set(ids)
-        news = [job for job in self._jobs.values() if job.id in found and job.alive]
+        news = self.of(ids)
         for job in news:
             self._jobs[job.uuid] = replace(job, phase=JobPhase.ENDED)
             self._over.setdefault(job.id, self._look)
