@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ SHARED = ("config.yml", "secrets.json", "tls.crt", "tls.key")
 
 @dataclass(frozen=True)
 class Replicas:
-    """The servers, and the directory with the log of the dispatcher."""
+    """The servers, the dispatcher, and its token. `root` has its log and its data directory `d`."""
 
     root: Path
     one: Cluster
     other: Cluster
+    dispatcher: subprocess.Popen[bytes]
+    token: str = field(repr=False)
 
 
 def kill(cluster: Cluster) -> None:
@@ -93,7 +95,7 @@ async def balanced(addresses: list[str]) -> AsyncIterator[str]:
 
 
 @contextmanager
-def dispatching(root: Path, join: Path) -> Iterator[None]:
+def dispatching(root: Path, join: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A dispatcher on this machine, which reaches the servers by the address in `join`."""
     config = root / "dispatch.yml"
     config.write_text("Containers: {GatewayAddress: tunnel, StopGracePeriod: 300ms}\n")
@@ -103,7 +105,7 @@ def dispatching(root: Path, join: Path) -> Iterator[None]:
     with (root / "dispatcher.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(60)
@@ -132,8 +134,8 @@ async def running_replicas(
                 one.lading("admin", "dispatcher-token", str(join), "--data", str(one.data))
                 membership = json.loads(join.read_text())
                 join.write_text(json.dumps({**membership, "api": f"https://{address}"}))
-                with dispatching(root, join):
-                    yield Replicas(root, one, other)
+                with dispatching(root, join) as dispatcher:
+                    yield Replicas(root, one, other, dispatcher, membership["token"])
 
 
 async def log_of(cluster: Cluster, request: str, container: str) -> str:

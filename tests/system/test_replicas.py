@@ -5,12 +5,17 @@ stops neither containers nor the dispatcher.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lading.client.api import ApiClient
+from lading.client.transport import HttpTransport
 from tests.postgres import PostgresServer
 from tests.reality import need_program, need_root
 from tests.s3 import make_bucket
@@ -79,6 +84,34 @@ async def test_the_loss_of_a_server_is_made_up_for_by_the_other(
             await look(desk, site.one, uuid, container)
         await until_grown(site.one, counting, running[counting], more=20)
         await end(desk, site, running, counting, silent)
+
+
+async def test_the_log_of_a_lost_supervisor_is_saved_by_the_server_that_does_not_have_it(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    volumes = volumes_of("Directory", tmp_path)
+    async with (
+        running_replicas(tmp_path, await postgres.fresh(), volumes) as site,
+        desk_of(site.other, limit=LIMIT) as desk,
+    ):
+        uuid = await desk.submit("echo begun; sleep 600", container_count_max=1)
+        container = (await desk.until(uuid, "Running"))["uuid"]
+        await look(desk, site.one, uuid, container)
+        # A dispatcher that is at the other server: this one would end the container at the first.
+        site.dispatcher.send_signal(signal.SIGSTOP)
+        try:
+            (lock,) = (tmp_path / "d" / "run").glob("*/lock")
+            os.kill(json.loads(lock.read_text())["PID"], signal.SIGKILL)
+            transport = HttpTransport(unix_socket=site.other.data / "api.sock")
+            async with transport:
+                lost = {"state": "Cancelled", "runtime_status": {"error": "it is lost"}}
+                await ApiClient(transport, site.token).update("containers", container, lost)
+        finally:
+            site.dispatcher.send_signal(signal.SIGCONT)
+        ended = await desk.client.get("containers", container)
+        assert (ended["state"], bool(ended["log"])) == ("Cancelled", True)
+        for cluster in (site.one, site.other):
+            assert_whole(await log_of(cluster, uuid, container))
 
 
 async def end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lading.core.containers import sessions
 from lading.core.records.schema import Record
 from lading.testing.world import World
 
@@ -50,3 +51,17 @@ async def test_the_last_words_of_a_lost_supervisor_are_noted(it: World) -> None:
     query = {"filters": [["object_uuid", "=", uuid], ["event_type", "=", "cleaned_up_crashed"]]}
     (row,) = (await it.ok("GET", "logs", params=query))["items"]
     assert row["properties"]["text"] == "Cancelled: gone"
+
+
+async def test_a_server_that_had_the_log_and_is_gone_does_not_keep_the_container(
+    it: World,
+) -> None:
+    request = await it.submit()
+    uuid = str(request["container_uuid"])
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    async with it.database.writing() as tx:
+        gone = f"{sessions.TUNNEL} https://127.0.0.1:1/"
+        await tx.execute("UPDATE containers SET gateway_address = ? WHERE uuid = ?", (gone, uuid))
+    ended = await it.ok("PUT", f"containers/{uuid}", LOST, token=it.dispatcher)
+    assert (ended["state"], ended["log"]) == ("Cancelled", None)

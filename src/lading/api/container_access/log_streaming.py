@@ -149,6 +149,28 @@ async def read_gateway_part(
         _drop(pipe)
 
 
+async def copy_posted(call: ApiCall, container: Container) -> None:
+    """Copy to this server what a supervisor has posted of its log to the server that had its
+    tunnel, if that is another one. `call` is one about a request of the container.
+
+    Raises Unavailable when that server does not answer, and as `_ask` and `Spool.append`.
+    """
+    services, uuid = call.services, container.uuid
+    is_here = services.spool.is_current(uuid)
+    if is_here or elsewhere(services, container, forwarded=False) is None:
+        return
+    for name in await _names(call, container, "") or ():
+        found = await _ask(call, container, name, "GET", {})
+        if found is None:
+            return
+        pipe, head = found
+        length = 0
+        async with aclosing(_pieces(pipe, head)) as pieces:
+            async for piece in pieces:
+                if head.status == 200 and piece:
+                    length = services.spool.append(uuid, name, piece, offset=length)
+
+
 async def _describe(call: ApiCall, container: Container, path: str) -> ApiResponse | None:
     depth = "0" if call.headers.get("depth") == "0" else "1"
     found = await _ask(call, container, path, log_files.PROPFIND, {"Depth": depth})

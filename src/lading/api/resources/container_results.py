@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.api.authorization import authenticate
+from lading.api.container_access import log_streaming
 from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
@@ -40,8 +41,9 @@ from lading.core.containers.container import FINAL, HELD, Container, ContainerSt
 from lading.core.containers.lifecycle import Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, Record
+from lading.store import records
 from lading.telemetry import event
 
 # Characters of all blocks in one call. The call is held in memory as a whole; larger results are
@@ -50,6 +52,8 @@ MOST_BYTES: Final = 1 << 18
 _NAMES: Final = {"output": "output", "log": "logs"}
 # Bytes of a block of a saved log.
 _PACK: Final = 8 << 20
+# Seconds for the copy of a log from another server: the end of a container does not wait longer.
+_COPY_LIMIT: Final = 30.0
 _logger = logging.getLogger("lading.api")
 
 
@@ -175,7 +179,10 @@ async def save_spooled(
     if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
         return None
     # A dispatcher saves the log only where the supervisor cannot do it any more.
-    if role_of(container, caller_of(call)) is not Role.HOLDER or not spool.names(uuid):
+    if role_of(container, caller_of(call)) is not Role.HOLDER:
+        return None
+    await _copy_posted(call, container)
+    if not spool.names(uuid):
         return None
     sink = _Sink(call.services.blocks, set())
     try:
@@ -185,6 +192,21 @@ async def save_spooled(
     except (LadingError, OSError) as error:
         event(_logger, "live log not saved", container=uuid, why=error)
         return None
+
+
+async def _copy_posted(call: ApiCall, container: Container) -> None:
+    """Copy here what the supervisor has posted to another server; what cannot be copied is
+    missing.
+    """
+    async with call.services.database.reading() as tx:
+        rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
+    if not rows:
+        return
+    try:
+        async with asyncio.timeout(_COPY_LIMIT):
+            await log_streaming.copy_posted(replace(call, uuid=rows[0]["uuid"]), container)
+    except (LadingError, OSError, TimeoutError) as error:
+        event(_logger, "live log not copied", container=container.uuid, why=error)
 
 
 async def _store_spool(spool: Spool, uuid: str, sink: _Sink) -> str:
