@@ -45,9 +45,9 @@ async def play(site: Site, desk: Desk) -> None:
     for isolation in ISOLATIONS:
         restart(site, Isolation=isolation)
         await check_token(site, desk, isolation)
+        await check_gang(site, desk)
     restart(site)
     await check_shell(site, desk)
-    await check_gang(site, desk)
     await check_unschedulable(site, desk)
     await check_storage(site, desk)
     await check_taint(site, desk)
