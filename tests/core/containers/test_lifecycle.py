@@ -160,6 +160,13 @@ def test_too_many_locks_cancel_the_container() -> None:
     assert Finish(after.uuid) in change.effects
 
 
+def test_the_last_attempt_keeps_what_the_fleet_has_told_of_it() -> None:
+    told = {"failure": "image", "errorDetail": "its image cannot be had"}
+    container = held("Locked", lock_count=10, runtime_status=told)
+    after = lifecycle.unlock(container, caller=HOLDER, now=NOW, max_attempts=10).container
+    assert after.runtime_status.items() >= told.items()
+
+
 def test_running_fills_in_the_time() -> None:
     assert write(held("Locked"), state="Running").container.started_at == NOW
     given_time = write(
