@@ -22,6 +22,7 @@ from bench import (
     cwl,
     fair_shares,
     hpc,
+    kubelet,
     kubernetes,
     memory,
     mount,
@@ -73,6 +74,9 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
         samples=options.pod_samples,
         rounds=options.pod_rounds,
         kubelet_seconds=options.kubelet_seconds,
+    ),
+    "kubelet": lambda options: kubelet.measure(
+        samples=options.pod_samples, rounds=options.pod_rounds, burst=options.kubelet_pods
     ),
     "slurm": lambda options: slurm.measure(jobs=options.jobs, rounds=options.slurm_rounds),
     "api": lambda options: api.measure(
@@ -243,6 +247,8 @@ def _parse() -> argparse.Namespace:
     group.add_argument(
         "--kubelet-seconds", type=float, default=1.0, help="time of the played kubelet for a Pod"
     )
+    group = parser.add_argument_group("kubelet (also --pod-samples and --pod-rounds)")
+    group.add_argument("--kubelet-pods", type=int, default=20, help="Pods of one burst")
     group = parser.add_argument_group("api")
     group.add_argument(
         "--records", type=int, default=1_000_000, help="finished requests in the databases"

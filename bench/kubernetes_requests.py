@@ -8,13 +8,14 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.latency import COMMAND, user_code
-from bench.requests import Watch, inspect, submit
+from bench.requests import Watch, inspect, request_body, submit, submit_batch
 from bench.service import add_image, connected
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
@@ -28,21 +29,28 @@ _END_LIMIT = 60.0
 
 
 class PodRequests:
-    """Requests of one client."""
+    """Requests of one client. `more` are further attributes of each."""
 
-    def __init__(self, client: ApiClient, watch: Watch, image: str) -> None:
+    def __init__(self, client: ApiClient, watch: Watch, image: str, **more: Any) -> None:
         self._client, self._watch, self._image = client, watch, image
+        self._more = more
 
     async def singles(self, count: int) -> list[float]:
         """Seconds from the creation of each container until its command says that it runs."""
         blocks = BlockClient(self._client.transport, self._client.token)
         found = []
         for _ in range(count):
-            uuid = await submit(self._client, self._image, COMMAND)
+            uuid = await submit(self._client, self._image, COMMAND, **self._more)
             heard = await self._watch.end(uuid)
             outcome = await inspect(self._client, blocks, uuid, heard=heard)
             found.append(user_code(outcome) - outcome.queued)
         return found
+
+    async def burst(self, count: int) -> float:
+        """Seconds from the submission of so many until the end of the last one is heard."""
+        body, began = request_body(self._image, COMMAND, **self._more), time.time()
+        uuids = await submit_batch(self._client, [body] * count)
+        return max([await self._watch.end(uuid) for uuid in uuids]) - began
 
 
 @asynccontextmanager
