@@ -7,7 +7,7 @@ import asyncio
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.scheduling.planning import Category, WaitStatus
-from lading.dispatch.status_publisher import REWORDED, DecisionLog, StatusPublisher
+from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.testing.containers import FakeContainers
 
 
@@ -35,39 +35,6 @@ async def test_only_changes_are_posted() -> None:
     del texts["b"]
     await made.post()
     assert server.statuses == {"a": "new", "b": ""}
-
-
-async def test_many_statuses_that_differ_in_words_alone_are_posted_more_rarely() -> None:
-    server, many = FakeContainers(), 3 * REWORDED
-    texts = {str(number): "position 1" for number in range(many)}
-    made = publisher(server, texts)
-    await made.post()
-    posts: list[set[str]] = []
-    for turn in range(8):
-        texts |= {str(number): f"position {turn + 2}" for number in range(many)}
-        texts[f"new {turn}"] = "it waits"
-        server.statuses.clear()
-        await made.post()
-        posts.append(set(server.statuses))
-    rare = [turn for turn, posted in enumerate(posts) if len(posted) > 1]
-    assert rare == [0, 4]
-    assert all(f"new {turn}" in posted for turn, posted in enumerate(posts))
-    assert {server.statuses.get("0"), texts["0"]} == {None, "position 9"}
-
-
-async def test_what_a_post_left_out_is_posted_although_nothing_else_changes() -> None:
-    server, many = FakeContainers(), 2 * REWORDED
-    texts = dict.fromkeys(map(str, range(many)), "one")
-    made = publisher(server, texts)
-    await made.post()
-    for text in ("two", "three"):
-        texts |= dict.fromkeys(texts, text)
-        await made.post()
-    assert set(server.statuses.values()) == {"two"}
-    task = asyncio.create_task(made.publish())
-    await server.wait_for(lambda: set(server.statuses.values()) == {"three"})
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_all_is_posted_again_after_a_break_and_failures_are_tried_again() -> None:

@@ -2,11 +2,9 @@
 
 `StatusPublisher` sends changes only, at most once per interval. All statuses are sent again after
 the connection to the API was lost: the API may be another process, or may have lost them. An empty
-status withdraws one. In a long queue each start changes the position of all that wait: where only
-the words of many statuses change, and not the kind of reason, n of them are followed by n /
-REWORDED posts without such statuses. An empty report, at intervals, shows that this dispatcher is
-active. Containers that no worker can hold are named (`misfits`) when they are new, and with each
-such report.
+status withdraws one. An empty report, at intervals, shows that this dispatcher is active.
+Containers that no worker can hold are named (`misfits`) when they are new, and with each such
+report.
 
 `DecisionLog` holds the decisions that are still to be written to `logs`. The server writes the
 rows, many with one request, together with the statuses: a container costs no call of its own. Each
@@ -65,8 +63,6 @@ class StatusPublisher:
         self._posted: dict[str, WaitStatus] = {}
         self._reported = False
         self._stale = asyncio.Event()
-        # Posts that leave out statuses of which only the words have changed.
-        self._brief = 0
 
     def mark(self) -> None:
         """The statuses may have changed."""
@@ -76,7 +72,6 @@ class StatusPublisher:
         """The API may have lost the reports: send everything again."""
         self._posted.clear()
         self._reported = False
-        self._brief = 0
         self._stale.set()
 
     async def publish(self) -> None:
@@ -109,16 +104,6 @@ class StatusPublisher:
         """
         current = dict(self._look())
         changed = {uuid: one for uuid, one in current.items() if self._posted.get(uuid) != one}
-        reworded = {
-            uuid
-            for uuid, one in changed.items()
-            if uuid in self._posted and self._posted[uuid].category is one.category
-        }
-        is_brief = self._brief > 0 and len(reworded) > REWORDED
-        if is_brief:
-            # As they were sent, so that the difference goes with a later post.
-            current |= {uuid: self._posted[uuid] for uuid in reworded}
-            changed = {uuid: one for uuid, one in changed.items() if uuid not in reworded}
         items: dict[str, object] = {
             uuid: {"reason": one.category, "sentence": one.sentence}
             for uuid, one in changed.items()
@@ -129,7 +114,6 @@ class StatusPublisher:
         named = sorted(misfits - self._named if self._reported else misfits)
         entries = self._decisions.take()
         if not items and not entries and not named and self._reported:
-            self._note_post(reworded, is_brief=is_brief)
             return
         try:
             body = {
@@ -144,22 +128,11 @@ class StatusPublisher:
             self._decisions.put_back(entries)
             raise
         self._posted, self._reported, self._named = current, True, misfits
-        self._note_post(reworded, is_brief=is_brief)
         # More decisions are waiting than one request takes.
         if len(self._decisions):
             self.mark()
 
-    def _note_post(self, reworded: Collection[str], *, is_brief: bool) -> None:
-        if is_brief:
-            self._brief -= 1
-            # What was left out is still to be sent, even if nothing else changes.
-            self.mark()
-        else:
-            self._brief = len(reworded) // REWORDED
 
-
-REWORDED = 100
-"""Statuses with other words and the same kind of reason that a post may have each time."""
 BATCH = 500
 """Decisions in one request, so that a request stays below 200 KB."""
 # Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost.
