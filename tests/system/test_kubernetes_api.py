@@ -302,7 +302,7 @@ async def answers(transport: Transport, token: str) -> dict[str, Any]:
 
 
 async def answers_without_namespace(transport: Transport, token: str) -> dict[str, Any]:
-    """What is answered to an administrator who names a namespace that is not there."""
+    """What is answered to an administrator who names a namespace that does not exist."""
     pod = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"},
         "spec": {"containers": [{"name": "x", "image": "x"}]},

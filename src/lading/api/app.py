@@ -259,8 +259,7 @@ class Application:
         """Serve one connection scope."""
         match scope["type"]:
             case "http":
-                place = self._sites.find(scope)
-                if place is not None:
+                if (place := self._sites.find(scope)) is not None:
                     await published_ports.serve(self.services, place, scope, receive, send)
                 else:
                     await self._serve(scope, receive, send)

@@ -358,8 +358,7 @@ class DiskCache:
     def _size(self, key: str) -> int:
         if self._weigh is not None:
             return self._weigh(self.path(key))
-        state = self._state(key)
-        return state.bytes if state is not None else 0
+        return state.bytes if (state := self._state(key)) is not None else 0
 
     def _measure(self, size: int) -> int:
         """Room of a file. A file without a size has not got its room yet."""

@@ -100,7 +100,9 @@ async def repeats(tx: Transaction, broad: str) -> list[Record]:
 
 
 async def states(tx: Transaction, uuids: Sequence[str]) -> dict[str, Record]:
-    """Uuid, state, priority and `locked_by_uuid` of the containers that exist, by uuid."""
+    """Map each uuid to its container's state, priority and `locked_by_uuid`; unknown uuids are left
+    out.
+    """
     rows = await tx.fetch(
         "SELECT uuid, state, priority, locked_by_uuid FROM containers"
         f" WHERE uuid IN ({', '.join('?' for _ in uuids)})",

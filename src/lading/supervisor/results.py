@@ -369,7 +369,7 @@ def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
 
 
 def stopped(exit_code: int | None = None, *, wanted: bool, left: bool) -> Ending:
-    """Outcome of a container that was stopped after it was Running; `wanted` and `left` as in
+    """Decide the outcome of a Running container whose supervisor was stopped. `wanted`, `left`: see
     `Circumstances`.
     """
     if not wanted:
@@ -429,7 +429,7 @@ class Circumstances:
     wanted: bool = False
     """Its request still needs it: the stop came from outside."""
     left: bool = False
-    """The dispatcher learns the reason of a stop from outside, and ends the record."""
+    """The fleet knows why it stopped the supervisor: the dispatcher ends the record."""
 
 
 _STOPPED = (

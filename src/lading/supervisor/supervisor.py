@@ -578,9 +578,7 @@ class Supervisor:
     # The end.
 
     async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
-        """Save the results and write the end; False when there was nothing to write or the server
-        did not accept it.
-        """
+        """Save the results and write the end; whether the server accepted an end."""
         limit, used = self._assignment.output_limit, self._monitors.used if self._monitors else {}
         self._log.put_record(self._session.record)
         results = Results(

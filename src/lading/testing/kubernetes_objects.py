@@ -1,4 +1,4 @@
-"""What the fake Kubernetes cluster (`lading.testing.kubernetes`) is made of: faults and objects."""
+"""Faults and objects of the fake Kubernetes cluster (`lading.testing.kubernetes`)."""
 
 from __future__ import annotations
 

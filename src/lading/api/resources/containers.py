@@ -187,7 +187,7 @@ def _alternatives(call: ApiCall) -> list[str]:
     if not isinstance(given, list) or not all(
         isinstance(one, str) and is_uuid(one, Infix.CONTAINER) for one in given
     ):
-        raise Invalid("alternatives: must be an array of uuids of containers")
+        raise Invalid("alternatives: must be an array of container uuids")
     if len(given) > MOST_ALTERNATIVES:
         raise Invalid(f"alternatives: {len(given)} uuids, at most {MOST_ALTERNATIVES} are allowed")
     return list(dict.fromkeys(one for one in given if one != call.uuid))

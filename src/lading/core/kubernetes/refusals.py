@@ -43,7 +43,7 @@ class Refusal:
 
 
 def explain_missing_namespace(message: str, *, namespace: str) -> Refusal:
-    """The refusal of a namespace that is not there (404)."""
+    """Explain the 404 answer for a namespace that does not exist."""
     return Refusal(
         RefusalKind.NAMESPACE,
         f"namespace {namespace} does not exist; make it (kubectl create namespace {namespace}), or"

@@ -208,9 +208,7 @@ class Planner:
     # Deciding.
 
     def decide(self, limits: Limits, *, now: float, left: int | None = None) -> CloudPlan:
-        """Decide; no more than `left` containers are started or promised a room, None is any
-        number.
-        """
+        """Decide. At most `left` containers are started or promised a room; None is any number."""
         share = max(1, int(limits.most * self.rules.workflow_fraction)) if limits.most else ANY
         one = PlanningPass(limits, now, share if self.rules.workflow_fraction > 0 else ANY, left)
         self._run(one)
@@ -387,7 +385,7 @@ class Planner:
     def _rooms_for_gang(
         self, shape: ContainerShape, uuid: str, *, ready: bool = False
     ) -> tuple[str, ...]:
-        """The room of each rank that has one, rooms promised to the gang included."""
+        """Choose a room for as many ranks as possible; rooms promised to the gang count as free."""
         mine = Counter(self._promises.get(uuid, ()))
         rooms = (
             replace(

@@ -66,7 +66,7 @@ class _Runs:
 
     @property
     def are_open(self) -> bool:
-        """Whether a container further back can be an alternative."""
+        """Whether a start still takes alternatives."""
         return bool(self._open)
 
     def start(self, container: TrackedContainer) -> None:
