@@ -119,7 +119,7 @@ async def _dispatch(membership: Membership, slots: int, directory: Path) -> None
                 client,
                 fleet,
                 settings(Config(), "local"),
-                events=events(client, kinds=(KIND,)),
+                events=events(client, kinds=(KIND,), offers=True),
                 on_ready=lambda: print("ready", flush=True),
                 holder=str(directory),
             )

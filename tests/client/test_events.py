@@ -86,6 +86,15 @@ async def test_only_some_kinds_are_asked_for() -> None:
     ) as stream:
         assert await anext(stream) == Reconnected()
     assert '["object_uuid","is_a",["arvados#container"]]' in speaker.heard[0]
+    assert "offers" not in speaker.heard[0]
+
+
+async def test_a_dispatcher_says_that_it_takes_offers() -> None:
+    speaker = Speaker([SUBSCRIBED])
+    client = ApiClient(AsgiTransport(speaker), "secret")
+    async with aclosing(events(client, offers=True)) as stream:
+        assert await anext(stream) == Reconnected()
+    assert '"offers":true' in speaker.heard[0]
 
 
 async def test_every_new_connection_is_announced() -> None:

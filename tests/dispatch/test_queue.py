@@ -210,6 +210,22 @@ def test_a_lock_of_our_own_is_told_by_its_answer(queue: Queue) -> None:
     assert not queue.advance("u", old="Queued", new="Locked"), "somebody else's"
 
 
+def test_a_lock_of_another_dispatcher_needs_no_fetch(queue: Queue) -> None:
+    with queue.fetch() as ticket:
+        assert queue.advance("u", old="Queued", new="Locked", locked_by="theirs")
+        # An answer that was asked for before the event may be older than the lock.
+        queue.merge([item()], ticket=ticket, now=2.0)
+    record = queue.get("u")
+    assert record is not None
+    assert (record.state, record.locked_by) == (ContainerState.LOCKED, "theirs")
+    assert queue.shared
+
+
+def test_a_lock_by_the_own_token_that_nobody_asked_for_is_fetched(queue: Queue) -> None:
+    assert not queue.advance("u", old="Queued", new="Locked", locked_by=MINE)
+    assert state(queue) is ContainerState.QUEUED
+
+
 def test_entries_of_others_are_kept_when_one_changes(queue: Queue) -> None:
     queue.merge([item(uuid=uuid, state="Queued") for uuid in "ab"], ticket=queue.ticket(), now=0.0)
     before = {entry.uuid: entry for entry in queue.entries()}

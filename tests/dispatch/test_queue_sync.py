@@ -83,6 +83,12 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
     assert not fed.queue_sync.pending
 
 
+async def test_containers_of_other_dispatchers_wake_nobody(fed: Fed) -> None:
+    await fed.hear(event("theirs", "Locked", old="Queued"), event("theirs", "Running"))
+    assert not fed.wake.is_set()
+    assert not fed.queue_sync.pending
+
+
 async def test_events_without_attributes_are_followed_by_a_fetch(fed: Fed) -> None:
     uuid = fed.server.add()
     await fed.hear(RecordEvent(event_type="update", object_uuid=uuid, object_kind=KIND))

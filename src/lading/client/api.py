@@ -494,6 +494,7 @@ async def events(
     api: ApiClient,
     *,
     kinds: Sequence[str] = (),
+    offers: bool = False,
     retry: RetryPolicy | None = None,
     sleep: Sleep = asyncio.sleep,
     chance: Callable[[], float] = random.random,
@@ -502,8 +503,10 @@ async def events(
     """All changes, without end; connects again after failures, with the pauses of `retry`.
 
     `kinds` are the wanted kinds of records, such as `arvados#container`; a server that does not
-    know this filter sends all. Raises Unauthenticated or Forbidden when the token is refused,
-    Invalid when the subscription is. Close it with `aclosing`.
+    know this filter sends all. With `offers` the caller is a dispatcher that takes its turn with
+    others to hear of containers that begin to wait (docs/spec/dispatch, section Offers). Raises
+    Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is. Close
+    it with `aclosing`.
     """
     policy, failures = retry or RetryPolicy(cap=5.0), 0
     while True:
@@ -511,7 +514,7 @@ async def events(
             async with api.transport.websocket(
                 "/websocket", headers=api.headers, timeout=_OPEN
             ) as socket:
-                await socket.send(_subscription(kinds))
+                await socket.send(_subscription(kinds, offers=offers))
                 async with aclosing(_listen(socket, silence)) as items:
                     async for item in items:
                         # The connection works: the next failure is paused for as if it were the
@@ -527,9 +530,12 @@ async def events(
         await sleep(policy.pause(failures, chance()))
 
 
-def _subscription(kinds: Sequence[str]) -> str:
+def _subscription(kinds: Sequence[str], *, offers: bool) -> str:
     filters = [_CHANGES, ["object_uuid", "is_a", list(kinds)]] if kinds else [_CHANGES]
-    return msgspec.json.encode({"method": "subscribe", "filters": filters}).decode()
+    message: dict[str, object] = {"method": "subscribe", "filters": filters}
+    if offers:
+        message["offers"] = True
+    return msgspec.json.encode(message).decode()
 
 
 async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[RecordEvent | Reconnected]:

@@ -274,8 +274,9 @@ class Queue:
                     )
                 )
 
-    def advance(self, uuid: str, *, old: str, new: str) -> bool:
-        """Learn from an event with the states before and after it.
+    def advance(self, uuid: str, *, old: str, new: str, locked_by: str = "") -> bool:
+        """Learn from an event with the states before and after it, and who has locked the
+        container, if the event tells that.
 
         Returns whether that was all there is to learn; if not, the record must be fetched.
         """
@@ -289,6 +290,10 @@ class Queue:
         if state is ContainerState.LOCKED and uuid in self._locking:
             return True
         self.shared |= state is ContainerState.LOCKED and record.waiting
+        if state is ContainerState.LOCKED and record.waiting and locked_by not in ("", self._token):
+            # Newer than any answer under way, which may tell of the time before the lock.
+            self._store(replace(record, state=state, locked_by=locked_by, version=self.ticket()))
+            return True
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
             return True

@@ -244,13 +244,15 @@ class QueueSync:
     def _notice(self, item: RecordEvent) -> None:
         if item.object_kind != KIND:
             return
-        old, new = (
-            _state(item.properties, "old_attributes"),
-            _state(item.properties, "new_attributes"),
-        )
+        old = _attribute(item.properties, "old_attributes", "state")
+        new = _attribute(item.properties, "new_attributes", "state")
+        by = _attribute(item.properties, "new_attributes", "locked_by_uuid")
+        known = self._queue.get(item.object_uuid) is not None
         # A change of the state alone, of a known container, needs no request.
-        if self._queue.advance(item.object_uuid, old=old, new=new):
-            self._wake.set()
+        if self._queue.advance(item.object_uuid, old=old, new=new, locked_by=by):
+            # Most events are about containers of other dispatchers.
+            if known:
+                self._wake.set()
         else:
             self.reread(item.object_uuid, after=self._queue.ticket())
 
@@ -304,7 +306,7 @@ def _left(entries: Collection[TrackedContainer], aside: Collection[str]) -> int:
     return sum(entry.uuid not in aside for entry in entries)
 
 
-def _state(properties: Mapping[str, object], which: str) -> str:
+def _attribute(properties: Mapping[str, object], which: str, name: str) -> str:
     attributes = properties.get(which)
-    state = attributes.get("state") if isinstance(attributes, Mapping) else None
-    return str(state or "")
+    value = attributes.get(name) if isinstance(attributes, Mapping) else None
+    return str(value or "")

@@ -98,7 +98,7 @@ async def _dispatch(
     await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
     # Locks of the earlier dispatcher are judged by records that were read after this moment.
     state = DispatchState(settings, known_since=queue.ticket())
-    changes = aclosing(records_events(client, kinds=(KIND,)) if events is None else events)
+    changes = aclosing(events or records_events(client, kinds=(KIND,), offers=True))
     async with changes as stream, asyncio.TaskGroup() as tasks:
         loop = Loop(
             queue=queue,

@@ -276,6 +276,27 @@ def test_filters(one: JSON, matches: bool) -> None:
     assert event_reader.matches(one, event) is matches
 
 
+async def test_dispatchers_take_offers_until_they_unsubscribe(it: World) -> None:
+    message = {"method": "subscribe", "filters": [], "offers": True}
+    async with connected(it) as socket:
+        await socket.receive()
+        (listener,) = it.app.services.bus.listeners
+        assert await socket.ask(message) == {"status": 200}
+        await it.ok("POST", "collections", {})
+        await socket.receive()
+        token = await it.ok("GET", "api_client_authorizations/current")
+        assert listener.dispatcher == token["uuid"]
+        assert await socket.ask({"method": "unsubscribe", "filters": []}) == {"status": 200}
+        assert listener.dispatcher == ""
+
+
+async def test_who_is_no_dispatcher_is_refused_offers(it: World) -> None:
+    async with connected(it, await it.user("somebody")) as socket:
+        await socket.receive()
+        await socket.send({"method": "subscribe", "filters": [], "offers": True})
+        assert (await socket.receive())["code"] == 4401
+
+
 async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "PING", 0.001)
     async with connected(it) as socket:

@@ -41,6 +41,10 @@ LISTENED: Final = (
     "requesting_container_uuid",
     "state",
 )
+_SENT: Final = (*LISTENED, "locked_by_uuid")
+"""The attributes in events, as far as the log rows have them: dispatchers learn who has locked a
+container.
+"""
 
 
 async def created(
@@ -282,7 +286,7 @@ def listened(properties: Record) -> Record:
     if "text" in properties:
         return properties
     return {
-        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
+        side: {name: properties[side][name] for name in _SENT if name in properties[side]}
         for side in ("old_attributes", "new_attributes")
         if side in properties
     }

@@ -2,6 +2,10 @@
 
 The queue of a listener is bounded. A listener that does not keep up is dropped, and its queue ends:
 its client lists the records again, as after any broken connection.
+
+Of the listeners that take offers, one hears first of a container that begins to wait
+(`core.scheduling.lock_offers`), and the one that holds a container hears alone of what follows its
+lock.
 """
 
 from __future__ import annotations
@@ -11,11 +15,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lading.core.containers.container import ContainerState
 from lading.core.records.schema import Record
+from lading.core.scheduling.lock_offers import LockOffers
 from lading.small_queue import SmallQueue
 
 # Events that a listener may be behind. A batch of some hundred submissions fits.
 QUEUE = 1024
+_CONTAINER = "arvados#container"
+_CHANGES = ("create", "update", "delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,11 @@ class LogEvent:
     event_at: str
     properties: Record
 
+    def attributes(self, side: str) -> Record:
+        """Its `old_attributes` or `new_attributes`; empty if it has none."""
+        found = self.properties.get(side)
+        return found if isinstance(found, dict) else {}
+
 
 class Listener:
     """One queue of events. It ends when it overflows."""
@@ -38,6 +51,8 @@ class Listener:
     def __init__(self) -> None:
         self._queue = SmallQueue[LogEvent](QUEUE)
         self.lost = False
+        self.dispatcher = ""
+        """The uuid of the token of a dispatcher that takes offers; "" for any other listener."""
 
     def put(self, event: LogEvent) -> None:
         """Add an event, or drop the listener when its queue is full."""
@@ -93,6 +108,10 @@ class EventBus:
         self._waiting: set[Changes] = set()
         self._is_ending = False
         self._watchers: list[Callable[[], None]] = []
+        self._offers = LockOffers()
+        # The events of offered containers, for those who have not heard of them.
+        self._deferred: dict[str, LogEvent] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self.token_changes = 0
         """Number of changes and deletions of tokens here; listeners do not get those events."""
 
@@ -103,13 +122,68 @@ class EventBus:
         self.token_changes += 1
 
     def publish(self, event: LogEvent) -> None:
-        """Put an event into the queue of each listener."""
+        """Put an event into the queue of each listener, or of those that are concerned."""
+        only = self._only_dispatcher(event) if event.object_kind == _CONTAINER else ""
         for listener in self.listeners:
-            listener.put(event)
+            if not only or listener.dispatcher in ("", only):
+                listener.put(event)
         for changes in self._waiting:
             if event.object_uuid in changes.uuids:
                 changes.note()
         self.wake()
+
+    def _only_dispatcher(self, event: LogEvent) -> str:
+        """The only dispatcher, of those that take offers, that hears now of an event about a
+        container; "" if all do.
+        """
+        dispatchers = {one.dispatcher for one in self.listeners if not one.lost} - {""}
+        if not dispatchers or event.event_type not in _CHANGES:
+            return ""
+        container = event.object_uuid
+        old, new = event.attributes("old_attributes"), event.attributes("new_attributes")
+        match new.get("state"):
+            case ContainerState.QUEUED if old.get("state") == ContainerState.QUEUED:
+                return self._offers.offered_to(container)
+            case ContainerState.QUEUED:
+                return self._offer(event, dispatchers)
+            case ContainerState.LOCKED if old.get("state") != ContainerState.LOCKED:
+                self._deferred.pop(container, None)
+                if holder := str(new.get("locked_by_uuid") or ""):
+                    now = asyncio.get_running_loop().time()
+                    self._offers.lock(container, holder, now=now)
+                return ""
+            case ContainerState.LOCKED | ContainerState.RUNNING:
+                # One that does not listen here hears of it from another server.
+                return self._offers.holder(container)
+            case _:
+                holder = self._offers.holder(container)
+                self._deferred.pop(container, None)
+                self._offers.close(container)
+                return holder
+
+    def _offer(self, event: LogEvent, dispatchers: Collection[str]) -> str:
+        loop = asyncio.get_running_loop()
+        self._deferred.pop(event.object_uuid, None)
+        chosen = self._offers.offer(event.object_uuid, dispatchers, now=loop.time())
+        if chosen:
+            self._deferred[event.object_uuid] = event
+            self._await_deadline(loop)
+        return chosen
+
+    def _await_deadline(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None and (deadline := self._offers.deadline) is not None:
+            self._timer = loop.call_at(deadline, self._tell_others)
+
+    def _tell_others(self) -> None:
+        """Tell the other dispatchers of the containers whose offers are over."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        for container, first in self._offers.expire(loop.time()):
+            event = self._deferred.pop(container)
+            for listener in self.listeners:
+                if listener.dispatcher not in ("", first):
+                    listener.put(event)
+        self._await_deadline(loop)
 
     def lose(self) -> None:
         """Drop all listeners, each once it has had one more event: more has happened than they can
@@ -160,6 +234,8 @@ class EventBus:
     def end_waits(self) -> None:
         """Wake all that wait for changes, and let nobody wait any more: the server ends."""
         self._is_ending = True
+        if self._timer is not None:
+            self._timer.cancel()
         for changes in self._waiting:
             changes.is_over = True
             changes.note()

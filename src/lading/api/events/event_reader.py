@@ -18,7 +18,7 @@ from lading.api.authorization import authenticate, find_readable
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
-from lading.core.errors import NotFound, Unauthenticated
+from lading.core.errors import Forbidden, NotFound, Unauthenticated
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -33,6 +33,8 @@ FRESH: Final = timedelta(seconds=1)
 """Time for which the principal of a listener is not looked up again, unless a token was changed in
 this process.
 """
+# What each dispatcher calls, and its token may call.
+_DISPATCHING: Final = "/arvados/v1/dispatch/statuses"
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": lambda one, other: one == other,
     "<": lambda one, other: one < other,
@@ -61,6 +63,14 @@ class EventReader:
             return False
         # The clock was set back: the age of the result is unknown.
         return timedelta() <= self._services.clock() - self._known_at < FRESH
+
+    @property
+    def dispatcher(self) -> str:
+        """The uuid of the caller's token. Raises Forbidden if it is not one for dispatchers."""
+        access.check_scope(self._principal, "POST", _DISPATCHING)
+        if not self._principal.is_admin:
+            raise Forbidden("offers: only dispatchers, whose tokens are an admin's, take them")
+        return self._principal.token_uuid
 
     async def look_up(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid

@@ -246,9 +246,13 @@ class _Session:
         async with self._turn:
             if method == "unsubscribe":
                 self._subscriptions.remove(filters)
+                if not self._subscriptions:
+                    self._listener.dispatcher = ""
                 await self._send({"status": 200})
             elif method == "subscribe" and len(self._subscriptions) < _SUBSCRIPTIONS:
+                dispatcher = self._reader.dispatcher if message.get("offers") is True else ""
                 await self._subscribe(filters, message.get("last_log_id"))
+                self._listener.dispatcher = dispatcher or self._listener.dispatcher
             else:
                 raise ValueError("method")
 
