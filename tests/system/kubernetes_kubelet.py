@@ -41,6 +41,8 @@ CPUS = 8
 LABEL = {"lading.test/kubelet": "real"}
 """The label of the node, for selectors."""
 _SUBNET = "10.244.77.0/24"
+# Locally administered.
+_BRIDGE_MAC = "0a:58:0a:f4:4d:01"
 _PINS = ROOT / "requirements" / "kubernetes-node"
 _RUNTIME = (
     "github.com/containerd/containerd/v2/cmd/containerd",
@@ -178,10 +180,10 @@ async def running_kubelet(
     for one in (folder.parent, folder):
         one.chmod(0o711)
     with ExitStack() as stack:
-        stack.enter_context(_alone())
+        stack.enter_context(alone())
         stack.enter_context(_same_settings())
         stack.enter_context(_same_places(folder))
-        stack.enter_context(_bridge())
+        stack.enter_context(bridge())
         stack.enter_context(_groups())
         commands = _write_files(plane, folder)
         namespaces = stack.enter_context(_mount_namespaces(folder))
@@ -323,7 +325,8 @@ def _kill(find: Any) -> None:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
+    """Wait for the only node with a kubelet that a machine may have at a time."""
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -356,13 +359,17 @@ def _same_places(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _bridge() -> Iterator[None]:
+def bridge() -> Iterator[None]:
+    """The bridge of the Pods, with its address, until the end of the context. Needs root."""
+
     def ip(*words: str, check: bool = True) -> None:
         subprocess.run(["ip", *words], check=check, capture_output=True, timeout=30)
 
     # One that a killed run left.
     ip("link", "delete", BRIDGE, check=False)
-    ip("link", "add", BRIDGE, "type", "bridge")
+    # A bridge without an address of its own takes the lowest of its ports, so it would have another
+    # one with each Pod that comes or goes, and Pods would send to the old one for up to a minute.
+    ip("link", "add", BRIDGE, "address", _BRIDGE_MAC, "type", "bridge")
     try:
         ip("address", "add", f"{ADDRESS}/24", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")
