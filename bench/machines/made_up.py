@@ -30,6 +30,7 @@ from lading.core.quantities import format_time
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest
+from lading.dispatch.queue import FIELDS
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT
@@ -119,7 +120,7 @@ async def _dispatch(membership: Membership, slots: int, directory: Path) -> None
                 client,
                 fleet,
                 settings(Config(), "local"),
-                events=events(client, kinds=(KIND,), offers=True),
+                events=events(client, kinds=(KIND,), offers=FIELDS),
                 on_ready=lambda: print("ready", flush=True),
                 holder=str(directory),
             )

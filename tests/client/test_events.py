@@ -92,9 +92,9 @@ async def test_only_some_kinds_are_asked_for() -> None:
 async def test_a_dispatcher_says_that_it_takes_offers() -> None:
     speaker = Speaker([SUBSCRIBED])
     client = ApiClient(AsgiTransport(speaker), "secret")
-    async with aclosing(events(client, offers=True)) as stream:
+    async with aclosing(events(client, offers=("uuid", "state"))) as stream:
         assert await anext(stream) == Reconnected()
-    assert '"offers":true' in speaker.heard[0]
+    assert '"offers":["uuid","state"]' in speaker.heard[0]
 
 
 async def test_every_new_connection_is_announced() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
-from lading.dispatch.queue import Queue
+from lading.dispatch.queue import FIELDS, Queue
 
 MINE = "zzzzz-gj3su-000000000000001"
 
@@ -23,6 +23,11 @@ def item(uuid: str = "u", state: str = "Queued", **more: Any) -> dict[str, objec
         "runtime_constraints": constraints,
         **more,
     }
+
+
+def whole(uuid: str) -> dict[str, object]:
+    """All attributes that a dispatcher reads."""
+    return dict.fromkeys(FIELDS) | item(uuid)
 
 
 @pytest.fixture
@@ -224,6 +229,23 @@ def test_a_lock_of_another_dispatcher_needs_no_fetch(queue: Queue) -> None:
 def test_a_lock_by_the_own_token_that_nobody_asked_for_is_fetched(queue: Queue) -> None:
     assert not queue.advance("u", old="Queued", new="Locked", locked_by=MINE)
     assert state(queue) is ContainerState.QUEUED
+
+
+def test_a_new_container_is_known_from_its_event(queue: Queue) -> None:
+    with queue.fetch() as ticket:
+        assert queue.hear(whole("new"), now=2.0)
+        # An answer that was asked for before knows nothing that no event tells.
+        queue.merge([item("new", state="Locked")], ticket=ticket, now=2.0)
+    assert queue.waiting["new"].need == Resources(1, 10)
+
+
+def test_an_event_of_a_container_that_may_be_known_better_is_not_enough(queue: Queue) -> None:
+    assert not queue.hear(whole("u"), now=2.0)
+    assert not queue.hear({"uuid": "new", "state": "Queued"}, now=2.0)
+    with queue.fetch():
+        queue.forget("u")
+        assert not queue.hear(whole("u"), now=2.0)
+    assert not queue.uuids()
 
 
 def test_entries_of_others_are_kept_when_one_changes(queue: Queue) -> None:

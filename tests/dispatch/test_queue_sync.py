@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Unavailable
-from lading.dispatch.queue import Queue
+from lading.dispatch.queue import FIELDS, Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import QUICK, TOKEN, FakeContainers, Faults
@@ -79,6 +80,15 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
     record = fed.queue.get(uuid)
     assert record is not None
     assert record.state is ContainerState.COMPLETE
+    assert fed.wake.is_set()
+    assert not fed.queue_sync.pending
+
+
+async def test_a_new_container_needs_no_request(fed: Fed) -> None:
+    uuid = fed.server.add()
+    record = {name: fed.server.records[uuid].get(name) for name in FIELDS}
+    await fed.hear(replace(event(uuid), event_type="create", record=record))
+    assert shown(fed) == [uuid]
     assert fed.wake.is_set()
     assert not fed.queue_sync.pending
 

@@ -481,6 +481,8 @@ class RecordEvent:
     object_owner_uuid: str = ""
     event_at: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of a new container, for a dispatcher that takes offers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +496,7 @@ async def events(
     api: ApiClient,
     *,
     kinds: Sequence[str] = (),
-    offers: bool = False,
+    offers: Sequence[str] = (),
     retry: RetryPolicy | None = None,
     sleep: Sleep = asyncio.sleep,
     chance: Callable[[], float] = random.random,
@@ -504,9 +506,9 @@ async def events(
 
     `kinds` are the wanted kinds of records, such as `arvados#container`; a server that does not
     know this filter sends all. With `offers` the caller is a dispatcher that takes its turn with
-    others to hear of containers that begin to wait (docs/spec/dispatch, section Offers). Raises
-    Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is. Close
-    it with `aclosing`.
+    others to hear of containers that begin to wait, and gets these attributes of new ones
+    (docs/spec/dispatch, section Offers). Raises Unauthenticated or Forbidden when the token is
+    refused, Invalid when the subscription is. Close it with `aclosing`.
     """
     policy, failures = retry or RetryPolicy(cap=5.0), 0
     while True:
@@ -530,11 +532,11 @@ async def events(
         await sleep(policy.pause(failures, chance()))
 
 
-def _subscription(kinds: Sequence[str], *, offers: bool) -> str:
+def _subscription(kinds: Sequence[str], *, offers: Sequence[str]) -> str:
     filters = [_CHANGES, ["object_uuid", "is_a", list(kinds)]] if kinds else [_CHANGES]
     message: dict[str, object] = {"method": "subscribe", "filters": filters}
     if offers:
-        message["offers"] = True
+        message["offers"] = list(offers)
     return msgspec.json.encode(message).decode()
 
 
@@ -557,6 +559,7 @@ def _event(message: Mapping[str, Any]) -> RecordEvent:
         object_owner_uuid=str(message.get("object_owner_uuid") or ""),
         event_at=str(message.get("event_at") or ""),
         properties=message.get("properties") or {},
+        record=message.get("record") or {},
     )
 
 

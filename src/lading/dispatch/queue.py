@@ -87,6 +87,7 @@ class Queue:
         self.shared = False
         """Whether other dispatchers lock containers of this queue."""
         self._window = self._workflow_window = Window()
+        self._wanted = frozenset(self.fields)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -232,6 +233,17 @@ class Queue:
         for uuid in asked:
             if uuid not in found:
                 self._learn(TrackedContainer(uuid=uuid, state=None, version=ticket))
+
+    def hear(self, item: Mapping[str, object], *, now: float) -> bool:
+        """Learn of a new container from its event. Returns whether it was learned; if not, because
+        attributes are missing or later ones may be known, the record must be fetched.
+        """
+        uuid = str(item.get("uuid") or "")
+        if self.get(uuid) is not None or uuid in self._forgotten or not item.keys() >= self._wanted:
+            return False
+        # What an answer under way knows of later comes by an event, too.
+        self.merge([item], ticket=self.ticket(), now=now)
+        return True
 
     def answer(self, item: Mapping[str, object]) -> None:
         """Learn from the answer to this dispatcher's own write of a known container."""

@@ -248,6 +248,9 @@ class QueueSync:
         new = _attribute(item.properties, "new_attributes", "state")
         by = _attribute(item.properties, "new_attributes", "locked_by_uuid")
         known = self._queue.get(item.object_uuid) is not None
+        if item.record and self._queue.hear(item.record, now=self._clock()):
+            self._wake.set()
+            return
         # A change of the state alone, of a known container, needs no request.
         if self._queue.advance(item.object_uuid, old=old, new=new, locked_by=by):
             # Most events are about containers of other dispatchers.

@@ -98,7 +98,7 @@ async def _dispatch(
     await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
     # Locks of the earlier dispatcher are judged by records that were read after this moment.
     state = DispatchState(settings, known_since=queue.ticket())
-    changes = aclosing(events or records_events(client, kinds=(KIND,), offers=True))
+    changes = aclosing(events or records_events(client, kinds=(KIND,), offers=queue.fields))
     async with changes as stream, asyncio.TaskGroup() as tasks:
         loop = Loop(
             queue=queue,

@@ -277,24 +277,39 @@ def test_filters(one: JSON, matches: bool) -> None:
 
 
 async def test_dispatchers_take_offers_until_they_unsubscribe(it: World) -> None:
-    message = {"method": "subscribe", "filters": [], "offers": True}
+    message = {"method": "subscribe", "filters": [], "offers": ["state", "priority"]}
     async with connected(it) as socket:
         await socket.receive()
         (listener,) = it.app.services.bus.listeners
         assert await socket.ask(message) == {"status": 200}
-        await it.ok("POST", "collections", {})
-        await socket.receive()
         token = await it.ok("GET", "api_client_authorizations/current")
+        request = await it.submit()
+        told = await socket.receive()
+        while told["object_kind"] != "arvados#container":
+            assert "record" not in told
+            told = await socket.receive()
+        container = await it.ok("GET", f"containers/{request['container_uuid']}")
+        assert told["record"] == {"state": "Queued", "priority": container["priority"]}
         assert listener.dispatcher == token["uuid"]
-        assert await socket.ask({"method": "unsubscribe", "filters": []}) == {"status": 200}
+        await socket.send({"method": "unsubscribe", "filters": []})
+        while "status" not in (told := await socket.receive()):
+            assert "record" not in told
         assert listener.dispatcher == ""
 
 
 async def test_who_is_no_dispatcher_is_refused_offers(it: World) -> None:
     async with connected(it, await it.user("somebody")) as socket:
         await socket.receive()
-        await socket.send({"method": "subscribe", "filters": [], "offers": True})
+        await socket.send({"method": "subscribe", "filters": [], "offers": ["state"]})
         assert (await socket.receive())["code"] == 4401
+
+
+@pytest.mark.parametrize("offers", [True, "state", ["nonsense"], [[]], {}])
+async def test_offers_are_attributes_of_containers(it: World, offers: JSON) -> None:
+    async with connected(it) as socket:
+        await socket.receive()
+        message = {"method": "subscribe", "filters": [], "offers": offers}
+        assert await socket.ask(message) == {"status": 400}
 
 
 async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
 from lading.core.records.expressions import Column, Compare, Query, SortKey
-from lading.core.records.record_types import KINDS, LOGS, TOKENS
+from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import records
 from lading.store.database import Transaction
@@ -303,7 +303,12 @@ def make_event(row: Record, properties: Record) -> LogEvent:
         event_type=row["event_type"],
         event_at=row["event_at"],
         properties=properties,
+        record=row["properties"].get("new_attributes", {}) if _is_new_container(row) else {},
     )
+
+
+def _is_new_container(row: Record) -> bool:
+    return row["event_type"] == "create" and str(row["object_uuid"])[6:11] == CONTAINERS.infix
 
 
 # Rows that are read at a time.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lading.core.containers.container import ContainerState
 from lading.core.records.schema import Record
@@ -28,7 +28,9 @@ _CHANGES = ("create", "update", "delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvent:
-    """A log row as listeners see it; `owner_uuid` decides which users may see it."""
+    """A log row as listeners see it; `owner_uuid` decides which users may see it. `record` are the
+    attributes of a new record, which only dispatchers get.
+    """
 
     id: int
     uuid: str
@@ -38,6 +40,7 @@ class LogEvent:
     event_type: str
     event_at: str
     properties: Record
+    record: Record = field(default_factory=dict)
 
     def attributes(self, side: str) -> Record:
         """Its `old_attributes` or `new_attributes`; empty if it has none."""
@@ -53,6 +56,12 @@ class Listener:
         self.lost = False
         self.dispatcher = ""
         """The uuid of the token of a dispatcher that takes offers; "" for any other listener."""
+        self.selected: tuple[str, ...] = ()
+        """The attributes of a new container that such a dispatcher wants with its event."""
+
+    def take_offers(self, dispatcher: str, selected: tuple[str, ...] = ()) -> None:
+        """Set the dispatcher, and what it wants to know; "" for a listener that takes no offers."""
+        self.dispatcher, self.selected = dispatcher, selected
 
     def put(self, event: LogEvent) -> None:
         """Add an event, or drop the listener when its queue is full."""

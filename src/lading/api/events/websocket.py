@@ -29,6 +29,7 @@ from lading.core.protocols import http_head
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.attributes import MAX_INTEGER
+from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import JSON, Record
 from lading.net.acceptor import note_known
 from lading.small_queue import SmallQueue
@@ -247,12 +248,14 @@ class _Session:
             if method == "unsubscribe":
                 self._subscriptions.remove(filters)
                 if not self._subscriptions:
-                    self._listener.dispatcher = ""
+                    self._listener.take_offers("")
                 await self._send({"status": 200})
             elif method == "subscribe" and len(self._subscriptions) < _SUBSCRIPTIONS:
-                dispatcher = self._reader.dispatcher if message.get("offers") is True else ""
+                selected = _selected(message.get("offers"))
+                dispatcher = self._reader.dispatcher if selected else ""
                 await self._subscribe(filters, message.get("last_log_id"))
-                self._listener.dispatcher = dispatcher or self._listener.dispatcher
+                if dispatcher:
+                    self._listener.take_offers(dispatcher, selected)
             else:
                 raise ValueError("method")
 
@@ -276,19 +279,23 @@ class _Session:
 
     async def _pass_on(self, event: LogEvent, properties: Record) -> None:
         self._sent += 1
-        await self._send(
-            {
-                "msgID": self._sent,
-                "id": event.id,
-                "uuid": event.uuid,
-                "object_uuid": event.object_uuid,
-                "object_owner_uuid": event.object_owner_uuid,
-                "object_kind": event.object_kind,
-                "event_type": event.event_type,
-                "event_at": event.event_at,
-                "properties": properties,
+        message = {
+            "msgID": self._sent,
+            "id": event.id,
+            "uuid": event.uuid,
+            "object_uuid": event.object_uuid,
+            "object_owner_uuid": event.object_owner_uuid,
+            "object_kind": event.object_kind,
+            "event_type": event.event_type,
+            "event_at": event.event_at,
+            "properties": properties,
+        }
+        if event.record and self._listener.selected:
+            record = event.record
+            message["record"] = {
+                name: record[name] for name in self._listener.selected if name in record
             }
-        )
+        await self._send(message)
 
     async def _send(self, message: Record) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
@@ -299,3 +306,14 @@ class _Session:
                 return
             async with asyncio.timeout(PATIENCE):
                 await self._outgoing.put(text)
+
+
+def _selected(offers: JSON) -> tuple[str, ...]:
+    """The attributes of containers that a dispatcher wants with its offers; none for other
+    listeners. Raises ValueError.
+    """
+    names = [] if offers is None else offers
+    known = CONTAINERS.by_name
+    if not isinstance(names, list) or not all(str(name) in known for name in names):
+        raise ValueError("offers: must be a list of attributes of containers")
+    return tuple(name for name in CONTAINERS.visible if name in names)
