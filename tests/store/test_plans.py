@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core.records.expressions import SortKey
 from lading.core.records.filters import check_query
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import RecordType
 from lading.core.wes.listing import IS_RUN
 from lading.store import records
@@ -48,6 +49,21 @@ async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
     assert f"{kind.plural}_state_modified_at_uuid" in plan
     assert "TEMP B-TREE" not in plan
     assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_log_rows_are_read_in_the_order_of_their_numbers_without_sorting(
+    database: Database, descending: bool
+) -> None:
+    order = order_by(database.dialect, (SortKey("id", descending=descending),), LOGS.plural)
+    async with database.writing() as tx:
+        rows = [(f"{number:027}",) for number in range(_ROWS)]
+        await records.add_all(tx, LOGS, ("uuid",), rows)
+        if database.shared:
+            await tx.execute("ANALYZE logs")
+        plan = await _plan(tx, database, f"SELECT id FROM logs WHERE id > ?{order} LIMIT 1", (5,))
+    assert "Sort" not in plan
+    assert "TEMP B-TREE" not in plan
 
 
 @pytest.mark.parametrize("operator", ["=", "in"])

@@ -386,11 +386,12 @@ class ConditionWriter:
 
 
 def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
-    """` ORDER BY ...`, or "". Keys after a uuid are left out, since uuids are unique."""
-    # The primary key alone; for it both databases have the same order.
+    """` ORDER BY ...`, or "". Keys after a uuid or a number are left out, since these are unique."""
+    # The primary key alone. It is never null; with the order of nulls that other keys have,
+    # PostgreSQL would sort all rows.
     names = [one.column for one in order]
-    if names[:1] == ["uuid"]:
-        return f" ORDER BY {table}.uuid{' DESC' if order[0].descending else ''}"
+    if names[:1] in (["uuid"], ["id"]):
+        return f" ORDER BY {table}.{names[0]}{' DESC' if order[0].descending else ''}"
     order = order[: names.index("uuid") + 1] if "uuid" in names else order
     keys = ", ".join(
         dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order
