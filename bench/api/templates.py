@@ -55,10 +55,26 @@ class Recorder:
         self.values = tuple(values)
         return [(0,)]
 
-    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:  # noqa: ARG002
+    async def execute(
+        self,
+        sql: str,  # noqa: ARG002
+        values: Sequence[Value] = (),
+        *,
+        is_long: bool = False,  # noqa: ARG002
+    ) -> int:
         """Remember the values of a row."""
         self.values = tuple(values)
         return 1
+
+    async def insert_all(
+        self,
+        table: str,  # noqa: ARG002
+        columns: Sequence[str],  # noqa: ARG002
+        rows: Sequence[Sequence[Value]],
+    ) -> int:
+        """Remember the values of the last row."""
+        self.values = tuple(rows[-1])
+        return 0
 
     async def defer(self, change: Deferred) -> int:
         """Remember the values of a row."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import Conflict, Invalid
+from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.records.filters import check_filters, check_order, check_query
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
 from lading.core.records.schema import JSON, Record
@@ -414,3 +414,55 @@ async def test_a_deferred_change_that_comes_too_late_changes_nothing(database: D
             await records.add(tx, CONTAINERS, {"uuid": "c"})
     async with database.reading() as tx:
         assert await records.get(tx, CONTAINERS, "c") is await records.get(tx, LINKS, "l") is None
+
+
+async def test_rows_that_are_stored_together_are_numbered_in_their_order(
+    database: Database,
+) -> None:
+    names = ("uuid", "object_uuid", "properties")
+    rows = [(f"l{number:03}", f"o{number}", {"n": number, "é": "\t\\N"}) for number in range(120)]
+    async with database.writing() as tx:
+        await records.insert(tx, LOGS, {"uuid": "before"})
+        first = await records.add_all(tx, LOGS, names, rows)
+        last = await records.insert(tx, LOGS, {"uuid": "x"})
+        found = await tx.fetch("SELECT uuid, id FROM logs WHERE uuid LIKE 'l%' ORDER BY id")
+        assert [row[0] for row in found] == [row[0] for row in rows]
+        assert first in (0, found[0][1])
+        assert last == int(found[-1][1] or 0) + 1
+    (stored,) = await of_log(database, "l119")
+    assert stored["properties"] == {"n": 119, "é": "\t\\N"}
+    assert (stored["object_uuid"], stored["owner_uuid"]) == ("o119", None)
+
+
+async def of_log(database: Database, uuid: str) -> list[Record]:
+    async with database.reading() as tx:
+        return await records.matching(tx, LOGS, uuid=uuid)
+
+
+async def test_rows_that_are_stored_together_are_stored_whole_or_not_at_all(
+    database: Database,
+) -> None:
+    for rows in ([("a",), ("b",), ("a",)], [("c",)]):
+        with pytest.raises(Invalid if len(rows) > 1 else Unavailable):
+            async with database.writing() as tx:
+                await records.add_all(tx, LOGS, ("uuid",), rows)
+                raise Unavailable
+    assert await of_log(database, "a") == await of_log(database, "c") == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+async def test_a_change_of_many_records(database: Database, count: int) -> None:
+    async with database.writing() as tx:
+        uuids = [f"zzzzz-dz642-{number:015}" for number in range(count)]
+        for uuid in (*uuids, "other"):
+            await records.insert(tx, CONTAINERS, {"uuid": uuid, "priority": 1})
+        changes: Record = {"priority": 0, "runtime_status": {"error": "e"}}
+        await records.change_all(tx, database.dialect, CONTAINERS, uuids, changes)
+        with pytest.raises(Conflict):
+            await records.change_all(
+                tx, database.dialect, CONTAINERS, [*uuids, "none"], {"priority": 0}
+            )
+        assert len(await records.matching(tx, CONTAINERS, priority=0)) == count
+        assert [one["uuid"] for one in await records.matching(tx, CONTAINERS, priority=1)] == [
+            "other"
+        ]

@@ -38,6 +38,23 @@ def test_an_ordered_uuid_has_the_time_at_which_it_was_made(at: int, entropy: byt
     assert 0 <= at - ids.milliseconds_of(made) < 2
 
 
+@given(st.binary(min_size=5, max_size=9), st.integers(1, ids.MOST_TOGETHER))
+def test_uuids_that_are_made_together(entropy: bytes, count: int) -> None:
+    made = ids.make_ordered_uuids("zzzzz", ids.Infix.LOG, entropy, count, milliseconds=4_000_001)
+    assert len(set(made)) == len(made) == count
+    assert all(ids.is_uuid(one, ids.Infix.LOG) for one in made)
+    assert {ids.milliseconds_of(one) for one in made} == {4_000_000}
+    assert len({one[:25] for one in made}) == 1
+
+
+def test_uuids_of_other_batches_differ() -> None:
+    made = [
+        ids.make_ordered_uuids("zzzzz", ids.Infix.LOG, entropy, 2, milliseconds=1)
+        for entropy in (bytes(6), b"\xff" * 6)
+    ]
+    assert not set(made[0]) & set(made[1])
+
+
 def test_what_is_not_a_uuid() -> None:
     assert not ids.is_uuid("zzzzz-dz642-short")
     assert not ids.is_uuid("../../../etc/passwd")

@@ -14,8 +14,9 @@ from typing import Final
 
 from lading.core.errors import Conflict, LadingError
 from lading.store.database import Deferred, Dialect, Row, Seal, Value
-from lading.store.databases.sqlite import SqliteDialect, bounded
+from lading.store.databases.sqlite import SqliteDialect, insert_rows
 from lading.store.databases.sqlite_faults import translate
+from lading.store.databases.sqlite_reading import bounded
 
 _NAME: Final = Path("memory")
 
@@ -42,10 +43,25 @@ class MemoryTransaction:
         except sqlite3.Error as error:
             raise translate(_NAME, error) from error
 
-    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
+    async def execute(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        is_long: bool = False,
+    ) -> int:
         """Carry out a change."""
         try:
             return self.connection.execute(sql, values).rowcount
+        except sqlite3.Error as error:
+            raise translate(_NAME, error) from error
+
+    async def insert_all(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]
+    ) -> int:
+        """Store many rows."""
+        try:
+            return insert_rows(self.connection, table, columns, rows)
         except sqlite3.Error as error:
             raise translate(_NAME, error) from error
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lading.core.policy.quotas import Limit
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
 from lading.store import cancellations, quotas, records, waiting
 from lading.store.cancellations import Cancellation
 from lading.store.database import Database
@@ -45,13 +46,26 @@ async def test_what_other_requests_need(database: Database) -> None:
         ):
             row = {"uuid": uuid, "container_uuid": container, "state": state}
             await records.insert(tx, REQUESTS, row)
-        assert await cancellations.shared_containers(tx, ["c1", "c2"]) == {"c1"}
-        assert await cancellations.shared_containers(tx, []) == set()
+        dialect = database.dialect
         await waiting.watch(tx, "r3", ["r1"])
-        assert await cancellations.with_dependents(tx, ["r1", "r3"]) == {"r1"}
-        await cancellations.unwatch_all(tx, ["r3"])
-        await cancellations.unwatch_all(tx, [])
-        assert await cancellations.with_dependents(tx, ["r1", "r3"]) == set()
+        assert await cancellations.with_dependents(tx, dialect, ["r1", "r3"]) == {"r1"}
+        await cancellations.unwatch_all(tx, dialect, ["r3"])
+        await cancellations.unwatch_all(tx, dialect, [])
+        assert await cancellations.with_dependents(tx, dialect, ["r1", "r3"]) == set()
         wait = quotas.QuotaWait("r1", "c1", "u", Limit.CONTAINERS, 1)
         await quotas.wait(tx, wait)
-        assert await cancellations.with_charges(tx, ["c1", "c2"]) == {"c1"}
+        assert await cancellations.with_charges(tx, dialect, ["c1", "c2"]) == {"c1"}
+
+
+async def test_containers_that_one_or_several_want(database: Database) -> None:
+    async with database.writing() as tx:
+        for number, container in enumerate(("c1", "c1", "c2")):
+            row = {"uuid": f"r{number}", "container_uuid": container, "state": "Committed"}
+            await records.insert(tx, REQUESTS, row)
+        for uuid in ("c1", "c2", "c3"):
+            held: Record = {"uuid": uuid, "state": "Queued", "runtime_status": {"a": uuid}}
+            await records.insert(tx, CONTAINERS, held)
+        found = await cancellations.containers_of(tx, database.dialect, ["c1", "c2", "c9"])
+    assert {uuid: is_shared for uuid, (_, is_shared) in found.items()} == {"c1": True, "c2": False}
+    assert found["c2"][0]["runtime_status"] == {"a": "c2"}
+    assert (found["c2"][0]["state"], found["c2"][0]["lock_count"]) == ("Queued", 0)

@@ -390,10 +390,11 @@ def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def etag(record: Record) -> str:
     """A text that changes whenever the record does."""
-    return _etag(record["modified_at"], record["uuid"])
+    return etag_of(record["modified_at"], record["uuid"])
 
 
-def _etag(modified_at: str, uuid: str) -> str:
+def etag_of(modified_at: str, uuid: str) -> str:
+    """The etag of the record with this uuid and time of its last change."""
     # Each change has a later `modified_at`; the content need not be hashed.
     return hashlib.md5(f"{modified_at}{uuid}".encode(), usedforsecurity=False).hexdigest()[:25]
 
@@ -439,7 +440,7 @@ def show_texts(kind: RecordType, texts: Iterable[tuple[str, str, str]]) -> Raw:
     `modified_at`.
     """
     items = (
-        f'{{{members},"kind":"{kind.kind}","etag":"{_etag(modified_at, uuid)}"}}'
+        f'{{{members},"kind":"{kind.kind}","etag":"{etag_of(modified_at, uuid)}"}}'
         for members, uuid, modified_at in texts
     )
     return Raw(f"[{','.join(items)}]")

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -39,7 +39,6 @@ from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.expressions import (
     All,
-    Among,
     Column,
     Compare,
     Either,
@@ -56,10 +55,12 @@ from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
 from lading.telemetry import event
 
-STEP: Final = 0.012
+STEP: Final = 0.025
 """Seconds that a transaction is to take."""
-SIZES: Final = (100, 200)
-"""Requests of a transaction. They are few, so that statements repeat and are prepared once."""
+SIZES: Final = (100, 1000)
+"""The fewest and the most requests of a transaction."""
+# Records whose log rows are made without a pause.
+_LOGGED_AT_ONCE: Final = 100
 # Requests of a transaction that are cancelled one by one.
 _SINGLY: Final = 8
 # Steps at a time: one begins while the commit of the other is on its way to the disk.
@@ -73,13 +74,18 @@ _REQUEST_FIELDS: Final = (
     "priority", "requesting_container_uuid", "container_uuid", "max_parallel", "cumulative_cost",
     "expires_at", "start_after", "retry_after", "depends_on",
 )  # fmt: skip
-_CONTAINER_FIELDS: Final = (
-    "uuid", "owner_uuid", "modified_at", "modified_by_user_uuid", "state", "priority",
-    "runtime_status", "finished_at", "lock_count", "locked_by_uuid", "auth_uuid",
-)  # fmt: skip
-_TIMES: Final = ("expires_at", "start_after", "retry_after")
+_NO_CONTAINER: Final[tuple[Record, bool]] = ({}, False)
 _STATE: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
 _logger = logging.getLogger("lading.api.request_cancellation")
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The same change of some records; `rows` are the records before it."""
+
+    kind: RecordType
+    rows: Sequence[Record]
+    values: Record
 
 
 class CancellationWorker:
@@ -156,8 +162,9 @@ class CancellationWorker:
                 tx, replace(done, holder=self._holder, held_until=later(now, _HELD))
             )
             taken = max(loop.time() - began, 0.0001)
-        room = self._size * STEP / taken
-        self._size = max((one for one in SIZES if one <= room), default=SIZES[0])
+        # Twice as many at most: one short transaction says little.
+        room = min(self._size * STEP / taken, self._size * 2)
+        self._size = max(SIZES[0], min(SIZES[1], int(room)))
         return done.finished_at is None
 
     async def _end(self, id: str, error: str) -> None:
@@ -182,13 +189,14 @@ async def advance(
         return replace(one, finished_at=services.now())
     await _give_way()
     unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
-    held = await _containers(tx, services, rows)
+    wanted = [row["container_uuid"] for row in rows if row["container_uuid"]]
+    held = await cancellations.containers_of(tx, dialect, wanted)
     step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
     known = {str(row["uuid"]): row for row in rows}
     await _give_way()
     if step.together:
         some = [known[uuid] for uuid in step.together]
-        await cancel_in_set(unit, some, [held[row["container_uuid"]] for row in some])
+        await cancel_in_set(unit, some, [held[row["container_uuid"]][0] for row in some])
     for uuid in step.singly:
         # Read now: an earlier one may have ended it.
         row = await records.get(tx, REQUESTS, uuid)
@@ -211,9 +219,7 @@ async def cancel_in_set(
     are logged or changed.
     """
     stamp: Record = {"modified_at": unit.now, "modified_by_user_uuid": unit.user_uuid}
-    await _change_all(unit, REQUESTS, requests, {**request.CANCELLED, **stamp})
-    depending = [str(row["uuid"]) for row in requests if row["depends_on"]]
-    await cancellations.unwatch_all(unit.tx, depending)
+    changes = [_Change(REQUESTS, requests, {**request.CANCELLED, **stamp})]
     # A container that the server has warned about keeps the warning in its status.
     by_status: dict[bytes, list[Record]] = {}
     for row in containers:
@@ -221,17 +227,35 @@ async def cancel_in_set(
     for some in by_status.values():
         status = some[0]["runtime_status"] or {}
         values = lifecycle.cancelled_waiting(status, now=unit.now, reason=ABANDONED)
-        await _change_all(unit, CONTAINERS, some, {**values, **stamp})
+        changes.append(_Change(CONTAINERS, some, {**values, **stamp}))
         unit.tx.after_commit(partial(unit.services.metrics.note_unused, status, len(some)))
+    logged: list[audit.LogRow] = []
+    # The log rows are made while the database works.
+    await together(_change_all(unit, changes), _log_all(unit, changes, logged))
+    await audit.write_all(unit.tx, unit.services, logged)
+    depending = [str(row["uuid"]) for row in requests if row["depends_on"]]
+    if depending:
+        await cancellations.unwatch_all(unit.tx, unit.services.database.dialect, depending)
     await unit.services.statuses.forget(unit.tx, [str(row["uuid"]) for row in containers])
 
 
-async def _change_all(
-    unit: UnitOfWork, kind: RecordType, rows: Sequence[Record], values: Record
-) -> None:
-    await records.change_all(unit.tx, kind, [str(row["uuid"]) for row in rows], values)
-    await _give_way()
-    await audit.changed_all(unit.tx, unit.services, kind, rows, values, user_uuid=unit.user_uuid)
+async def _change_all(unit: UnitOfWork, changes: Sequence[_Change]) -> None:
+    for one in changes:
+        uuids = [str(row["uuid"]) for row in one.rows]
+        await records.change_all(
+            unit.tx, unit.services.database.dialect, one.kind, uuids, one.values
+        )
+
+
+async def _log_all(unit: UnitOfWork, changes: Sequence[_Change], found: list[audit.LogRow]) -> None:
+    """Append the log rows of changes to `found`."""
+    for one in changes:
+        for start in range(0, len(one.rows), _LOGGED_AT_ONCE):
+            some = one.rows[start : start + _LOGGED_AT_ONCE]
+            found += audit.rows_of_change(
+                unit.services, one.kind, some, one.values, user_uuid=unit.user_uuid
+            )
+            await _give_way()
 
 
 async def _give_way() -> None:
@@ -275,36 +299,22 @@ async def _query(
     return await generic.narrowed(tx, REQUESTS, query, principal)
 
 
-async def _containers(
-    tx: Transaction, services: ApiServices, rows: Sequence[Record]
-) -> dict[str, Record]:
-    """The containers of requests, as far as a cancellation reads them, by uuid."""
-    uuids = tuple(dict.fromkeys(row["container_uuid"] for row in rows if row["container_uuid"]))
-    if not uuids:
-        return {}
-    query = Query(
-        where=(Among(Column("uuid", Type.STRING), uuids),),
-        select=_CONTAINER_FIELDS,
-        limit=len(uuids),
-    )
-    found = await records.search(tx, services.database.dialect, CONTAINERS, query)
-    return {row["uuid"]: row for row in found}
-
-
 async def _facts(
-    unit: UnitOfWork, principal: Principal, rows: Sequence[Record], held: Mapping[str, Record]
+    unit: UnitOfWork,
+    principal: Principal,
+    rows: Sequence[Record],
+    held: Mapping[str, tuple[Record, bool]],
 ) -> list[WaitingRequest]:
     """What decides how each request is cancelled, in the order of the rows."""
-    shared = await cancellations.shared_containers(unit.tx, list(held))
-    needed = await cancellations.with_dependents(unit.tx, [str(row["uuid"]) for row in rows])
+    dialect = unit.services.database.dialect
+    needed = await cancellations.with_dependents(unit.tx, dialect, [row["uuid"] for row in rows])
     charged = set(held) if unit.shares is not None else set[str]()
     if await unit.ledger.kinds():
-        charged |= await cancellations.with_charges(unit.tx, list(held))
+        charged |= await cancellations.with_charges(unit.tx, dialect, list(held))
     refused = await _refused(unit.tx, principal, rows)
     found = []
     for row in rows:
-        container = held.get(row["container_uuid"] or "")
-        uuid = container["uuid"] if container else ""
+        container, is_shared = held.get(row["container_uuid"] or "", _NO_CONTAINER)
         found.append(
             WaitingRequest(
                 uuid=row["uuid"],
@@ -313,11 +323,11 @@ async def _facts(
                 container_priority=container["priority"] or 0 if container else 0,
                 lock_count=container["lock_count"] or 0 if container else 0,
                 max_parallel=row["max_parallel"] or 0,
-                is_shared=uuid in shared,
+                is_shared=is_shared,
                 has_dependents=row["uuid"] in needed,
                 has_costs=bool(row["cumulative_cost"]),
-                has_times=any(row[name] for name in _TIMES),
-                has_charges=uuid in charged,
+                has_times=bool(row["expires_at"] or row["start_after"] or row["retry_after"]),
+                has_charges=row["container_uuid"] in charged,
                 is_refused=row["uuid"] in refused,
             )
         )

@@ -247,11 +247,13 @@ class ApiServices:
     def new_uuids(self, infix: str, count: int) -> list[str]:
         """Fresh uuids, made together."""
         milliseconds = int(self.clock().timestamp() * 1000)
-        entropy, cluster = self.entropy(6 * count), self.config.ClusterID
-        return [
-            ids.make_ordered_uuid(cluster, infix, entropy[at : at + 6], milliseconds=milliseconds)
-            for at in range(0, 6 * count, 6)
-        ]
+        found: list[str] = []
+        while len(found) < count:
+            some = min(count - len(found), ids.MOST_TOGETHER)
+            found += ids.make_ordered_uuids(
+                self.config.ClusterID, infix, self.entropy(6), some, milliseconds=milliseconds
+            )
+        return found
 
     def new_secret(self) -> str:
         """A fresh token secret, 50 characters."""

@@ -156,7 +156,7 @@ class SharedStatuses:
 
     async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
         """Delete the statuses in the transaction."""
-        await waiting.forget_statuses(tx, container_uuids)
+        await waiting.forget_statuses(tx, self._database.dialect, container_uuids)
 
 
 def believed_since(now: str) -> str:

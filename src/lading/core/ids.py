@@ -15,6 +15,8 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PERIOD = 2
 # Two characters at a time halve the divisions of long integers in `encode`.
 _PAIRS = tuple(f"{low}{high}" for high in ALPHABET for low in ALPHABET)
+MOST_TOGETHER = len(_PAIRS)
+"""Most uuids of one call of make_ordered_uuids."""
 # Cluster, type of the record, and 15 random characters.
 UUID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}-[0-9a-z]{15}")
 CLUSTER = re.compile(r"[0-9a-z]{5}")
@@ -96,6 +98,20 @@ def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds:
     number, third = divmod(number, len(_PAIRS))
     ending = f"{_PAIRS[first]}{_PAIRS[second]}{_PAIRS[third]}{ALPHABET[number % 36]}"
     return f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{ending}"
+
+
+def make_ordered_uuids(
+    cluster: str, infix: str, entropy: bytes, count: int, *, milliseconds: int
+) -> list[str]:
+    """As many ordered uuids of one time, at most MOST_TOGETHER, from at least 5 random bytes. They
+    differ in their last two characters, so that another batch has none of them unless its five
+    random characters are the same.
+    """
+    number, first = divmod(int.from_bytes(entropy, "big"), len(_PAIRS))
+    number, second = divmod(number, len(_PAIRS))
+    random = f"{_PAIRS[first]}{_PAIRS[second]}{ALPHABET[number % 36]}"
+    beginning = f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{random}"
+    return [beginning + ending for ending in _PAIRS[:count]]
 
 
 # Uuids are made in bursts: all of one period have the same beginning.

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from lading.core.records.schema import JSON
-from lading.store.database import Row, Transaction
+from lading.core.records.schema import JSON, Record
+from lading.store.database import Dialect, Row, Transaction, Value
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS cancellations (id TEXT PRIMARY KEY, user_uuid TEXT NOT NULL,"
@@ -116,46 +116,69 @@ def _cancellation(row: Row) -> Cancellation:
     )
 
 
-async def shared_containers(tx: Transaction, container_uuids: Sequence[str]) -> set[str]:
-    """Those of these containers that several Committed requests want."""
-    return await _found(
-        tx,
-        "SELECT container_uuid FROM container_requests WHERE state = 'Committed'"
-        " AND container_uuid IN ({}) GROUP BY container_uuid HAVING count(*) > 1",
-        container_uuids,
-    )
+# Columns of a container that its cancellation reads or shows, and whether several Committed
+# requests want it.
+_CONTAINERS: Final = (
+    "SELECT uuid, owner_uuid, modified_at, modified_by_user_uuid, state, priority, runtime_status,"
+    " finished_at, lock_count, locked_by_uuid, auth_uuid, (SELECT count(*) FROM container_requests"
+    " r WHERE r.container_uuid = containers.uuid AND r.state = 'Committed') FROM containers WHERE "
+)
+_NAMES: Final = (
+    "uuid", "owner_uuid", "modified_at", "modified_by_user_uuid", "state", "priority",
+    "runtime_status", "finished_at", "lock_count", "locked_by_uuid", "auth_uuid",
+)  # fmt: skip
+_STATUS: Final = _NAMES.index("runtime_status")
 
 
-async def with_dependents(tx: Transaction, uuids: Sequence[str]) -> set[str]:
-    """Those of these requests that others wait for."""
-    return await _found(
-        tx,
-        "SELECT dependency_uuid FROM request_dependencies WHERE dependency_uuid IN ({})",
-        uuids,
-    )
-
-
-async def with_charges(tx: Transaction, container_uuids: Sequence[str]) -> set[str]:
-    """Those of these containers that quotas were charged for, or hold back."""
-    found = set[str]()
-    for table in ("quota_charges", "quota_waits"):
-        sql = f"SELECT container_uuid FROM {table} WHERE container_uuid IN ({{}})"
-        found |= await _found(tx, sql, container_uuids)
+async def containers_of(
+    tx: Transaction, dialect: Dialect, uuids: Sequence[str]
+) -> dict[str, tuple[Record, bool]]:
+    """The fields of containers that their cancellation reads or shows, by uuid, and whether several
+    Committed requests want each of them.
+    """
+    found = {}
+    for row in await tx.fetch(_CONTAINERS + dialect.among.format("uuid"), (_texts(uuids),)):
+        record: Record = dict(zip(_NAMES, row, strict=False))
+        record["runtime_status"] = _decode(row[_STATUS])
+        found[str(row[0])] = (record, int(row[-1] or 0) > 1)
     return found
 
 
-async def unwatch_all(tx: Transaction, uuids: Sequence[str]) -> None:
+async def with_dependents(tx: Transaction, dialect: Dialect, uuids: Sequence[str]) -> set[str]:
+    """Those of these requests that others wait for."""
+    return await _found(
+        tx, dialect, "SELECT dependency_uuid FROM request_dependencies", "dependency_uuid", uuids
+    )
+
+
+async def with_charges(
+    tx: Transaction, dialect: Dialect, container_uuids: Sequence[str]
+) -> set[str]:
+    """Those of these containers that quotas were charged for, or hold back."""
+    found = set[str]()
+    for table in ("quota_charges", "quota_waits"):
+        select = f"SELECT container_uuid FROM {table}"
+        found |= await _found(tx, dialect, select, "container_uuid", container_uuids)
+    return found
+
+
+async def unwatch_all(tx: Transaction, dialect: Dialect, uuids: Sequence[str]) -> None:
     """Delete the dependencies of requests."""
-    if uuids:
-        marks = ", ".join("?" * len(uuids))
-        await tx.execute(
-            f"DELETE FROM request_dependencies WHERE dependent_uuid IN ({marks})", uuids
-        )
+    condition = dialect.among.format("dependent_uuid")
+    await tx.execute(f"DELETE FROM request_dependencies WHERE {condition}", (_texts(uuids),))
 
 
-async def _found(tx: Transaction, sql: str, values: Sequence[str]) -> set[str]:
-    """The first values of a query with a list of `values`."""
-    if not values:
-        return set()
-    rows = await tx.fetch(sql.format(", ".join("?" * len(values))), values)
-    return {str(row[0]) for row in rows}
+async def _found(
+    tx: Transaction, dialect: Dialect, select: str, column: str, values: Sequence[str]
+) -> set[str]:
+    """The first values of a query for rows whose column has one of these values."""
+    sql = f"{select} WHERE {dialect.among.format(column)}"
+    return {str(row[0]) for row in await tx.fetch(sql, (_texts(values),))}
+
+
+def _texts(values: Sequence[str]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def _decode(value: Value) -> JSON:
+    return None if value is None else msgspec.json.decode(str(value))

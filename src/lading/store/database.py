@@ -56,6 +56,10 @@ class Dialect(Protocol):
     """Statements that stop the planner from using statistics of a text column."""
     rechecked: Sequence[str]
     """Statements that give an existing table the same check of nested values as a new one."""
+    among: str
+    """Condition for `str.format` with a column: it is one of the texts of the JSON array in the
+    next placeholder. The same statement serves any number of texts.
+    """
     columns: str
     """A query with one placeholder, a table's name, that gives the names of its columns."""
 
@@ -139,8 +143,20 @@ class Transaction(Protocol):
         may check their total before it sends the rows; those of other columns are not counted then.
         """
 
-    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
-        """Execute a change; return the number of changed rows.
+    async def execute(
+        self, sql: str, values: Sequence[Value] = (), *, is_long: bool = False
+    ) -> int:
+        """Execute a change; return the number of changed rows. `is_long`: it changes so many rows
+        that others should be served meanwhile.
+
+        Raises Invalid when a unique constraint is violated.
+        """
+
+    async def insert_all(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]
+    ) -> int:
+        """Store many rows, at least one, in their order; return the number of the last one, 0 if
+        not known. Where it is known, the numbers of the rows follow one another.
 
         Raises Invalid when a unique constraint is violated.
         """

@@ -386,7 +386,7 @@ class ConditionWriter:
 
 
 def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
-    """` ORDER BY ...`, or "". Keys after a uuid or a number are left out, since these are unique."""
+    """` ORDER BY ...`, or "". Keys after a uuid or a number are left out: these are unique."""
     # The primary key alone. It is never null; with the order of nulls that other keys have,
     # PostgreSQL would sort all rows.
     names = [one.column for one in order]

@@ -404,38 +404,36 @@ async def add(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> 
     )
 
 
-# Rows of one INSERT: PostgreSQL takes 65,535 values in a statement, and a row has some 60.
-_ROWS_AT_ONCE = 500
-
-
 async def add_all(
-    tx: Transaction, kind: RecordType, rows: Sequence[Mapping[str, JSON]]
-) -> list[int]:
-    """Store new records of a numbered type with few statements; their numbers."""
-    table, numbers = _TABLES[kind.plural], list[int]()
-    marks = table.insert[table.insert.rindex("(") :]
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        some = rows[start : start + _ROWS_AT_ONCE]
-        found = await tx.fetch(
-            f"{table.insert}{f', {marks}' * (len(some) - 1)} RETURNING id",
-            [value for row in some for value in table.encode(row, tx.seal)],
-        )
-        numbers += [int(row[0] or 0) for row in found]
-    return numbers
+    tx: Transaction, kind: RecordType, names: Sequence[str], rows: Sequence[Sequence[JSON]]
+) -> int:
+    """Store new records of a numbered type, at least one, with these fields, none of them sealed;
+    the number of the first, 0 if not known. Where it is known, their numbers follow one another.
+    """
+    encoders = [_encoder(kind.by_name[name]) for name in names]
+    # Column by column: most need no conversion.
+    columns = (
+        values if encode is None else map(encode, values)
+        for encode, values in zip(encoders, zip(*rows, strict=True), strict=True)
+    )
+    last = await tx.insert_all(kind.plural, names, list(zip(*columns, strict=True)))
+    return last - len(rows) + 1 if last else 0
 
 
 async def change_all(
-    tx: Transaction, kind: RecordType, uuids: Sequence[str], changes: Mapping[str, JSON]
+    tx: Transaction,
+    dialect: Dialect,
+    kind: RecordType,
+    uuids: Sequence[str],
+    changes: Mapping[str, JSON],
 ) -> None:
     """Change the same fields of many records, which were read in this transaction. Raises Conflict
     when one of them does not exist.
     """
     assignments = ", ".join(f"{name} = ?" for name in changes)
     values = [_sealed(kind, kind.by_name[name], one, tx.seal) for name, one in changes.items()]
-    changed = await tx.execute(
-        f"UPDATE {kind.plural} SET {assignments} WHERE uuid IN ({', '.join('?' for _ in uuids)})",
-        (*values, *uuids),
-    )
+    sql = f"UPDATE {kind.plural} SET {assignments} WHERE {dialect.among.format('uuid')}"
+    changed = await tx.execute(sql, (*values, _encode_json(uuids).decode()), is_long=True)
     if changed != len(uuids):
         raise Conflict(f"{len(uuids) - changed} of {len(uuids)} {kind.plural} are not there")
 

@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
+
 from lading.core.containers.priority import GroupMember
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store.database import Dialect, Transaction, Value
@@ -257,13 +259,13 @@ async def take_back_statuses(
         )
 
 
-async def forget_statuses(tx: Transaction, container_uuids: Collection[str]) -> None:
+async def forget_statuses(
+    tx: Transaction, dialect: Dialect, container_uuids: Collection[str]
+) -> None:
     """Delete what all dispatchers have said about why these containers wait."""
-    marks = ", ".join("?" for _ in container_uuids)
-    await tx.execute(
-        f"DELETE FROM scheduling_statuses WHERE container_uuid IN ({marks})",
-        tuple(container_uuids),
-    )
+    condition = dialect.among.format("container_uuid")
+    uuids = msgspec.json.encode(list(container_uuids)).decode()
+    await tx.execute(f"DELETE FROM scheduling_statuses WHERE {condition}", (uuids,))
 
 
 async def statuses_of(tx: Transaction, container_uuid: str, *, since: str) -> list[WaitReason]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import (
@@ -57,7 +56,7 @@ REQUESTS = st.builds(
 )
 def test_what_changes_others_is_cancelled_alone(other: dict[str, object]) -> None:
     assert is_cancelled_in_set(PLAIN)
-    assert not is_cancelled_in_set(replace(PLAIN, **other))  # type: ignore[arg-type]
+    assert not is_cancelled_in_set(replace(PLAIN, **other))
 
 
 def test_one_out_of_turn_gives_no_turn_to_another() -> None:
@@ -78,6 +77,13 @@ def test_a_step_is_a_beginning_of_the_page(page: list[WaitingRequest], most: int
     assert len(step.singly) <= most
     # It ends at the end of the page, or before a request for which there is no room.
     assert count == len(page) or len(step.singly) == most
+
+
+def test_those_of_the_set_are_taken_beside_the_others() -> None:
+    page = [replace(PLAIN, uuid=uuid) for uuid in "abcd"]
+    page[1], page[3] = (replace(page[at], is_shared=True) for at in (1, 3))
+    step = plan_step(page, most_singly=1)
+    assert (step.together, step.singly, step.last) == (("a", "c"), ("b",), "c")
 
 
 @given(

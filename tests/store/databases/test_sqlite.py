@@ -329,6 +329,68 @@ async def test_what_cannot_be_opened(tmp_path: Path, content: bytes | None) -> N
         SqliteDatabase(path, seal=make_seal())
 
 
+_LONG = (
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+    " INSERT INTO t SELECT i FROM n"
+)
+
+
+async def test_a_long_change_lets_others_read(tmp_path: Path) -> None:
+    database, counts = SqliteDatabase(tmp_path / "db", seal=make_seal()), list[int]()
+
+    async def change() -> None:
+        async with database.writing() as tx:
+            await tx.execute("CREATE TABLE t (i INTEGER)")
+        async with database.writing() as tx:
+            await tx.execute(_LONG, is_long=True)
+
+    async def read(changing: asyncio.Task[None]) -> None:
+        while not changing.done():
+            async with database.reading() as tx:
+                counts.append(len(await tx.fetch("SELECT 1 FROM sqlite_schema")))
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(read(group.create_task(change())))
+    assert counts.count(1) > 10
+    await database.close()
+
+
+async def test_a_long_change_that_is_cancelled_is_undone_when_its_thread_has_ended(
+    tmp_path: Path,
+) -> None:
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
+    async with database.writing() as tx:
+        await tx.execute("CREATE TABLE t (i INTEGER)")
+
+    async def change() -> None:
+        async with database.writing() as tx:
+            begun.set()
+            await tx.execute(_LONG, is_long=True)
+
+    begun = asyncio.Event()
+    changing = asyncio.create_task(change())
+    await begun.wait()
+    changing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await changing
+    async with database.writing() as tx:
+        assert await tx.fetch("SELECT count(*) FROM t") == [(0,)]
+        await tx.execute("INSERT INTO t VALUES (1)")
+    await database.close()
+
+
+async def test_errors_of_long_changes_in_our_words(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
+    async with database.writing() as tx:
+        await tx.execute("CREATE TABLE t (i INTEGER UNIQUE)")
+        with pytest.raises(Invalid):
+            await tx.execute("INSERT INTO t VALUES (1), (1)", is_long=True)
+        with pytest.raises(Invalid):
+            await tx.insert_all("t", ("i",), [(2,), (2,)])
+    await database.close()
+
+
 def test_dialect() -> None:
     dialect = SqliteDialect()
     assert [dialect.column_type(one) for one in ("integer", "boolean", "float", "string")] == [

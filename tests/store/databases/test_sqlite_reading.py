@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.store.databases import sqlite
-from lading.store.databases.sqlite import QuickReader, SlowReaders, SqliteDatabase
+from lading.store.databases import sqlite_reading
+from lading.store.databases.sqlite import SqliteDatabase
+from lading.store.databases.sqlite_reading import QuickReader, SlowReaders
 from lading.testing.world import make_seal
 
 COUNT = (
@@ -61,7 +62,7 @@ async def test_what_is_quick_stays_in_the_loop(quick: QuickReader, opened: Opene
 async def test_what_takes_long_goes_to_a_thread_and_the_loop_goes_on(
     quick: QuickReader, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.001)
+    monkeypatch.setattr(sqlite_reading, "PATIENCE", 0.001)
     counted = asyncio.create_task(quick.fetch(COUNT, (1_000_000,)))
     turns = 0
     while not counted.done():

@@ -19,16 +19,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 
 from lading.api.events.event_bus import LogEvent
-from lading.api.http import etag
+from lading.api.http import etag, etag_of
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
 from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
-from lading.core.records.schema import Record, RecordType, Type
+from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.store import records
 from lading.store.database import Transaction
 from lading.telemetry import event
@@ -82,63 +82,60 @@ async def changed(
     await _write(tx, services, new, "update", user_uuid, properties)
 
 
-async def changed_all(
-    tx: Transaction,
+_WRITTEN: Final = (
+    "uuid", "object_uuid", "object_owner_uuid", "summary", "properties", "event_at", "created_at",
+    "modified_at", "owner_uuid", "modified_by_user_uuid", "event_type",
+)  # fmt: skip
+LogRow: TypeAlias = tuple[JSON, ...]
+"""Values of a log row that is not stored yet, in the order of `_WRITTEN`."""
+
+
+def rows_of_change(
     services: ApiServices,
     kind: RecordType,
     rows: Sequence[Record],
     values: Record,
     *,
     user_uuid: str,
-) -> None:
-    """Write the log rows of the same change of many records, and publish their events.
+) -> list[LogRow]:
+    """The log rows of the same change of many records, for `write_all`.
 
     `rows` are the records before the change, or as many of their attributes as contain LISTENED and
     those that the change names; `values` has `modified_at`, the time of the log rows too.
     """
     if not rows:
-        return
-    at = values["modified_at"]
+        return []
     # What does not depend on the single record is found once: there are many.
+    at = values["modified_at"]
     told = [name for name in rows[0] if name in LISTENED]
     logged = [name for name in values if name not in told and _is_logged(services, kind, name)]
-    common = {
-        "owner_uuid": user_uuid,
-        "created_at": at,
-        "modified_at": at,
-        "modified_by_user_uuid": user_uuid,
-        "event_at": at,
-        "event_type": "update",
-    }
-    new = []
+    common = (at, at, at, user_uuid, user_uuid, "update")
+    made = []
     for uuid, old in zip(services.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
-        names = told + [name for name in logged if old.get(name) != values[name]]
+        changed = [name for name in logged if old.get(name) != values[name]]
+        former = {name: old[name] for name in told}
+        new = {name: values.get(name, former[name]) for name in told}
+        for name in changed:
+            former[name], new[name] = old.get(name), values[name]
         object_uuid = old["uuid"]
         properties = {
             "old_etag": etag(old),
-            "old_attributes": {name: old.get(name) for name in names},
-            "new_etag": etag({"uuid": object_uuid, "modified_at": at}),
-            "new_attributes": {
-                name: values[name] if name in values else old[name] for name in names
-            },
+            "old_attributes": former,
+            "new_etag": etag_of(at, object_uuid),
+            "new_attributes": new,
         }
-        new.append(
-            {
-                **common,
-                "uuid": uuid,
-                "object_uuid": object_uuid,
-                "object_owner_uuid": old["owner_uuid"],
-                "summary": f"update of {object_uuid}",
-                "properties": properties,
-            }
-        )
-    numbers = await records.add_all(tx, LOGS, new)
+        summary = f"update of {object_uuid}"
+        made.append((uuid, object_uuid, old["owner_uuid"], summary, properties, *common))
+    return made
+
+
+async def write_all(tx: Transaction, services: ApiServices, rows: Sequence[LogRow]) -> None:
+    """Write many log rows of changes, at least one, and publish their events."""
+    first = await records.add_all(tx, LOGS, _WRITTEN, rows)
     if services.database.shared:
         tx.announce()
-        return
-    for row, number in zip(new, numbers, strict=True):
-        row["id"] = number
-    tx.after_commit(lambda: _publish_all(services, new))
+    else:
+        tx.after_commit(lambda: _publish_all(services, rows, first))
 
 
 def _is_logged(services: ApiServices, kind: RecordType, name: str) -> bool:
@@ -149,11 +146,14 @@ def _is_logged(services: ApiServices, kind: RecordType, name: str) -> bool:
     )
 
 
-def _publish_all(services: ApiServices, rows: Sequence[Record]) -> None:
-    """Publish the events of many log rows on the bus of this process."""
+def _publish_all(services: ApiServices, rows: Sequence[LogRow], first: int) -> None:
+    """Publish the events of many log rows, whose numbers begin with `first`, on the bus of this
+    process.
+    """
     # Without a listener the watchers are woken once for all rows.
     if services.bus.listening:
-        for row in rows:
+        for number, values in enumerate(rows, first):
+            row: Record = {**dict(zip(_WRITTEN, values, strict=True)), "id": number}
             services.bus.publish(make_event(row, listened(row["properties"])))
     services.bus.wake()
 
@@ -365,8 +365,11 @@ class Relay:
                 return
 
     async def _catch_up(self) -> None:
-        database, full = self._services.database, True
-        while full:
+        database, full = self._services.database, False
+        while True:
+            # Looked for only then: with a listener a few rows are read at once.
+            if (full or not self._services.bus.listening) and await self._skip():
+                return
             after = Compare(Column("id", Type.INTEGER), ">", self._last)
             query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=self.page)
             async with database.reading() as tx:
@@ -377,19 +380,22 @@ class Relay:
                 if is_event(row):
                     self._services.bus.publish(make_event(row, listened(row["properties"])))
             full = len(rows) == self.page
-            if full:
-                await self._skip()
+            if not full:
+                return
 
-    async def _skip(self) -> None:
-        """Leave out the events that nobody can follow: there is no listener, or there are far more
-        of them than a listener's queue takes, as when a million requests are cancelled.
+    async def _skip(self) -> bool:
+        """Leave out the events that nobody can follow; whether that is all of them. There is no
+        listener, or there are far more events than a listener's queue takes, as when a million
+        requests are cancelled.
         """
         bus = self._services.bus
         newest = await latest(self._services)
         if not bus.listening:
             # Who listens from now on has yet to read the records, as these rows left them.
             self._last = newest
-        elif newest - self._last > self.most_behind:
+            return True
+        if newest - self._last > self.most_behind:
             bus.lose()
             # The last event ends the wait of each listener.
             self._last = newest - 1
+        return False

@@ -120,6 +120,8 @@ class PostgresDialect:
 
     preamble: Sequence[str] = (_JSON, _EACH)
     columns: str = _COLUMNS
+    # An array: an index is read for its elements, whatever the planner expects of their number.
+    among: str = "{} = ANY (ARRAY (SELECT json_array_elements_text(CAST(? AS json))))"
     # Setting the column type again drops the statistics and does not rewrite the rows.
     unmeasured: Sequence[str] = ("SET STATISTICS 0", f"TYPE {_TEXT}")
     # Stored values have passed a stricter check.
@@ -230,7 +232,13 @@ class _Transaction:
                 most -= size
         return found
 
-    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
+    async def execute(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        is_long: bool = False,  # noqa: ARG002 - the loop waits for none
+    ) -> int:
         """Carry out a change."""
         if self._deferred:
             await self.flush()
@@ -241,6 +249,19 @@ class _Transaction:
             raise translate(error) from error
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def insert_all(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]
+    ) -> int:
+        """Store rows by COPY, which has no statement to parse. Their numbers are not known."""
+        if self._deferred:
+            await self.flush()
+        self.spoilt = True
+        try:
+            await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+        except FAULTS as error:
+            raise translate(error) from error
+        return 0
 
     async def defer(self, change: Deferred) -> int:
         """Keep the change until the next statement or the end of the block."""

@@ -1,11 +1,12 @@
 """SQLite: statements run in the event loop, commits are shared, and syncs run in a thread.
 
 Writes: a statement takes microseconds and a switch to a thread takes tens of microseconds, so
-statements run in the loop. The disk is slow: with `synchronous=NORMAL` COMMIT does not sync, and
-the writer then waits for an `fdatasync` of the write-ahead log that began after its COMMIT. Syncs
-run one at a time in a thread, each for all commits before it. So an acknowledged transaction is
-durable, and the loop never waits for a disk. Checkpoints run in a thread. Each block of a shared
-commit except the first has a savepoint, so that a failed block is rolled back alone.
+statements run in the loop; changes of many rows run in a thread, so that others read meanwhile. The
+disk is slow: with `synchronous=NORMAL` COMMIT does not sync, and the writer then waits for an
+`fdatasync` of the write-ahead log that began after its COMMIT. Syncs run one at a time in a thread,
+each for all commits before it. So an acknowledged transaction is durable, and the loop never waits
+for a disk. Checkpoints run in a thread. Each block of a shared commit except the first has a
+savepoint, so that a failed block is rolled back alone.
 
 Reads: a look-up runs in the loop. A search without an index or the count of a million rows would
 block the loop: such a query is interrupted after `PATIENCE` and run again in one of a few threads,
@@ -18,10 +19,8 @@ import asyncio
 import logging
 import os
 import sqlite3
-import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -35,11 +34,10 @@ from lading.store.database import (
     Row,
     Seal,
     Value,
-    first_rows,
     settle,
-    text_size,
 )
 from lading.store.databases.sqlite_faults import cannot_open, translate
+from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
 from lading.telemetry import event
 
 CHECKPOINT_EVERY = 1000
@@ -64,6 +62,7 @@ class SqliteDialect:
 
     preamble: Sequence[str] = ()
     columns: str = "SELECT name FROM pragma_table_info(?)"
+    among: str = "{} IN (SELECT value FROM json_each(?))"
     unmeasured: Sequence[str] = ()
     rechecked: Sequence[str] = ()
 
@@ -109,6 +108,30 @@ def _as_json(one: Field) -> str:
     )
 
 
+# Rows of one INSERT. Each return from a statement waits for the interpreter, which a thread shares
+# with the loop; a statement with more rows takes long to prepare.
+_ROWS = 50
+
+
+def insert_rows(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Value]],
+) -> int:
+    """Store new rows by few statements; the row number of the last one."""
+    last = 0
+    marks = f"({', '.join('?' * len(columns))})"
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        sql = (
+            f"INSERT INTO {table} ({', '.join(columns)})"  # noqa: S608 - names are constants
+            f" VALUES {', '.join([marks] * len(some))}"
+        )
+        last = connection.execute(sql, [value for row in some for value in row]).lastrowid or 0
+    return last
+
+
 class _Transaction:
     """One connection and the callbacks of its open transaction."""
 
@@ -118,9 +141,11 @@ class _Transaction:
         connection: sqlite3.Connection,
         seal: Seal,
         damaged: Callable[[Corrupt], None],
+        threads: Executor | None = None,
     ) -> None:
         self.path = path
         self._damaged = damaged
+        self._threads = threads
         self.connection = connection
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
@@ -139,12 +164,40 @@ class _Transaction:
         except _FAULTS as error:
             raise self._translated(error) from error
 
-    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
-        """Carry out a change."""
-        try:
+    async def execute(
+        self, sql: str, values: Sequence[Value] = (), *, is_long: bool = False
+    ) -> int:
+        """Carry out a change; a long one in a thread."""
+
+        def execute() -> int:
             return self.connection.execute(sql, values).rowcount
+
+        try:
+            return await self._in_thread(execute) if is_long else execute()
         except _FAULTS as error:
             raise self._translated(error) from error
+
+    async def insert_all(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]
+    ) -> int:
+        """Store rows in a thread. Numbers of rows follow one another: there is one writer."""
+        try:
+            return await self._in_thread(
+                partial(insert_rows, self.connection, table, columns, rows)
+            )
+        except _FAULTS as error:
+            raise self._translated(error) from error
+
+    async def _in_thread(self, work: Callable[[], int]) -> int:
+        """Work with the connection, whose statements let the loop go on while they run."""
+        doing = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            # Shielded: the thread uses the connection until it has ended.
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            with suppress(*_FAULTS):
+                await doing
+            raise
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Call `action` after the commit."""
@@ -227,10 +280,11 @@ class SqliteDatabase:
         except (sqlite3.Error, OSError) as error:
             raise cannot_open(path, error) from error
         self._slow = SlowReaders(partial(_connect_small, path))
-        self._writer = _Transaction(path, writer, seal, self._note_damage)
+        # One thread each: syncs, checkpoints and long changes are each done one at a time.
+        self._changes = ThreadPoolExecutor(1, "sqlite-write")
+        self._writer = _Transaction(path, writer, seal, self._note_damage, self._changes)
         self._reader = _Reading(path, reader, seal, self._note_damage, self._slow)
         self._turn = asyncio.Lock()
-        # One thread each: syncs and checkpoints are each done one at a time.
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
         self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
         self._group: Group | None = None
@@ -297,6 +351,7 @@ class SqliteDatabase:
         for task in (self._committer, self._flusher, self._checkpoint):
             if task is not None:
                 await task
+        self._changes.shutdown()
         self._disk.shutdown()
         self._janitor.shutdown()
         os.close(self._log)
@@ -487,94 +542,3 @@ class _Translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _FAULTS):
             raise translate(self._path, error) from error
-
-
-PATIENCE = 0.01
-"""Seconds that one query may block the loop."""
-# Rows fetched before their size is checked.
-_BATCH = 20
-# Instructions of SQLite between two checks of the clock: a page of a hundred takes about 26,000.
-_STEPS = 50_000
-
-
-def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:
-    """All rows; with `most`, the first rows up to that many bytes of text, at least one."""
-    if not most:
-        return cursor.fetchall()
-    found: list[Row] = []
-    left = most
-    while batch := cursor.fetchmany(_BATCH):
-        # Most queries need a single batch.
-        size = text_size(batch)
-        if size > left:
-            found += first_rows(batch, left, has_some=bool(found))
-            break
-        found += batch
-        left -= size
-    # An unfinished statement would keep its read transaction open, and the log could not restart.
-    cursor.close()
-    return found
-
-
-class QuickReader:
-    """Runs queries in the loop, and slow ones in `slow`."""
-
-    def __init__(self, connection: sqlite3.Connection, slow: SlowReaders) -> None:
-        self.connection = connection
-        self._slow = slow
-        self._until = 0.0
-        # Called every _STEPS instructions; true interrupts the statement.
-        connection.set_progress_handler(self._is_late, _STEPS)
-
-    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
-        """The rows of a query; see `Transaction.fetch`."""
-        self._until = time.perf_counter() + PATIENCE
-        try:
-            return bounded(self.connection.execute(sql, values), most)
-        except sqlite3.OperationalError as error:
-            # Interrupted by `_is_late`: the same query runs again in a thread.
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise
-        return await self._slow.fetch(sql, values, most)
-
-    def _is_late(self) -> bool:
-        return time.perf_counter() > self._until
-
-
-class SlowReaders:
-    """A few connections, each used by one thread at a time, opened on demand."""
-
-    def __init__(self, connect: Callable[[], sqlite3.Connection], size: int = 2) -> None:
-        self._connect = connect
-        self._room = asyncio.Semaphore(size)
-        self._threads = ThreadPoolExecutor(size, "sqlite-read")
-        self._idle: list[sqlite3.Connection] = []
-
-    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
-        """The rows of a query; see `Transaction.fetch`. Cancellation interrupts the query."""
-        loop, gone = asyncio.get_running_loop(), threading.Event()
-        async with self._room:
-            # Opened on demand: many servers never have a slow query.
-            connection = self._idle.pop() if self._idle else self._connect()
-            # Not interrupt(): that has no effect before the thread has begun.
-            connection.set_progress_handler(gone.is_set, _STEPS)
-            work = loop.run_in_executor(
-                self._threads, lambda: bounded(connection.execute(sql, values), most)
-            )
-            try:
-                # Shielded: the thread uses the connection until it has ended.
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                gone.set()
-                # The interruption raises; the connection is free after that.
-                with suppress(sqlite3.Error):
-                    await work
-                raise
-            finally:
-                self._idle.append(connection)
-
-    def close(self) -> None:
-        """Close the connections. No query may be running."""
-        self._threads.shutdown()
-        while self._idle:
-            self._idle.pop().close()
