@@ -3,22 +3,50 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Engines, EngineSettings, choose_engine, find_engines
+from lading.supervisor.engines import (
+    GROUP,
+    Engines,
+    EngineSettings,
+    choose_engine,
+    find_engines,
+)
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 
 SETTINGS = EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c")
 
 
-def test_engines_are_found_by_entry_point() -> None:
+def test_the_known_engines_are_those_of_the_entry_points() -> None:
     engines = find_engines()
-    assert {"native", "docker"} <= set(engines.found)
+    ours = {one.name: one for one in entry_points(group=GROUP) if one.module.startswith("lading.")}
+    assert {name: one.load() for name, one in engines.found.items()} == {
+        name: one.load() for name, one in ours.items()
+    }
     assert isinstance(engines.make("docker", SETTINGS), DockerEngine)
     engines.preload()
+
+
+def test_an_engine_of_another_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("class Engine:\n    def __init__(self, settings): pass\n")
+    (tmp_path / "other-1.dist-info").mkdir()
+    (tmp_path / "other-1.dist-info" / "METADATA").write_text("Name: other\nVersion: 1\n")
+    (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text(
+        f"[{GROUP}]\nlxc = other:Engine\n"
+    )
+    code = (
+        "import sys; from lading.supervisor.engines import find_engines; "
+        "sys.path.append(sys.argv[1]); print(type(find_engines().make('lxc', None)).__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "other\n"
 
 
 def test_the_engine_that_is_named_is_imported() -> None:

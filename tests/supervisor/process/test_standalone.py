@@ -22,6 +22,12 @@ from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
 
 OTHER = "zzzzz-dz642-000000000000002"
+HEAVY = {
+    "aiodocker", "aiohttp", "asyncssh", "click", "cryptography", "email", "h11", "httptools",
+    "importlib.metadata", "lading.client.mount.service", "opentelemetry", "prometheus_client",
+    "yaml", "zipfile",
+}  # fmt: skip
+"""Modules that take long to import, and that most containers do not need."""
 
 
 async def call(bench: Bench, *arguments: str, given: bytes = b"") -> tuple[int, str, str]:
@@ -172,3 +178,36 @@ async def test_an_assignment_for_another_container_is_refused(bench: Bench) -> N
     told = msgspec.json.encode(bench.assignment())
     code, _, fault = await call(bench, OTHER, given=told)
     assert (code, fault) == (2, f"lading: assignment: it is for {CONTAINER}, not for {OTHER}\n")
+
+
+def test_a_start_imports_only_what_each_container_needs() -> None:
+    """A Pod, a job of a batch system and a VM start a Python for each container."""
+    script = (
+        "import sys\n"
+        "from lading.supervisor import __main__\n"
+        "from lading.supervisor.process import standalone\n"
+        "from lading.supervisor.engines import NATIVE, EngineSettings, find_engines\n"
+        "settings = EngineSettings(container_uuid='u', run_directory='/r', cache_directory='/c')\n"
+        "find_engines().make(NATIVE, settings)\n"
+        f"print(sorted({HEAVY!r} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_a_start_collects_no_garbage() -> None:
+    script = (
+        "import gc, io, sys\n"
+        "from lading.supervisor.__main__ import main\n"
+        "sys.stdin = io.TextIOWrapper(io.BytesIO(b'no assignment'))\n"
+        "count = lambda: sum(one['collections'] for one in gc.get_stats())\n"
+        "before = count()\n"
+        "code = main([])\n"
+        "print(code, gc.isenabled(), count() - before < 20)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 True True\n"

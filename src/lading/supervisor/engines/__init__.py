@@ -1,5 +1,8 @@
 """Container engines: one small protocol, found by the entry point group `lading.engines`.
 
+The engines of this package are known without their entry points: to read those of all installed
+packages takes some 35 ms, which a supervisor that starts for one container would wait for.
+
 An engine object serves one container. The supervisor calls prepare, create, run in this order, and
 `remove` at the end in any case. `remove` is also called by another process after a crash, on a new
 object made from the same settings: it must find everything by the settings alone. `check` can be
@@ -9,13 +12,15 @@ called beforehand.
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from lading.core.errors import ExecutionError, Failure
 
@@ -325,17 +330,56 @@ AUTOMATIC = "auto"
 NATIVE = "native"
 
 
+class EngineEntry(Protocol):
+    """An engine that can be imported; `importlib.metadata.EntryPoint` is one."""
+
+    def load(self) -> Any:
+        """Import its factory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEngine:
+    """An engine of this package, by the module and the name of its factory there."""
+
+    module: str
+    factory: str
+
+    def load(self) -> Any:
+        """Import its factory."""
+        return getattr(importlib.import_module(f"{__name__}.{self.module}"), self.factory)
+
+
+OWN: Mapping[str, EngineEntry] = MappingProxyType(
+    {
+        "docker": OwnEngine("docker", "DockerEngine"),
+        NATIVE: OwnEngine("native", "NativeEngine"),
+        "podman": OwnEngine("podman", "make_engine"),
+    }
+)
+"""The engines of this package by name, as pyproject.toml registers them."""
+
+
+@functools.cache
+def registered() -> Mapping[str, EngineEntry]:
+    """The engines of the entry point group, of all installed packages. Reads many files, once."""
+    # Imported here, because few supervisors need an engine of another package.
+    from importlib.metadata import entry_points
+
+    return {one.name: one for one in entry_points(group=GROUP)}
+
+
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines of this installation by name. Finding them reads many files, so a warm parent
-    does it once.
+    """The engines of this installation by name. `others` are asked for a name that is not in
+    `found`.
     """
 
-    found: Mapping[str, EntryPoint]
+    found: Mapping[str, EngineEntry]
     has_native: bool = False
     """Whether `auto` was the native engine when this was made: the search for its program takes
     0.1 ms, which no container needs to wait for.
     """
+    others: Callable[[], Mapping[str, EngineEntry]] = dict
 
     def make(self, name: str, settings: EngineSettings) -> Engine:
         """Make the engine `name`; `auto` is native where this machine supports it, else docker.
@@ -344,12 +388,13 @@ class Engines:
         """
         if name == AUTOMATIC:
             name = NATIVE if self.has_native else choose_engine()
-        if name not in self.found:
-            known = ", ".join(sorted(self.found)) or "none"
+        entry = self._find(name)
+        if entry is None:
+            known = ", ".join(sorted({**self.others(), **self.found})) or "none"
             raise ExecutionError(
                 f"container engine {name!r} is not installed; there are: {known}", Failure.NODE
             )
-        factory: EngineFactory = self.found[name].load()
+        factory: EngineFactory = entry.load()
         return factory(settings)
 
     def preload(self, name: str = AUTOMATIC) -> None:
@@ -357,18 +402,20 @@ class Engines:
 
         A factory may have a method `warm` for other preparations that all forks share.
         """
-        chosen = self.found.get(choose_engine() if name == AUTOMATIC else name)
+        chosen = self._find(choose_engine() if name == AUTOMATIC else name)
         if chosen is not None:
             # Optional, and so no part of the protocol that other people's engines implement.
             warm = getattr(chosen.load(), "warm", None)
             if warm is not None:
                 warm()
 
+    def _find(self, name: str) -> EngineEntry | None:
+        return self.found.get(name) or self.others().get(name)
+
 
 def find_engines() -> Engines:
-    """The engines of the entry point group `lading.engines`."""
-    found = {one.name: one for one in entry_points(group=GROUP)}
-    return Engines(found, has_native=choose_engine() == NATIVE)
+    """The engines of this package, and of the entry point group `lading.engines`."""
+    return Engines(OWN, has_native=choose_engine() == NATIVE, others=registered)
 
 
 def choose_engine() -> str:

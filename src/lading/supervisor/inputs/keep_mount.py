@@ -17,16 +17,17 @@ import contextlib
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lading.client.fd_receiving import lent_beside
-from lading.client.mount import service
-from lading.client.mount.layout import MountView
-from lading.client.mount.service import MountSettings
 from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+# Most containers mount no collections: what a mount needs is imported when one is made.
+if TYPE_CHECKING:
+    from lading.client.mount.service import MountSettings
 
 # Seconds to read the rest of the mount process's log.
 _DRAIN = 1.0
@@ -57,7 +58,9 @@ class KeepMount:
         """Mount; `whole`: show everything that the container may read. Raises Unavailable with the
         reason.
         """
-        service.check_fuse()
+        from lading.client.mount.service import check_fuse
+
+        check_fuse()
         self._whole = whole
         self._point.mkdir(mode=0o755, exist_ok=True)
         # In a private mount namespace the engine's daemon would not see the mount, so it is made in
@@ -77,8 +80,10 @@ class KeepMount:
             self._view = Path(f"/proc/{self._process.pid}/root{self._point}")
 
     async def _launch(self, namespace: int, log: int) -> None:
+        from lading.client.mount.service import launch
+
         fds = (namespace,) if namespace >= 0 else ()
-        work = asyncio.to_thread(service.launch, self._settings(namespace), log=log, pass_fds=fds)
+        work = asyncio.to_thread(launch, self._settings(namespace), log=log, pass_fds=fds)
         launching = asyncio.create_task(work, name="keep mount")
         try:
             # Shielded: a thread cannot be cancelled, and the process that it starts must be known.
@@ -116,12 +121,18 @@ class KeepMount:
         """Unmount. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.to_thread(service.finish, process)
+            from lading.client.mount.service import finish
+
+            await asyncio.to_thread(finish, process)
         if self._pump is not None:
             await self._pump.finish(_DRAIN)
             self._pump = None
 
     def _settings(self, namespace: int) -> MountSettings:
+        from lading.client.fd_receiving import lent_beside
+        from lading.client.mount.layout import MountView
+        from lading.client.mount.service import MountSettings
+
         config = self._assignment
         return MountSettings(
             mountpoint=str(self._point),

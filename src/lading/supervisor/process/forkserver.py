@@ -75,7 +75,9 @@ from pathlib import Path
 from typing import Any
 
 from lading import removal, telemetry
+from lading.client import fd_receiving
 from lading.client.disk_space import spread_directories
+from lading.client.mount import service
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, TooLarge
 from lading.net import rpc
@@ -95,6 +97,8 @@ _MOST_DESCRIPTORS = 200
 _SEND_BUFFER = 1 << 20
 # Seconds for a child that was just forked to write its process id, which it does first of all.
 _START_TIME = 1.0
+# Modules that supervisors import when a container needs them, which is too late after a fork.
+_PRELOADED = (fd_receiving, service)
 _SIGNALS = {
     name: signal.Signals[f"SIG{name}"]
     for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "CONT", "KILL")
