@@ -2,9 +2,11 @@
 the queue to user code one at a time, and a burst until all have ended.
 
 Bare Pods and Jobs have the image of the supervisor and the resources of a container's Pod, and
-nothing of them is kept. The Pod of a request starts the supervisor, which unpacks the image of the
-command, runs it in a container of its own, and saves its log and output. User code of all of them
-prints when it began; a bare Pod prints to its termination message.
+nothing of them is kept. Bare Pods with volumes have those of a container's Pod, a Secret and an
+emptyDir, for which the kubelet waits. The Pod of a request starts the supervisor, which takes the
+image of the command from the cache of the node, runs it in a container of its own, and saves its
+log and output. User code of all of them prints when it began; a bare Pod prints to its termination
+message.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from bench.kubernetes_requests import PodRequests
 from bench.requests import Watch
 from bench.service import add_image
 from lading.concurrency import cancel_all
+from lading.core.kubernetes.pod_manifest import DATA, MOUNT
 from tests.system.desk import desk_of
 from tests.system.kubernetes import missing_parts
 from tests.system.kubernetes_kubelet import LABEL
 from tests.system.kubernetes_site import CORE, NAMESPACE, REAL, Site, running_site
 
-_BARE, _JOBS, _REQUESTS = "bare Pods", "Jobs", "requests"
+_BARE, _VOLUMES = "bare Pods", "bare Pods with volumes"
+_JOBS, _REQUESTS = "Jobs", "requests"
+_SECRET = "bench"
 _JOB_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 _AMOUNTS = {"cpu": "1", "memory": "320Mi"}
 _PRINT = "date +%s%N > /dev/termination-log"
@@ -52,15 +57,18 @@ async def _measure(folder: Path, samples: int, rounds: int, burst: int) -> list[
         desk_of(site.cluster, limit=_LIMIT) as desk,
     ):
         image = await asyncio.to_thread(add_image, {**os.environ, **site.cluster.environment})
+        site.configure(NodeCacheDirectory=str(folder / "node-cache"))
         site.start()
         watch = Watch(desk.client)
         following = asyncio.create_task(watch.follow(), name="ends of requests")
         try:
             await watch.listening.wait()
             requests = PodRequests(desk.client, watch, image, scheduling_parameters=REAL)
-            pods = _Pods(site)
+            pods, others = _Pods(site), _Pods(site, name="volumes", with_volumes=True)
+            await others.make_secret()
             contenders: dict[str, tuple[_Singles, _Burst]] = {
                 _BARE: (pods.singles, pods.burst),
+                _VOLUMES: (others.singles, others.burst),
                 _JOBS: (pods.job_singles, pods.job_burst),
                 _REQUESTS: (requests.singles, requests.burst),
             }
@@ -81,23 +89,38 @@ async def _compare(
             latencies[name] += await singles(samples)
             bursts[name] += await at_once(burst)
     half = {name: percentile(found, 0.5) for name, found in latencies.items()}
-    start, whole = half[_REQUESTS] / half[_BARE] - 1, bursts[_REQUESTS] / bursts[_BARE] - 1
     count = burst * rounds
-    return [
+    rows = [
         *(durations(f"{name}: to user code", latencies[name]) for name in contenders),
         *(throughput(f"{name}: until all have ended", count, bursts[name]) for name in contenders),
-        Figure(name="added to user code of a bare Pod", unit="%", rate=start * 100,
-               count=samples * rounds),
-        Figure(name="added to a burst of bare Pods", unit="%", rate=whole * 100, count=count),
-    ]  # fmt: skip
+    ]
+    for name in (_BARE, _VOLUMES):
+        start, whole = half[_REQUESTS] / half[name] - 1, bursts[_REQUESTS] / bursts[name] - 1
+        rows += [
+            Figure(name=f"{_REQUESTS} to user code, over {name}", unit="%", rate=start * 100,
+                   count=samples * rounds),
+            Figure(name=f"a burst of {_REQUESTS}, over {name}", unit="%", rate=whole * 100,
+                   count=count),
+        ]  # fmt: skip
+    return rows
 
 
 class _Pods:
-    """Bare Pods and Jobs on the node with the kubelet."""
+    """Bare Pods and Jobs on the node with the kubelet; their names begin with `name`."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, name: str = "bench", with_volumes: bool = False) -> None:
         self._site = site
+        self._name = name
+        self._with_volumes = with_volumes
         self._made = 0
+
+    async def make_secret(self) -> None:
+        """Make the Secret of all Pods with volumes."""
+        body = {
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET},
+            "stringData": {"assignment": "{}"}, "immutable": True,
+        }  # fmt: skip
+        await self._site.plane.ask("POST", f"{CORE}/secrets", body)
 
     async def singles(self, count: int) -> list[float]:
         """Seconds from the call to user code, of Pods one at a time."""
@@ -169,20 +192,29 @@ class _Pods:
         await self._site.plane.ask("DELETE", path)
 
     def _template(self, name: str) -> dict[str, Any]:
-        container = {
+        container: dict[str, Any] = {
             "name": "main", "image": self._site.image, "imagePullPolicy": "Never",
             "command": ["sh", "-c", _PRINT],
             "resources": {"requests": _AMOUNTS, "limits": _AMOUNTS},
         }  # fmt: skip
-        spec = {
+        spec: dict[str, Any] = {
             "restartPolicy": "Never", "automountServiceAccountToken": False,
             "nodeSelector": LABEL, "containers": [container],
         }  # fmt: skip
+        if self._with_volumes:
+            container["volumeMounts"] = [
+                {"name": "assignment", "mountPath": MOUNT, "readOnly": True},
+                {"name": "data", "mountPath": DATA},
+            ]
+            spec["volumes"] = [
+                {"name": "assignment", "secret": {"secretName": _SECRET}},
+                {"name": "data", "emptyDir": {}},
+            ]
         return {"metadata": {"labels": {"name": name}}, "spec": spec}
 
     def _next(self) -> str:
         self._made += 1
-        return f"bench-{self._made}"
+        return f"{self._name}-{self._made}"
 
 
 def _printed(status: dict[str, Any]) -> float:
