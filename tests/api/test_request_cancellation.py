@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lading.api import request_cancellation
 from lading.api.request_cancellation import CancellationWorker
+from lading.concurrency import together
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import JSON, Record
 from lading.store import cancellations, fair_shares, records
@@ -111,6 +112,39 @@ async def test_it_leaves_what_the_call_for_each_leaves(it: World) -> None:
         assert one == other
 
 
+async def test_a_container_that_is_wanted_meanwhile_goes_on(it: World) -> None:
+    specs = [await it.spec(str(number), command=[str(number)]) for number in range(40)]
+    await it.ok("POST", "container_requests/batch", {"container_requests": specs})
+    made = await ask(it)
+
+    async def want() -> None:
+        for number in range(0, 40, 2):
+            await it.submit(str(number), command=[str(number)])
+
+    small = CancellationWorker(it.app.services, holder="here", sizes=(2, 3))
+    await together(small.work(), want())
+    assert (await progress(it, made))["cancelled"] == 40
+    listed = await it.ok(
+        "GET", "container_requests", params={"filters": [["state", "=", "Committed"]]}
+    )
+    assert len(listed["items"]) == 20
+    for one in listed["items"]:
+        container = await it.ok("GET", f"containers/{one['container_uuid']}")
+        assert container["state"] == "Queued"
+        assert container["priority"] > 0
+
+
+async def test_pages_of_all_kinds_are_cancelled_as_each_is(it: World) -> None:
+    each, many = await make(it, "each"), await make(it, "many")
+    for one in reversed(each):
+        await it.ok("POST", f"container_requests/{one['uuid']}/cancel")
+    await ask(it, ["name", "like", "many%"])
+    await CancellationWorker(it.app.services, holder="here", sizes=(1, 2)).work()
+    expected = json.loads(await left_by(it, each, "each"))
+    for one, other in zip(json.loads(await left_by(it, many, "many")), expected, strict=True):
+        assert one == other
+
+
 async def test_what_does_not_match_goes_on(it: World) -> None:
     await it.submit("a", name="a")
     await it.submit("b", name="b")
@@ -130,8 +164,9 @@ async def test_a_page_a_transaction_and_it_goes_on_where_it_was(it: World) -> No
     async with it.database.writing() as tx:
         one = await cancellations.get(tx, made["id"])
         assert one is not None
+        page = await request_cancellation.look(tx, services, one, size=2)
         held = replace(
-            await request_cancellation.advance(tx, services, one, size=2),
+            await request_cancellation.advance(tx, services, one, page),
             holder="another",
             held_until="2026-01-02T03:04:35.000000000Z",
         )

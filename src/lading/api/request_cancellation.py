@@ -9,6 +9,10 @@ are changed by few statements for all of them; the records, log rows and events 
 call `cancel` makes for each. The others are cancelled as that call does it.
 
 A page is so large that its transaction takes some STEP seconds: other writers wait for no longer.
+While the database changes the requests of one page, the next page is read. It is used if no other
+log row has come since: then no record has changed, except by the cancellation itself. Requests that
+were cancelled as a set need no container and no other request any more: so what a page says of
+others still allows to cancel them as a set.
 """
 
 from __future__ import annotations
@@ -28,11 +32,15 @@ from lading.api.events import audit
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
-from lading.concurrency import together
+from lading.concurrency import cancel_all, together
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
-from lading.core.containers.set_cancellation import WaitingRequest, plan_step
+from lading.core.containers.set_cancellation import (
+    CancellationStep,
+    WaitingRequest,
+    plan_step,
+)
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
 from lading.core.records import access
@@ -55,7 +63,7 @@ from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
 from lading.telemetry import event
 
-STEP: Final = 0.025
+STEP: Final = 0.016
 """Seconds that a transaction is to take."""
 SIZES: Final = (100, 1000)
 """The fewest and the most requests of a transaction."""
@@ -90,13 +98,22 @@ class _Change:
 
 class CancellationWorker:
     """Works off the cancellations of a database. `holder` names this server among those that share
-    it; without one it gets a random name.
+    it; without one it gets a random name. `sizes`: the fewest and the most requests of a
+    transaction.
     """
 
-    def __init__(self, services: ApiServices, *, holder: str = "") -> None:
+    def __init__(
+        self, services: ApiServices, *, holder: str = "", sizes: tuple[int, int] = SIZES
+    ) -> None:
         self._services = services
         self._holder = holder or services.entropy(16).hex()
-        self._size = SIZES[0]
+        self._size, self._most = sizes
+        self._least = self._size
+        # The page that is read while the last one is worked off.
+        self._ahead: asyncio.Task[Page] | None = None
+        # Numbers of the last log rows before and after the latest steps, between which no other
+        # rows are.
+        self._own = (0, 0)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -128,6 +145,14 @@ class CancellationWorker:
         except LadingError as error:
             # A fault of what is asked for: it would not go away by itself.
             await self._end(one.id, error.message)
+        finally:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        """Give up the page that was read for the next step."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            await cancel_all(ahead)
 
     async def _count(self, one: Cancellation) -> None:
         """Store the number of the requests, before the first of them is cancelled."""
@@ -157,15 +182,44 @@ class CancellationWorker:
             one = await cancellations.get(tx, id)
             if one is None or one.finished_at is not None or one.is_held(self._holder, now):
                 return False
-            done = await advance(tx, services, one, size=self._size)
+            last = await audit.latest_in(tx, services)
+            page = await self._next(tx, one, last)
+            if page.step is not None and not page.step.singly:
+                following = replace(one, position=page.after)
+                self._ahead = loop.create_task(self._look(following), name="look at the next page")
+            done = await advance(tx, services, one, page)
             await cancellations.put(
                 tx, replace(done, holder=self._holder, held_until=later(now, _HELD))
             )
+            # Steps that follow one another are one stretch.
+            before = self._own[0] if self._own[1] == last else last
+            after = await audit.latest_in(tx, services)
+            # One that is cancelled alone may change those of the next page.
+            alone = page.step is not None and page.step.singly
+            self._own = (after if alone else before, after)
             taken = max(loop.time() - began, 0.0001)
         # Twice as many at most: one short transaction says little.
         room = min(self._size * STEP / taken, self._size * 2)
-        self._size = max(SIZES[0], min(SIZES[1], int(room)))
+        self._size = max(self._least, min(self._most, int(room)))
         return done.finished_at is None
+
+    async def _next(self, tx: Transaction, one: Cancellation, last: int) -> Page:
+        """The next page of a cancellation: the one that was read before, if it still holds.
+        `last` is the number of the last log row.
+        """
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            page = await ahead
+            before, after = self._own
+            if page.position == one.position and (
+                page.number == last or (before <= page.number and after == last)
+            ):
+                return page
+        return await look(tx, self._services, one, size=self._size)
+
+    async def _look(self, one: Cancellation) -> Page:
+        async with self._services.database.reading() as tx:
+            return await look(tx, self._services, one, size=self._size)
 
     async def _end(self, id: str, error: str) -> None:
         async with self._services.database.writing() as tx:
@@ -175,10 +229,33 @@ class CancellationWorker:
                 await cancellations.put(tx, ended)
 
 
-async def advance(
-    tx: Transaction, services: ApiServices, one: Cancellation, *, size: int
-) -> Cancellation:
-    """Cancel the next requests of a cancellation, at most `size`; the cancellation afterwards."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The next requests of a cancellation, by uuid, with their containers, and how they are
+    cancelled; without requests there is no `step`.
+
+    `position` is that of the cancellation before them, and `number` that of the last log row before
+    they were read.
+    """
+
+    position: tuple[str, str]
+    number: int
+    requests: Mapping[str, Record]
+    containers: Mapping[str, tuple[Record, bool]]
+    step: CancellationStep | None
+
+    @property
+    def after(self) -> tuple[str, str]:
+        """Position of the cancellation after the step."""
+        if self.step is None:
+            return self.position
+        return self.requests[self.step.last]["created_at"], self.step.last
+
+
+async def look(tx: Transaction, services: ApiServices, one: Cancellation, *, size: int) -> Page:
+    """The next page of a cancellation, of at most `size` requests."""
+    # First: a change that the further queries do not see has a later row.
+    number = await audit.latest_in(tx, services)
     principal = await _principal(tx, services, one)
     if not principal.is_active:
         raise LadingError(f"{one.user_uuid}: the user is not active any more")
@@ -186,18 +263,27 @@ async def advance(
     query = replace(await _query(tx, services, principal, one), limit=size)
     rows = await records.search(tx, dialect, REQUESTS, query)
     if not rows:
-        return replace(one, finished_at=services.now())
+        return Page(one.position, number, {}, {}, None)
     await _give_way()
-    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
     wanted = [row["container_uuid"] for row in rows if row["container_uuid"]]
     held = await cancellations.containers_of(tx, dialect, wanted)
-    step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
-    known = {str(row["uuid"]): row for row in rows}
     await _give_way()
-    if step.together:
-        some = [known[uuid] for uuid in step.together]
-        await cancel_in_set(unit, some, [held[row["container_uuid"]][0] for row in some])
-    for uuid in step.singly:
+    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+    step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
+    return Page(one.position, number, {str(row["uuid"]): row for row in rows}, held, step)
+
+
+async def advance(
+    tx: Transaction, services: ApiServices, one: Cancellation, page: Page
+) -> Cancellation:
+    """Cancel the requests of a page; the cancellation afterwards."""
+    if page.step is None:
+        return replace(one, finished_at=services.now())
+    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+    if page.step.together:
+        some = [page.requests[uuid] for uuid in page.step.together]
+        await cancel_in_set(unit, some, [page.containers[row["container_uuid"]][0] for row in some])
+    for uuid in page.step.singly:
         # Read now: an earlier one may have ended it.
         row = await records.get(tx, REQUESTS, uuid)
         if row is not None and row["state"] == RequestState.COMMITTED:
@@ -205,9 +291,9 @@ async def advance(
             await unit.settle()
     return replace(
         one,
-        position=(known[step.last]["created_at"], step.last),
-        cancelled=one.cancelled + len(step.together) + len(step.singly),
-        refused=one.refused + step.refused,
+        position=page.after,
+        cancelled=one.cancelled + len(page.step.together) + len(page.step.singly),
+        refused=one.refused + page.step.refused,
     )
 
 

@@ -322,9 +322,16 @@ _logger = logging.getLogger("lading.api.events.audit")
 
 async def latest(services: ApiServices) -> int:
     """The number of the last log row; 0 when there is none."""
-    query = Query(order=(SortKey("id", descending=True),), select=("id",), limit=1)
     async with services.database.reading() as tx:
-        rows = await records.search(tx, services.database.dialect, LOGS, query)
+        return await latest_in(tx, services)
+
+
+async def latest_in(tx: Transaction, services: ApiServices) -> int:
+    """The number of the last log row that a transaction sees; 0 when there is none. It grows with
+    each change of a record.
+    """
+    query = Query(order=(SortKey("id", descending=True),), select=("id",), limit=1)
+    rows = await records.search(tx, services.database.dialect, LOGS, query)
     return int(rows[0]["id"]) if rows else 0
 
 
