@@ -16,8 +16,8 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 
 COMMAND = ["date", "+%s%N"]
-P50_LIMIT = 40.0
-P99_LIMIT = 200.0
+P50_LIMIT = 12.0
+P99_LIMIT = 25.0
 END_P50_LIMITS = {"docker": 1000.0, "podman": 1000.0}
 """Milliseconds until the end of a container whose daemon takes most of them; others have no such
 promise.
