@@ -107,7 +107,11 @@ need_engine_of_user() {
     [ ${#missing[@]} -eq 0 ] && return
     say "without root, containers run in podman or Docker, and neither is ready. On Debian or Ubuntu, as root:"
     say "    apt-get install --no-install-recommends ${missing[*]}"
-    say "then, as yourself: systemctl --user enable --now podman.socket"
+    if [ -d /run/systemd/system ] && [ -n "${XDG_RUNTIME_DIR:-}" ]; then
+        say "then, as yourself: systemctl --user enable --now podman.socket"
+    else
+        say "then, as yourself: podman system service --time=0 &"
+    fi
     [ "$1" != demo ] || exit 1
 }
 

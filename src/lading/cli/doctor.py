@@ -277,14 +277,21 @@ def _docker(machine: CheckedMachine) -> Check:
 
 def _podman(machine: CheckedMachine) -> Check:
     """The service of podman, root's or without root that of the user."""
+    from lading.supervisor.engines.choice import is_private, podman_directory
+
     places = ["run/podman/podman.sock"]
     if machine.user:
         places.append(f"run/user/{machine.user}/podman/podman.sock")
+        made = machine.root / podman_directory(machine.user, os.environ).removeprefix("/")
+        if is_private(str(made), machine.user):
+            places.append(f"{made.relative_to(machine.root)}/podman/podman.sock")
     for place in places:
         path = machine.root / place
         if path.exists() and machine.docker_answers(path):
             return Check(name="podman", verdict=CheckResult.OK, found=str(path))
     start = f"systemctl {'--user ' if machine.user else ''}enable --now podman.socket"
+    if machine.user and not (machine.root / "run/systemd/system").is_dir():
+        start = "podman system service --time=0 &"
     if not machine.which("podman"):
         # Root's is enabled by its package.
         mend = f"apt install podman uidmap; {start}" if machine.user else "apt install podman"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines.choice import EngineSearch, answers, is_confined
+from lading.supervisor.engines.choice import EngineSearch, answers, is_confined, is_private
 
 
 def search(
@@ -19,6 +20,7 @@ def search(
     environ: Mapping[str, str] | None = None,
     has_systemd: bool = True,
     is_confined: bool = False,
+    private: Collection[str] = (),
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -29,9 +31,11 @@ def search(
         answers=lambda path: path in sockets,
         has_systemd=lambda: has_systemd,
         is_confined=lambda: is_confined,
+        is_private=lambda path, user: path in private,
     )
 
 
+_OWN = "/tmp/podman-run-1000"
 _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.sock"
 
 
@@ -50,6 +54,22 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
         (search(sockets={_DOCKER, _PODMAN}), "docker rootless", _DOCKER),
         (search(sockets={_PODMAN}), "podman rootless", _PODMAN),
         (search(sockets={"/p.sock"}), "podman", "/p.sock"),
+        (
+            search(sockets={f"{_OWN}/podman/podman.sock"}, private={_OWN}),
+            "podman rootless",
+            f"{_OWN}/podman/podman.sock",
+        ),
+        # Made by somebody else.
+        (search(sockets={f"{_OWN}/podman/podman.sock"}), "none", ""),
+        (
+            search(
+                environ={"TMPDIR": "/t"},
+                sockets={"/t/podman-run-1000/podman/podman.sock"},
+                private={"/t/podman-run-1000"},
+            ),
+            "podman rootless",
+            "/t/podman-run-1000/podman/podman.sock",
+        ),
         (search(user=0, sockets={_PODMAN}), "none", ""),
         (
             search(environ={"XDG_RUNTIME_DIR": "/r"}, sockets={"/r/podman/podman.sock"}),
@@ -67,6 +87,18 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
 def test_the_first_that_can_be_used(made: EngineSearch, shown: str, path: str) -> None:
     found = made.choose()
     assert (str(found), found.socket) == (shown, path)
+
+
+def test_a_private_directory_is_the_own_one_that_nobody_else_writes_to(tmp_path: Path) -> None:
+    directory, link, user = tmp_path / "d", tmp_path / "l", os.geteuid()
+    directory.mkdir(mode=0o700)
+    link.symlink_to(directory)
+    assert is_private(str(directory), user)
+    assert not is_private(str(directory), user + 1)
+    assert not is_private(str(link), user)
+    assert not is_private(str(tmp_path / "none"), user)
+    directory.chmod(0o770)
+    assert not is_private(str(directory), user)
 
 
 def test_a_configured_engine_is_not_looked_for() -> None:

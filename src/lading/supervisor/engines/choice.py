@@ -2,7 +2,8 @@
 
 Root of an unprivileged container has no right to make namespaces, so native is not chosen there.
 Without root the services of the user are found by themselves: rootless Docker, and rootless podman
-(`$XDG_RUNTIME_DIR`). Where there is none, the command that brings one is named.
+(`$XDG_RUNTIME_DIR`, or the directory that podman makes without one). Where there is none, the
+command that brings one is named.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +53,7 @@ class EngineSearch:
     answers: Callable[[str], bool] = lambda path: answers(path)
     has_systemd: Callable[[], bool] = lambda: Path("/run/systemd/system").is_dir()
     is_confined: Callable[[], bool] = lambda: is_confined(Path("/proc/self/status").read_text())
+    is_private: Callable[[str, int], bool] = lambda path, user: is_private(path, user)
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
@@ -76,6 +79,10 @@ class EngineSearch:
         found.append(("podman", self.podman_socket, False))
         if self.user:
             found.append(("podman", f"{runtime}/podman/podman.sock", True))
+            made = podman_directory(self.user, self.environ)
+            # Everyone may make a directory of that name.
+            if self.is_private(made, self.user):
+                found.append(("podman", f"{made}/podman/podman.sock", True))
         return found
 
     def _mend(self) -> str:
@@ -95,6 +102,24 @@ class EngineSearch:
         needed = {"podman": "podman", "newuidmap": "uidmap"}
         lacking = [package for program, package in needed.items() if not self.which(program)]
         return f"sudo apt install {' '.join(lacking)}; {start}" if lacking else start
+
+
+def podman_directory(user: int, environ: Mapping[str, str]) -> str:
+    """The directory that podman makes for its socket where `$XDG_RUNTIME_DIR` is not set and
+    /run/user has none of the user, as after `su` (podman-system-service(1)).
+    """
+    return f"{environ.get('TMPDIR') or '/tmp'}/podman-run-{user}"  # noqa: S108
+
+
+def is_private(path: str, user: int) -> bool:
+    """Whether a directory, and no link to one, belongs to the user, and nobody else may write to
+    it.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022
 
 
 def is_confined(status: str) -> bool:
