@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +60,18 @@ def test_who_lets_an_offer_pass_is_asked_again_after_a_pause() -> None:
     assert dict(offers.expire(1.0)) == {"1": "a", "2": "b"}
     assert offers.offer("3", "ab", now=5.0) == ""
     assert offers.offer("4", "ab", now=6.0) == "a"
+
+
+def test_who_never_locks_is_asked_more_and_more_seldom() -> None:
+    offers, asked = LockOffers(pause=10.0), list[int]()
+    for now in range(700):
+        # The other one locks all.
+        offers.lock("0", "b", now=now)
+        if offers.offer(str(now), "ab", now=now) == "a":
+            asked.append(now)
+        dict(offers.expire(now + 0.5))
+    pauses = [after - before for before, after in pairwise(asked)]
+    assert pauses[:6] == [pytest.approx(one, abs=2) for one in (10, 20, 40, 80, 160, 160)]
 
 
 def test_the_holder_is_known_until_the_end() -> None:

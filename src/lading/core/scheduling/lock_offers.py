@@ -9,7 +9,8 @@ a lock.
 - A dispatcher has at most `most` open offers, so that a container overtakes few others while one
   dispatcher alone knows of them. When each has as many, all hear of a container at once.
 - A dispatcher that lets an offer pass is taken to have no room, and gets no offer, until it locks a
-  container, one of its containers ends, or `pause` seconds are over.
+  container, one of its containers ends, or `pause` seconds are over: twice as many after each pause
+  without a lock, at most LONGEST_PAUSE. One that was drained is seldom asked so.
 - Of the others the one with the fewest open offers is next, then the one whose last offer is
   oldest.
 
@@ -22,6 +23,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 SHORTEST, LONGEST = 0.1, 2.0
+LONGEST_PAUSE = 160.0
 # An idle server gives a lock within 10 ms, so the shortest offer is enough there.
 _TIMES = 5.0
 # Share of the newest lock in the mean.
@@ -65,8 +67,8 @@ class LockOffers:
         self._open: dict[str, _Offer] = {}
         self._ended: dict[str, _Offer] = {}
         self._last: dict[str, int] = {}
-        # Dispatchers without room, until a moment.
-        self._full: dict[str, float] = {}
+        # Dispatchers without room: until when, and for how many seconds.
+        self._full: dict[str, tuple[float, float]] = {}
         self._holders: dict[str, str] = {}
 
     def offer(self, container: str, dispatchers: Collection[str], *, now: float) -> str:
@@ -75,11 +77,13 @@ class LockOffers:
         if len(dispatchers) < 2:
             return ""
         self._last = {one: self._last.get(one, 0) for one in dispatchers}
-        self._full = {one: end for one, end in self._full.items() if end > now}
+        self._full = {one: full for one, full in self._full.items() if one in self._last}
         load = dict.fromkeys(dispatchers, 0)
         for offer in self._open.values():
             load[offer.dispatcher] = load.get(offer.dispatcher, 0) + 1
-        able = [one for one in dispatchers if one not in self._full and load[one] < self._most]
+        able = [
+            one for one in dispatchers if load[one] < self._most and not self._is_full(one, now)
+        ]
         if not able:
             return ""
         chosen = min(able, key=lambda one: (load[one], self._last[one], one))
@@ -87,6 +91,9 @@ class LockOffers:
         self._last[chosen] = self._made
         self._open[container] = _Offer(chosen, now, now + self.period)
         return chosen
+
+    def _is_full(self, dispatcher: str, now: float) -> bool:
+        return dispatcher in self._full and self._full[dispatcher][0] > now
 
     @property
     def period(self) -> float:
@@ -134,5 +141,8 @@ class LockOffers:
             offer = self._ended[container] = self._open.pop(container)
             if len(self._ended) > self._most_ended:
                 del self._ended[next(iter(self._ended))]
-            self._full[offer.dispatcher] = now + self._pause
+            if not self._is_full(offer.dispatcher, now):
+                pause = self._full.get(offer.dispatcher, (0.0, self._pause / 2))[1] * 2
+                pause = min(pause, LONGEST_PAUSE)
+                self._full[offer.dispatcher] = now + pause, pause
             yield container, offer.dispatcher
