@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lading
+from lading.client.transport import HttpTransport, Response
 from lading.core.errors import Invalid, NotFound
 from tests.cli.site import Play, Site
 
@@ -78,6 +80,42 @@ def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site, image: 
     assert time.monotonic() - began < 30
     for run in runs:
         run.cancel()
+
+
+def test_the_first_run_does_not_wait_for_the_inputs_of_later_ones(
+    stage: Site, image: str, tmp_path: Path
+) -> None:
+    for number in range(60):
+        (tmp_path / f"{number:02}").write_text(f"first {number}")
+    transport = Recording(unix_socket=stage.socket)
+    with lading.Site(transport, stage.world.admin) as site:
+        inputs = {"/a": tmp_path / "00", "/b": tmp_path / "01"}
+        first = site.run(["index"], image=image, inputs=inputs)
+        runs = site.map(
+            ["count"],
+            sorted(tmp_path.iterdir())[2:],
+            image=image,
+            inputs={"/in": "{}", "/index": first.output["x"]},
+        )
+        for run in (first, *runs):
+            assert run.uuid
+        first.cancel()
+    assert transport.paths.count("collections") == 60
+    submitted = transport.paths.index("container_requests/batch")
+    assert transport.paths[:submitted].count("collections") < 60
+
+
+class Recording(HttpTransport):
+    """Notes the paths of all posts."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.paths: list[str] = []
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        if method == "POST":
+            self.paths.append(path.partition("/v1/")[2])
+        return await super().request(method, path, **options)
 
 
 def test_items_are_mapped(stage: Site, site: lading.Site, image: str, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from lading.client.images.links import list_images
 from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.runs import Output, Run, Runs, Source, follow
 from lading.client.transport import Transport
+from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ _Answer = TypeVar("_Answer")
 _Parameters = ParamSpec("_Parameters")
 _TOGETHER = 0.005
 """Seconds for which submissions are collected: less than one call takes."""
+_LONGER = 2.0
+"""Factor of this time for each next call, while inputs of further runs are stored: calls for few
+runs each would delay these inputs."""
+_LONGEST = 0.1
+"""Seconds at most."""
 _BATCH = 1000
 """Requests of one call, the most that a server accepts."""
 _LINGERING = 2.0
@@ -79,6 +85,9 @@ class Site:
         self._submitting: set[asyncio.Task[None]] = set()
         self._watchers: set[asyncio.Task[None]] = set()
         self._sending = False
+        self._pause = _TOGETHER
+        self._preparing = 0
+        self._all_prepared = asyncio.Event()
         self.api, self.blocks = self.call(self._open(transport, token))
 
     def run(
@@ -257,19 +266,17 @@ class Site:
     async def _prepare(
         self, run: Run, body: Record, inputs: dict[str, Source], after: list[Run]
     ) -> None:
+        self._preparing += 1
         try:
-            if body["container_image"] is None:
-                body["container_image"] = await self._once("image", self._newest_image)
-            for target, source in inputs.items():
-                body["mounts"][target] = await self._mount(source)
-            body["depends_on"] = after
-            sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
-            # A batch may name runs before it by their number, so they have to be queued first.
-            for one in (*sources, *after):
-                await follow(one.queued)
+            await self._complete(body, inputs, after)
         except (LadingError, OSError) as error:
             run.refuse(error)
             return
+        finally:
+            self._preparing -= 1
+            if not self._preparing:
+                self._all_prepared.set()
+                self._pause = _TOGETHER
         self._queue.append((run, body))
         run.queued.set_result(None)
         # One task sends for all: what is queued meanwhile goes with its next batch.
@@ -277,11 +284,27 @@ class Site:
             self._sending = True
             await self._send()
 
+    async def _complete(self, body: Record, inputs: dict[str, Source], after: list[Run]) -> None:
+        """Store the inputs, and wait until the runs before this one are queued."""
+        if body["container_image"] is None:
+            body["container_image"] = await self._once("image", self._newest_image)
+        # All inputs begin to be stored before those of later runs, so that the first of many runs
+        # is not submitted last.
+        found: dict[str, Record | Output] = {}
+        await together(*(self._find(found, *one) for one in inputs.items()))
+        body["mounts"] |= {target: found[target] for target in inputs}
+        body["depends_on"] = after
+        sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
+        # A batch may name runs before it by their number, so they have to be queued first.
+        for one in (*sources, *after):
+            await follow(one.queued)
+
     async def _send(self) -> None:
         """Send the queued runs, in batches, until none is left."""
         try:
             while self._queue:
-                await asyncio.sleep(_TOGETHER)
+                await self._collect(self._pause)
+                self._pause = min(self._pause * _LONGER, _LONGEST)
                 batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
                 try:
                     await self._send_batch(batch)
@@ -290,6 +313,16 @@ class Site:
                         run.refuse(error)
         finally:
             self._sending = False
+
+    async def _collect(self, seconds: float) -> None:
+        """Wait for further runs, at most so long while inputs of some are being stored."""
+        await asyncio.sleep(_TOGETHER)
+        # Its end is the time of the next call.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds - _TOGETHER):
+                while self._preparing:
+                    self._all_prepared.clear()
+                    await self._all_prepared.wait()
 
     async def _send_batch(self, batch: list[tuple[Run, Record]]) -> None:
         # Runs of the same call have no uuid yet.
@@ -314,6 +347,9 @@ class Site:
                 run.accept(item["uuid"])
             else:
                 run.refuse(Invalid("; ".join(item["errors"])))
+
+    async def _find(self, found: dict[str, Record | Output], target: str, source: Source) -> None:
+        found[target] = await self._mount(source)
 
     async def _mount(self, source: Source) -> Record | Output:
         match source:
