@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,21 @@ def test_a_closed_site_says_so(site: lading.Site) -> None:
     site.close()
     with pytest.raises(Invalid, match="is closed"):
         site.put("x")
+
+
+def test_closing_ends_the_calls_of_other_threads(site: lading.Site) -> None:
+    begun = threading.Event()
+
+    async def hang() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as other:
+        call = other.submit(lambda: site.call(hang()))
+        assert begun.wait(30)
+        site.close()
+        with pytest.raises(Invalid, match="is closed"):
+            call.result(30)
 
 
 def test_a_small_input_needs_no_temporary_directory(

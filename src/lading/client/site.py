@@ -17,6 +17,7 @@ API can be used in scripts, notebooks and other event loops alike.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -36,7 +37,7 @@ from lading.client.images.links import list_images
 from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.runs import Output, Run, Runs, Source, follow
 from lading.client.transport import Transport
-from lading.concurrency import together
+from lading.concurrency import cancel_all, together
 from lading.core.errors import Invalid, LadingError, NotFound
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ class Site:
         # A loop of its own in a thread: the program that uses this may have no loop, or one of its
         # own that must not wait.
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lading", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="lading", daemon=True)
         self._thread.start()
+        # Held to begin a call, and to close: no call may begin after the loop has ended its tasks.
+        self._opening = threading.Lock()
+        self._is_closed = False
         self._opened = AsyncExitStack()
         self._queue: list[tuple[Run, Record]] = []
         self._waiting: dict[str, list[Run]] = {}
@@ -202,16 +206,23 @@ class Site:
         return str(self.call(self._deposit(Path(path)))["portable_data_hash"])
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Run a coroutine in the loop of the site, and wait. Raises Invalid after `close`."""
-        if not self._thread.is_alive():
-            # A coroutine that is never run would be a warning at its end.
-            work.close()
-            raise Invalid("the connection is closed; connect again with lading.connect()")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Run a coroutine in the loop of the site, and wait. Raises Invalid after `close`, also if
+        another thread closes the site meanwhile.
+        """
+        with self._opening:
+            if self._is_closed:
+                # A coroutine that is never run would be a warning at its end.
+                work.close()
+                raise _closed()
+            answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result()
+        except concurrent.futures.CancelledError:
+            raise _closed() from None
 
     def watch(self, run: Run) -> None:
         """Have the end of a run noticed, from now on."""
-        if not run.ended.done() and run not in self._watched and self._thread.is_alive():
+        if not run.ended.done() and run not in self._watched and not self._is_closed:
             self._watched.add(run)
             self.follow(self._expect(run))
 
@@ -221,11 +232,13 @@ class Site:
 
     def close(self) -> None:
         """Close the connections. Runs go on; `request` finds them again."""
-        if not self._thread.is_alive():
+        if self._is_closed:
             return
-        self.call(self._close())
-        # Called from the thread of the program, while the loop belongs to its own.
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.call(self._finish())
+        with self._opening:
+            self._is_closed = True
+            # Called from the thread of the program, while the loop belongs to its own.
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
@@ -241,6 +254,18 @@ class Site:
         lines = response.body.decode("utf-8", "replace").splitlines(keepends=True)
         return "".join(_STAMP.sub("", line) for line in lines)
 
+    def _run_loop(self) -> None:
+        """Run the loop until `close`, then cancel the calls that other threads wait for, and close
+        the connections.
+        """
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._end())
+
+    async def _end(self) -> None:
+        await cancel_all(*(asyncio.all_tasks() - {asyncio.current_task()}))
+        # Last: a call would open a connection again.
+        await self._opened.aclose()
+
     def _start(self, work: Coroutine[Any, Any, None], owner: set[asyncio.Task[None]]) -> None:
         def begin() -> None:
             task = self._loop.create_task(work)
@@ -255,13 +280,12 @@ class Site:
         transport = await self._opened.enter_async_context(opening)
         return ApiClient(transport, token), BlockClient(transport, token)
 
-    async def _close(self) -> None:
+    async def _finish(self) -> None:
         # Submitted runs are sent; only the waiting ends.
         await asyncio.gather(*self._submitting, return_exceptions=True)
         for task in self._watchers:
             task.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
-        await self._opened.aclose()
 
     async def _prepare(
         self, run: Run, body: Record, inputs: dict[str, Source], after: list[Run]
@@ -430,6 +454,10 @@ class Site:
     def _refuse(self, uuid: str, error: LadingError) -> None:
         for run in self._waiting.pop(uuid):
             run.refuse(error)
+
+
+def _closed() -> Invalid:
+    return Invalid("the connection is closed; connect again with lading.connect()")
 
 
 def connect(data: str | Path | None = None) -> Site:
