@@ -13,7 +13,8 @@ Lading and of others, and a ratio to it looks better for that. The other floor i
 the same steps, two at a time, level by level, from bundles that were made before, in the same turns
 (`bench.sample_floor`): nothing is stored, hashed or logged, so nothing can come close to it.
 Wall times grow with other load, too; the processor time of everything that took part (client,
-server, dispatcher, supervisors, containers) hardly does.
+server, dispatcher, supervisors, containers) hardly does. A second table has it by part for first
+runs. A supervisor that was retired meanwhile counts as `crun and commands` (`bench.account`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from bench.account import CHILDREN, KINDS, counters
 from bench.floors import find_daemon, own_daemon
 from bench.paired import processor_time
 from bench.sample_floor import crun_command, unpack_image, write_bundles
@@ -97,12 +99,15 @@ class Contender:
     """Seconds of processor time for each pass, of its server, too."""
     served: list[float] = field(default_factory=list)
     """Seconds of processor time of the API server alone, for each pass."""
+    parts: list[dict[str, float]] = field(default_factory=list)
+    """Seconds of processor time by part, for each pass through a server."""
 
     def run(self, quality: int) -> None:
         """Run it, and note what it took. Raises RuntimeError with what it said."""
         plot = self.directory / "plot.svg"
         plot.unlink(missing_ok=True)
         used, served = self._processor_time(), self._served(is_all=False)
+        before = self._parts()
         began = time.monotonic()
         done = subprocess.run(
             self.command(quality),
@@ -118,16 +123,30 @@ class Contender:
         self.seconds.append(seconds)
         self.processor.append(self._processor_time() - used)
         self.served.append(self._served(is_all=False) - served)
+        self.parts.append({part: now - before[part] for part, now in self._parts().items()})
+
+    def _parts(self) -> dict[str, float]:
+        if not (up := self.environment.get(SERVER_PID)):
+            return {}
+        ticks, second = counters(int(up)), os.sysconf("SC_CLK_TCK")
+        kinds = (*KINDS.values(), CHILDREN)
+        parts = {kind: (ticks[f"{kind} user"] + ticks[f"{kind} system"]) / second for kind in kinds}
+        return {"client": _of_children(), **parts}
 
     def _processor_time(self) -> float:
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return children.ru_utime + children.ru_stime + self._served()
+        return _of_children() + self._served()
 
     def _served(self, *, is_all: bool = True) -> float:
         up = self.environment.get(SERVER_PID)
         if not up:
             return 0.0
         return processor_time(int(up) if is_all else _server_of(int(up))) / 1000
+
+
+def _of_children() -> float:
+    """Seconds of processor time of the programs that were run here and have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
 
 
 def main() -> int:
@@ -330,6 +349,12 @@ def _show(contenders: Sequence[Contender]) -> None:
         cells += [f"{one.seconds[0] / floor.seconds[0]:.2f}"] if floor else [""]
         cells += [f"{one.processor[0] / floor.processor[0]:.2f}"] if floor else [""]
         print(f"| {one.name} | {' | '.join(cells)} |")
+    parts = ("client", *KINDS.values(), CHILDREN)
+    print(f"\n| processor time, first | {' | '.join(parts)} |\n|{'---|' * (1 + len(parts))}")
+    for one in contenders:
+        if one.parts[0]:
+            cells = [f"{one.parts[0][part]:.2f} s" for part in parts]
+            print(f"| {one.name} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
