@@ -7,12 +7,13 @@ upload continues.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +29,8 @@ from lading.core.errors import Forbidden, Invalid, NotFound
 _PIECE = 1 << 20
 # Characters of a manifest that is sent from memory.
 _SHORT = 1 << 16
+# Contents that one call asks for, and the records that it answers at most (the server's limit).
+_ASKED, _PAGE = 100, 1000
 _WISHES = ("storage_classes_desired", "replication_desired")
 _FIELDS = (
     "uuid",
@@ -60,6 +63,64 @@ def _unseen(_: str) -> AbstractContextManager[Progress | None]:
     return nullcontext()
 
 
+class ContentSearch:
+    """Finds stored collections by their content. Searches that begin while a call of the API is on
+    its way share the next call.
+    """
+
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
+        self._turn = asyncio.Lock()
+        self._wanted: set[str] = set()
+        self._found: dict[str, list[Record]] = {}
+        self._searches = 0
+
+    async def find(self, pdh: str) -> list[Record]:
+        """The collections with this content, the oldest first; none for a token that may only
+        store. Raises the errors of the API.
+        """
+        self._wanted.add(pdh)
+        self._searches += 1
+        try:
+            async with self._turn:
+                # The holder of the turn before may have asked for it.
+                if pdh in self._wanted:
+                    asked = [pdh, *islice(self._wanted - {pdh}, _ASKED - 1)]
+                    # Before the call: a search that begins during it asks again.
+                    self._wanted -= {*asked}
+                    try:
+                        self._found |= await self._list(asked)
+                    except BaseException:
+                        # The other searches make a call of their own.
+                        self._wanted |= {*asked}
+                        raise
+            return self._found[pdh]
+        finally:
+            self._searches -= 1
+            if not self._searches:
+                self._wanted.clear()
+                self._found.clear()
+
+    async def _list(self, hashes: Sequence[str]) -> dict[str, list[Record]]:
+        try:
+            rows = await self._api.list(
+                "collections",
+                filters=[["portable_data_hash", "in", hashes]],
+                order=["created_at asc"],
+                select=_FIELDS,
+                limit=_PAGE,
+            )
+        except Forbidden:
+            rows = []
+        found: dict[str, list[Record]] = {one: [] for one in hashes}
+        if len(rows) == _PAGE and len(hashes) > 1:
+            # There are more collections, perhaps all of one content.
+            return {one: (await self._list([one]))[one] for one in hashes}
+        for row in rows:
+            found[str(row["portable_data_hash"])].append(row)
+        return found
+
+
 async def deposit(
     api: ApiClient,
     blocks: BlockClient,
@@ -69,6 +130,7 @@ async def deposit(
     label: str,
     keeping: Keeping = ANYHOW,
     project: str | None = None,
+    search: ContentSearch | None = None,
     progress: Showing = _unseen,
 ) -> Deposit:
     """Store files and directories, by their path in the collection, unless such a collection
@@ -91,7 +153,7 @@ async def deposit(
         await upload.look()
         with progress(f"Hashing {label}") as report:
             pdh = await upload.hash(progress=report)
-        found = await _of_content(api, pdh)
+        found = await (search or ContentSearch(api)).find(pdh)
         same = _same(found, name=name, project=project, replication=replication)
         if same is not None:
             return _deposit(same, was_there=True)
@@ -132,19 +194,6 @@ def _replication(keeping: Keeping) -> dict[str, object]:
     """The fields of a collection with this replication."""
     values = zip(_WISHES, (list(keeping.classes), keeping.copies), strict=True)
     return {field: value for field, value in values if value}
-
-
-async def _of_content(api: ApiClient, pdh: str) -> list[Record]:
-    """The collections with this content, the oldest first; none for a token that may only store."""
-    try:
-        return await api.list(
-            "collections",
-            filters=[["portable_data_hash", "=", pdh]],
-            order=["created_at asc"],
-            select=_FIELDS,
-        )
-    except Forbidden:
-        return []
 
 
 async def _stored_before(api: ApiClient, name: str) -> dict[str, str]:

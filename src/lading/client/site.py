@@ -31,7 +31,7 @@ from weakref import WeakSet
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.deposits import arrange, deposit, label_of
+from lading.client.deposits import ContentSearch, arrange, deposit, label_of
 from lading.client.environment import default_data_directory, find_server
 from lading.client.images.links import list_images
 from lading.client.outcomes import EndWatch, watch_ends
@@ -93,6 +93,7 @@ class Site:
         self._preparing = 0
         self._all_prepared = asyncio.Event()
         self.api, self.blocks = self.call(self._open(transport, token))
+        self._search = ContentSearch(self.api)
 
     def run(
         self,
@@ -410,7 +411,9 @@ class Site:
     async def _deposit(self, path: Path) -> Record:
         sources = arrange([path])
         async with self._uploads:
-            stored = await deposit(self.api, self.blocks, sources, label=label_of(path))
+            stored = await deposit(
+                self.api, self.blocks, sources, label=label_of(path), search=self._search
+            )
         mount = {"kind": "collection", "portable_data_hash": stored.portable_data_hash}
         return mount if "" in sources else {**mount, "path": next(iter(sources))}
 

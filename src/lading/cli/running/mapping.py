@@ -276,12 +276,17 @@ async def _store(
     stored: dict[Input, dict[str, object]] = {}
     # All tasks are made at once and wait here: progress knows the total from the start.
     gate = asyncio.Semaphore(_UPLOADS)
+    # Imported here: `lading map --help` stores nothing.
+    from lading.client.deposits import ContentSearch
+
+    search = ContentSearch(session.api)
     with display.progress("inputs", is_quiet=is_quiet, is_bytes=False) as show:
 
         async def store(source: Input, target: str) -> None:
             async with gate:
                 placed = replace(source, target=target)
-                stored[source] = (await store_inputs(session, [placed], is_quiet=True))[target]
+                mounts = await store_inputs(session, [placed], is_quiet=True, search=search)
+                stored[source] = mounts[target]
             show(len(stored), len(sources))
 
         async with asyncio.TaskGroup() as group:

@@ -26,6 +26,7 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
+    from lading.client.deposits import ContentSearch
     from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
@@ -174,15 +175,21 @@ async def newest_image(session: CliSession) -> StoredImage:
 
 
 async def store_inputs(
-    session: CliSession, inputs: Sequence[Input], *, is_quiet: bool
+    session: CliSession,
+    inputs: Sequence[Input],
+    *,
+    is_quiet: bool,
+    search: ContentSearch | None = None,
 ) -> dict[str, dict[str, object]]:
-    """The mounts of the inputs; files on disk are stored first. Raises Invalid, NotFound."""
+    """The mounts of the inputs; files on disk are stored first (`search` is that of `deposit`).
+    Raises Invalid, NotFound.
+    """
     mounts: dict[str, dict[str, object]] = {}
     for one in inputs:
         if one.target in mounts:
             raise Invalid(f"--input {one.target}: given twice")
         if one.path is not None:
-            mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet)
+            mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet, search=search)
         elif one.stored is not None:
             try:
                 mounts[one.target] = await _mount(session, one.stored)
@@ -191,7 +198,9 @@ async def store_inputs(
     return mounts
 
 
-async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str, object]:
+async def _store(
+    session: CliSession, path: Path, *, is_quiet: bool, search: ContentSearch | None
+) -> dict[str, object]:
     # Imported here: most calls store nothing.
     from lading.client.deposits import arrange, deposit, label_of
 
@@ -201,6 +210,7 @@ async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str
         session.blocks,
         sources,
         label=label_of(path),
+        search=search,
         progress=partial(display.progress, is_quiet=is_quiet),
     )
     mount: dict[str, object] = {
