@@ -7,10 +7,10 @@ import pytest
 from lading.core.records.expressions import SortKey
 from lading.core.records.filters import check_query
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
-from lading.core.records.schema import RecordType
+from lading.core.records.schema import Record, RecordType
 from lading.core.wes.listing import IS_RUN
 from lading.store import records
-from lading.store.containers import LIVE_COUNTS, live_counts
+from lading.store.containers import LIVE_COUNTS, WARNED, live_counts, warned
 from lading.store.database import Database, Transaction
 from lading.store.query import ConditionWriter, order_by
 
@@ -129,6 +129,21 @@ async def test_containers_that_have_not_ended_are_counted_in_an_index(database: 
     if not database.shared:
         # Of the others the index alone.
         assert "COVERING INDEX containers_state_priority" in plan
+
+
+async def test_warnings_are_looked_up_by_uuid(database: Database) -> None:
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            row: Record = {"uuid": f"{number:027}", "state": "Queued"}
+            row["runtime_status"] = {"warning": "w"} if number == 7 else {}
+            await records.insert(tx, CONTAINERS, row)
+        if database.shared:
+            await tx.execute("ANALYZE containers")
+        uuids = [f"{number:027}" for number in range(900)]
+        plan = await _plan(tx, database, WARNED.format(", ".join("?" * 900)), tuple(uuids))
+        assert await warned(tx, uuids) == {uuids[7]: "w"}
+    # Not all that wait: they are looked up each second.
+    assert "containers_state_" not in plan
 
 
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:

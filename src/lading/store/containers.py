@@ -196,6 +196,15 @@ async def live_counts(tx: Transaction) -> dict[str, int]:
     return {str(row[0]): int(row[1] or 0) for row in await tx.fetch(LIVE_COUNTS)}
 
 
+# The condition on the state is in a form without an index: SQLite would read all that wait, as it
+# expects few of them.
+WARNED: Final = (
+    "SELECT uuid, runtime_status FROM containers WHERE uuid IN ({})"
+    " AND CASE WHEN state = 'Queued' AND runtime_status <> '{{}}' THEN TRUE ELSE FALSE END"
+)
+"""Waiting containers with a status among some; `str.format` with the placeholders of uuids."""
+
+
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     """Warnings of waiting containers, by uuid."""
     # In parts: SQLite and PostgreSQL limit the number of placeholders of a statement.
@@ -203,9 +212,7 @@ async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     for start in range(0, len(named), CHUNK):
         part = named[start : start + CHUNK]
         rows = await tx.fetch(
-            "SELECT uuid, runtime_status FROM containers"
-            " WHERE state = 'Queued' AND runtime_status <> '{}'"
-            f" AND uuid IN ({', '.join('?' for _ in part)})",
+            WARNED.format(", ".join("?" for _ in part)),
             part,
         )
         for uuid, status in rows:
