@@ -6,7 +6,7 @@ nothing of them is kept. Bare Pods with volumes have those of a container's Pod,
 emptyDir, for which the kubelet waits. The Pod of a request starts the supervisor, which takes the
 image of the command from the cache of the node, runs it in a container of its own, and saves its
 log and output. User code of all of them prints when it began; a bare Pod prints to its termination
-message.
+message. The processor time is that of all processes in a Pod, without those of the runtime.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lading.concurrency import cancel_all
 from lading.core.kubernetes.pod_manifest import DATA, MOUNT
 from tests.system.desk import desk_of
 from tests.system.kubernetes import missing_parts
-from tests.system.kubernetes_kubelet import LABEL
+from tests.system.kubernetes_kubelet import LABEL, processor_seconds
 from tests.system.kubernetes_site import CORE, NAMESPACE, REAL, Site, running_site
 
 _BARE, _VOLUMES = "bare Pods", "bare Pods with volumes"
@@ -82,17 +82,21 @@ async def _compare(
 ) -> list[Figure]:
     latencies: dict[str, list[float]] = {name: [] for name in contenders}
     bursts = dict.fromkeys(contenders, 0.0)
+    used: dict[str, list[float]] = {name: [] for name in contenders}
     for singles, _ in contenders.values():
         await singles(1)
     for _ in range(rounds):
         for name, (singles, at_once) in contenders.items():
+            before = processor_seconds()
             latencies[name] += await singles(samples)
+            used[name].append((processor_seconds() - before) / samples)
             bursts[name] += await at_once(burst)
     half = {name: percentile(found, 0.5) for name, found in latencies.items()}
     count = burst * rounds
     rows = [
         *(durations(f"{name}: to user code", latencies[name]) for name in contenders),
         *(throughput(f"{name}: until all have ended", count, bursts[name]) for name in contenders),
+        *(durations(f"{name}: processor time of a Pod", used[name]) for name in contenders),
     ]
     for name in (_BARE, _VOLUMES):
         start, whole = half[_REQUESTS] / half[name] - 1, bursts[_REQUESTS] / bursts[name] - 1
