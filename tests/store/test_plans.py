@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.records.expressions import SortKey
+from lading.core.records.expressions import Column, Compare, SortKey
 from lading.core.records.filters import check_query
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
-from lading.core.records.schema import Record, RecordType
+from lading.core.records.schema import Record, RecordType, Type
 from lading.core.wes.listing import IS_RUN
 from lading.store import records
+from lading.store.cancellations import page, page_query
 from lading.store.containers import LIVE_COUNTS, WARNED, live_counts, warned
 from lading.store.database import Database, Transaction
 from lading.store.query import ConditionWriter, order_by
@@ -144,6 +145,26 @@ async def test_warnings_are_looked_up_by_uuid(database: Database) -> None:
         assert await warned(tx, uuids) == {uuids[7]: "w"}
     # Not all that wait: they are looked up each second.
     assert "containers_state_" not in plan
+
+
+@pytest.mark.parametrize("left", [100, 2000, 6000])
+async def test_pages_of_a_cancellation_are_read_from_an_index(
+    database: Database, left: int
+) -> None:
+    committed = (Compare(Column("state", Type.STRING), "=", "Committed"),)
+    async with database.writing() as tx:
+        for number in range(2 * _ROWS):
+            row = {"uuid": f"{number:027}", "state": "Committed", "created_at": f"{number:030}"}
+            await records.insert(tx, REQUESTS, row)
+        if database.shared:
+            await tx.execute("ANALYZE container_requests")
+        sql, values = page_query(database.dialect, committed, (f"{left:030}", ""), 50)
+        plan = await _plan(tx, database, sql, tuple(values))
+        rows = await page(tx, database.dialect, committed, (f"{left:030}", ""), size=50)
+    assert [row["uuid"] for row in rows] == [f"{left - 1 - one:027}" for one in range(50)]
+    assert "container_requests_state_created_at" in plan
+    # Of all that are left only those of the page.
+    assert "Bitmap" not in plan
 
 
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:

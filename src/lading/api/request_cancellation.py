@@ -52,7 +52,6 @@ from lading.core.records.expressions import (
     Either,
     Expression,
     Query,
-    SortKey,
 )
 from lading.core.records.filters import check_filters
 from lading.core.records.permissions import Level
@@ -77,11 +76,6 @@ _AT_A_TIME: Final = 2
 _HELD: Final = 10.0
 # Seconds after which a server looks for cancellations that another server has stored or left.
 _LONGEST: Final = 10.0
-_REQUEST_FIELDS: Final = (
-    "uuid", "owner_uuid", "created_at", "modified_at", "modified_by_user_uuid", "name", "state",
-    "priority", "requesting_container_uuid", "container_uuid", "max_parallel", "cumulative_cost",
-    "expires_at", "start_after", "retry_after", "depends_on",
-)  # fmt: skip
 _NO_CONTAINER: Final[tuple[Record, bool]] = ({}, False)
 _STATE: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
 _logger = logging.getLogger("lading.api.request_cancellation")
@@ -160,6 +154,7 @@ class CancellationWorker:
         async with database.reading() as tx:
             principal = await _principal(tx, self._services, one)
             query = await _query(tx, self._services, principal, one)
+            query = replace(query, where=(*query.where, *_before(one.position)))
             total = await records.count(tx, database.dialect, REQUESTS, query)
         async with database.writing() as tx:
             fresh = await cancellations.get(tx, one.id)
@@ -260,8 +255,8 @@ async def look(tx: Transaction, services: ApiServices, one: Cancellation, *, siz
     if not principal.is_active:
         raise LadingError(f"{one.user_uuid}: the user is not active any more")
     dialect = services.database.dialect
-    query = replace(await _query(tx, services, principal, one), limit=size)
-    rows = await records.search(tx, dialect, REQUESTS, query)
+    query = await _query(tx, services, principal, one)
+    rows = await cancellations.page(tx, dialect, query.where, one.position, size=size)
     if not rows:
         return Page(one.position, number, {}, {}, None)
     await _give_way()
@@ -358,31 +353,22 @@ async def _principal(tx: Transaction, services: ApiServices, one: Cancellation) 
 async def _query(
     tx: Transaction, services: ApiServices, principal: Principal, one: Cancellation
 ) -> Query:
-    """The Committed requests before the position that are meant, the newest first."""
-    at, uuid = one.position
-    created = Column("created_at", Type.TIME)
-    before = (
-        Compare(created, "<=", at),
-        Either(
-            (
-                Compare(created, "<", at),
-                All((Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid))),
-            )
-        ),
-    )
+    """The Committed requests that are meant."""
     where: list[Expression] = [
         # Trashed requests may be stopped too.
         *access.readable(REQUESTS, principal, now=services.now(), include_trash=True),
         _STATE,
-        *before,
         *check_filters(one.filters, REQUESTS),
     ]
-    query = Query(
-        where=tuple(where),
-        order=(SortKey("created_at", descending=True), SortKey("uuid", descending=True)),
-        select=_REQUEST_FIELDS,
-    )
-    return await generic.narrowed(tx, REQUESTS, query, principal)
+    return await generic.narrowed(tx, REQUESTS, Query(where=tuple(where)), principal)
+
+
+def _before(position: tuple[str, str]) -> tuple[Expression, ...]:
+    """Conditions that a request is older than a position."""
+    at, uuid = position
+    created = Column("created_at", Type.TIME)
+    same = Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid)
+    return Compare(created, "<=", at), Either((Compare(created, "<", at), All(same)))
 
 
 async def _facts(

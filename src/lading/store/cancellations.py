@@ -15,8 +15,10 @@ from typing import Final
 
 import msgspec
 
+from lading.core.records.expressions import Expression, SortKey
 from lading.core.records.schema import JSON, Record
 from lading.store.database import Dialect, Row, Transaction, Value
+from lading.store.query import ConditionWriter, order_by
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS cancellations (id TEXT PRIMARY KEY, user_uuid TEXT NOT NULL,"
@@ -114,6 +116,54 @@ def _cancellation(row: Row) -> Cancellation:
         holder=str(row[11]),
         held_until=str(row[12]),
     )
+
+
+_REQUESTS: Final = (
+    "uuid", "owner_uuid", "created_at", "modified_at", "modified_by_user_uuid", "name", "state",
+    "priority", "requesting_container_uuid", "container_uuid", "max_parallel", "cumulative_cost",
+    "expires_at", "start_after", "retry_after", "depends_on",
+)  # fmt: skip
+_DEPENDS: Final = _REQUESTS.index("depends_on")
+# Subqueries hide the values from the planner of PostgreSQL. For values near the end of all times it
+# expects fewer rows than the page has, and reads and sorts all of them for each page.
+_PAGE: Final = (
+    " AND created_at <= (SELECT CAST(? AS text)) AND (created_at < (SELECT CAST(? AS text))"
+    " OR (created_at = (SELECT CAST(? AS text)) AND uuid < (SELECT CAST(? AS text))))"
+)
+_LIMIT: Final = " LIMIT (SELECT CAST(? AS bigint))"
+_ORDER: Final = (SortKey("created_at", descending=True), SortKey("uuid", descending=True))
+
+
+def page_query(
+    dialect: Dialect, where: Sequence[Expression], position: tuple[str, str], size: int
+) -> tuple[str, list[Value]]:
+    """Query for the requests before a position that meet conditions, at least one: the newest."""
+    writer = ConditionWriter(dialect, "container_requests")
+    sql = (
+        f"SELECT {', '.join(_REQUESTS)} FROM container_requests{writer.where(tuple(where))}{_PAGE}"
+        f"{order_by(dialect, _ORDER, 'container_requests')}{_LIMIT}"
+    )
+    at, uuid = position
+    return sql, [*writer.values, at, at, at, uuid, size]
+
+
+async def page(
+    tx: Transaction,
+    dialect: Dialect,
+    where: Sequence[Expression],
+    position: tuple[str, str],
+    *,
+    size: int,
+) -> list[Record]:
+    """The newest requests before a position that meet conditions, at least one, newest first; the
+    fields that their cancellation reads or shows.
+    """
+    found = []
+    for row in await tx.fetch(*page_query(dialect, where, position, size)):
+        record: Record = dict(zip(_REQUESTS, row, strict=True))
+        record["depends_on"] = _decode(row[_DEPENDS])
+        found.append(record)
+    return found
 
 
 # Columns of a container that its cancellation reads or shows, and whether several Committed
