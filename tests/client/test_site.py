@@ -179,6 +179,14 @@ def test_closing_ends_the_calls_of_other_threads(site: lading.Site) -> None:
             call.result(30)
 
 
+def test_several_threads_may_close_a_site(site: lading.Site) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for closed in [threads.submit(site.close) for _ in range(8)]:
+            closed.result(30)
+    with pytest.raises(Invalid, match="is closed"):
+        site.put("x")
+
+
 def test_a_small_input_needs_no_temporary_directory(
     site: lading.Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

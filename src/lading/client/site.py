@@ -77,6 +77,7 @@ class Site:
         self._thread.start()
         # Held to begin a call, and to close: no call may begin after the loop has ended its tasks.
         self._opening = threading.Lock()
+        self._closing = threading.Lock()
         self._is_closed = False
         self._opened = AsyncExitStack()
         self._queue: list[tuple[Run, Record]] = []
@@ -233,15 +234,17 @@ class Site:
 
     def close(self) -> None:
         """Close the connections. Runs go on; `request` finds them again."""
-        if self._is_closed:
-            return
-        self.call(self._finish())
-        with self._opening:
-            self._is_closed = True
-            # Called from the thread of the program, while the loop belongs to its own.
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        # A second thread waits until the first one has closed them.
+        with self._closing:
+            if self._is_closed:
+                return
+            self.call(self._finish())
+            with self._opening:
+                self._is_closed = True
+                # Called from the thread of the program, while the loop belongs to its own.
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def __enter__(self) -> Self:
         return self
