@@ -240,6 +240,35 @@ async def test_ordinary_containers_and_supervisors_do_not_hide_each_other() -> N
     assert [entry.uuid for entry in fed.queue.workflow_runners()] == workflows[:2]
 
 
+async def test_supervisors_are_sought_again_only_when_events_may_have_been_missed() -> None:
+    fed = Fed(DispatchSettings(window=3))
+    workflow = {"supervisor": True}
+    runner = fed.server.add(priority=1, scheduling_parameters=workflow)
+    uuids = [fed.server.add(priority=2) for _ in range(9)]
+
+    async def calls_of_a_look() -> int:
+        before = len(fed.server.calls)
+        await fed.queue_sync.load()
+        return len(fed.server.calls) - before
+
+    first = await calls_of_a_look()
+    fed.queue.forget(uuids[0])
+    assert await calls_of_a_look() == 2 < first
+    assert not fed.queue_sync.pending
+    late = fed.server.add(priority=1, scheduling_parameters=workflow)
+    await fed.hear(event(late))
+    await fed.fetch_until_known(late)
+    assert [entry.uuid for entry in fed.queue.workflow_runners()] == [runner, late]
+    await fed.hear(Reconnected())
+    assert await calls_of_a_look() == first
+    fed.server.down = True
+    await fed.hear(Reconnected())
+    with pytest.raises(Unavailable):
+        await fed.queue_sync.load()
+    fed.server.down = False
+    assert await calls_of_a_look() == first
+
+
 async def test_a_server_that_gives_few_at_a_time_is_asked_for_more() -> None:
     fed = Fed(DispatchSettings(window=5))
     fed.server.most_items = 2

@@ -68,6 +68,8 @@ class QueueSync:
         """Set when a look is due before its interval is over."""
         self._refilling = False
         self._extra = self._extra_workflows = 0
+        # Whether the next full look asks for workflow runners: not while all are known by events.
+        self._runners_due = True
         self.loaded = asyncio.Event()
         """Set once all containers of this dispatcher, and the first waiting ones, are known."""
 
@@ -103,7 +105,8 @@ class QueueSync:
         low = queue.window.is_low(left, size=size)
         # One look at a time: `load` clears the mark, else each pass of the loop would ask for
         # another one.
-        if (low or queue.workflow_window.is_low(left_runners, size=size)) and not self._refilling:
+        low_runners = queue.workflow_window.is_low(left_runners, size=size)
+        if (low or low_runners) and not self._refilling:
             unsized = sum(not record.sized for record in queue.waiting.values())
             # The next look asks for so many more than the window as are known not to count in it.
             self._extra_workflows = unsized + len(runners) - left_runners
@@ -120,6 +123,7 @@ class QueueSync:
                 self._notice(item)
             else:
                 self.look_due.set()
+                self._runners_due = True
                 # The connection was lost for a while. Missed events are not repeated, so the whole
                 # queue is read.
                 on_gap()
@@ -163,6 +167,7 @@ class QueueSync:
                     await self.look_due.wait()
             except TimeoutError:
                 # The interval is over without a request for a look.
+                self._runners_due = True
                 continue
 
     async def begin(self) -> bool:
@@ -202,7 +207,11 @@ class QueueSync:
                 found |= {item["uuid"] for item in page}
             size = most or self._settings.window + self._extra
             waiting, window = await self._first(_QUEUED, size)
-            apart, workflows = ((), window) if most else await self._first_workflows(window)
+            knows_runners = not self._runners_due and self._queue.workflow_window.horizon is None
+            apart: Sequence[Any] = ()
+            workflows = window if most else Window()
+            if not most and not knows_runners:
+                apart, workflows = await self._first_workflows(window)
             # Before `merge`, which drops waiting containers that the window does not show.
             self._queue.show(window, workflows=workflows)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
@@ -210,18 +219,26 @@ class QueueSync:
         # Known ones that no list has were locked by another dispatcher, have ended, or are further
         # back now: each is asked for by its uuid.
         for uuid in known - found:
-            if not self._queue.hides(uuid):
+            record = self._queue.waiting.get(uuid)
+            by_events = knows_runners and record is not None and record.runs_workflow
+            if not by_events and not self._queue.hides(uuid):
                 self.reread(uuid)
 
     async def _first_workflows(self, window: Window) -> tuple[Sequence[Any], Window]:
         """Workflow runners beyond the window of a look; nothing is asked for when it has shown all
         containers.
         """
+        # Before the call: events that are missed meanwhile make the next look ask again.
+        self._runners_due = False
         if window.horizon is None:
             return (), Window()
-        return await self._first(
-            (*_QUEUED, _WORKFLOWS), self._settings.window + self._extra_workflows
-        )
+        try:
+            return await self._first(
+                (*_QUEUED, _WORKFLOWS), self._settings.window + self._extra_workflows
+            )
+        except BaseException:
+            self._runners_due = True
+            raise
 
     async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
         """The first containers that pass the filters, and the window that they fill."""
