@@ -215,6 +215,9 @@ def test_the_network_of_containers(machine: CheckedMachine) -> None:
 def test_podman_without_root(machine: CheckedMachine) -> None:
     user = replace(machine, user=1000, docker_answers=lambda path: False)
     bare = replace(user, which=lambda name: None)
+    of_shell = "apt install podman uidmap; podman system service --time=0 &"
+    assert _find(bare, "podman").mend == of_shell
+    (machine.root / "run/systemd/system").mkdir(parents=True)
     assert _find(bare, "podman").mend.startswith("apt install podman uidmap; systemctl --user")
     halves = replace(user, which=lambda name: None if name == "newuidmap" else name)
     assert _find(halves, "podman").mend.startswith("apt install uidmap; systemctl --user")
