@@ -329,7 +329,7 @@ async def _change_all(unit: UnitOfWork, changes: Sequence[_Change]) -> None:
 
 
 async def _log_all(unit: UnitOfWork, changes: Sequence[_Change], found: list[audit.LogRow]) -> None:
-    """Append the log rows of changes to `found`."""
+    """Make the log rows of these changes, and append them to `found`."""
     for one in changes:
         for start in range(0, len(one.rows), _LOGGED_AT_ONCE):
             some = one.rows[start : start + _LOGGED_AT_ONCE]

@@ -208,8 +208,8 @@ class Site:
         return str(self.call(self._deposit(Path(path)))["portable_data_hash"])
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Run a coroutine in the loop of the site, and wait. Raises Invalid after `close`, also if
-        another thread closes the site meanwhile.
+        """Run a coroutine in the loop of the site, and wait for its result. Raises Invalid if the
+        site is closed before the coroutine ends.
         """
         with self._opening:
             if self._is_closed:

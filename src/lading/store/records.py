@@ -407,8 +407,11 @@ async def add(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> 
 async def add_all(
     tx: Transaction, kind: RecordType, names: Sequence[str], rows: Sequence[Sequence[JSON]]
 ) -> int:
-    """Store new records of a numbered type, at least one, with these fields, none of them sealed;
-    the number of the first, 0 if not known. Where it is known, their numbers follow one another.
+    """Store new records of a type whose records have numbers.
+
+    `names` are the fields that each row of `rows` has; none of them may be sealed, and there must
+    be at least one row. Returns the number of the first record, and 0 if the database does not tell
+    it. If it does, the numbers of the records follow one another.
     """
     encoders = [_encoder(kind.by_name[name]) for name in names]
     # Column by column: most need no conversion.

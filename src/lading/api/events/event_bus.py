@@ -131,7 +131,9 @@ class EventBus:
         self.token_changes += 1
 
     def publish(self, event: LogEvent) -> None:
-        """Put an event into the queue of each listener, or of those that are concerned."""
+        """Put an event into the queue of each listener. An event about a container may go to one
+        only of the dispatchers that take offers.
+        """
         only = self._only_dispatcher(event) if event.object_kind == _CONTAINER else ""
         for listener in self.listeners:
             if not only or listener.dispatcher in ("", only):

@@ -69,7 +69,7 @@ class EventReader:
         """The uuid of the caller's token. Raises Forbidden if it is not one for dispatchers."""
         access.check_scope(self._principal, "POST", _DISPATCHING)
         if not self._principal.is_admin:
-            raise Forbidden("offers: only dispatchers, whose tokens are an admin's, take them")
+            raise Forbidden("offers: the token is not an admin's; subscribe without them")
         return self._principal.token_uuid
 
     async def look_up(self) -> None:

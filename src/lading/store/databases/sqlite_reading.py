@@ -101,7 +101,7 @@ class SlowReaders:
                 self._idle.append(connection)
 
     def close(self) -> None:
-        """Close the connections. No query may be running."""
+        """Close the connections. The caller has waited for the end of all queries."""
         self._threads.shutdown()
         while self._idle:
             self._idle.pop().close()
