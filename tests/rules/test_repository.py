@@ -1,4 +1,4 @@
-"""What must not stand in a committed file: addresses of registries, paths of one machine."""
+"""What must not be committed: addresses of registries, paths of one machine, built packages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ REGISTRY = re.compile(
     r"--(?:extra-)?index-url|--find-links|files\.pythonhosted|pypi\.(?:org|io)|"
     r"registry *[=:] *.?https?:|" + r"deb\.debian" + r"\.org"
 )
+BUILT = (".deb", ".egg", ".pyc", ".so", ".whl")
 MACHINE = re.compile(r"(?<![\w.])/(?:root|work)/[a-z]")
+
+
+@cache
+def _paths() -> tuple[Path, ...]:
+    """The committed files."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    return tuple(ROOT / name for name in listed.decode().split("\0") if name)
 
 
 @cache
 def _committed() -> dict[Path, str]:
     """The texts of committed files."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
-    ).stdout
-    paths = [ROOT / name for name in listed.decode().split("\0") if name]
     return {
         path: path.read_text(errors="replace")
-        for path in paths
+        for path in _paths()
         if path.suffix not in (".gz", ".png", ".fa") and path.is_file()
     }
 
@@ -47,3 +53,7 @@ def test_no_registry_is_named() -> None:
 
 def test_no_path_of_one_machine() -> None:
     refuse(_matches(MACHINE, skip=Path(__file__)))
+
+
+def test_nothing_built_is_committed() -> None:
+    refuse(path.relative_to(ROOT) for path in _paths() if path.suffix in BUILT)
