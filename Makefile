@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
+.PHONY: help setup assets demo test system check security bench fuzz simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -17,9 +17,13 @@ demo: ## Run a pipeline on real reads: once, again (all reused), and with one pa
 	@$(BIN)/python -m examples.phage
 
 # The first run installs the Arvados Python client, pinned in requirements/client.txt, into an environment of its own.
-test: ## Run every test, with real engines
+test: ## Run every test of modules, counted, and the quick ones with each real engine, fleet, database and client; under 20 minutes
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+system: ## Run the other tests with real processes, engines, fleets and browsers; half an hour
+	@scripts/setup.sh test
+	@scripts/test.sh system
 
 check: ## Lint, types, layers, purity of core, documentation
 	@scripts/setup.sh test

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# All tests, two at a time. Those of modules come first and are counted: core 100 %, everything at least 92 %, branches
-# included. Then those of real processes and real engines, at their own pace. Up to three that fail are tried once more,
-# alone, and named even if they pass then. With arguments: only what they select.
+# Tests, two at a time:
+#   test.sh          those of modules, counted: core 100 %, everything at least 92 %, branches included; then the quick ones
+#                    of real processes and real engines. Less than 20 minutes.
+#   test.sh system   the other tests of real processes and real engines.
+#   test.sh WHAT...  only what these arguments of pytest select.
+# Up to three tests that fail are tried once more, alone, and named even if they pass then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
-if [ $# -gt 0 ]; then
+if [ $# -gt 0 ] && [ "$*" != system ]; then
     exec .venv/bin/pytest -q "$@"
 fi
 side_by_side=(-n 2 --dist loadfile --no-loadscope-reorder)
+# Each test of these directories is either marked `quick` or not.
 real=(tests/system tests/docs tests/security tests/arvados_go tests/cwl)
 most_again=3
 failed=.pytest_cache/v/cache/lastfailed
-export COVERAGE_FILE="${COVERAGE_FILE:-$PWD/.coverage}"
-rm -f "$COVERAGE_FILE" "$COVERAGE_FILE".*
 
 # try RUNNER... -- SELECTION...: real machines stumble; a defect fails twice.
 try() {
@@ -34,7 +36,33 @@ try() {
     echo "UNSTEADY: failed beside others, passed alone; each is a defect of the test or of what it tests." >&2
 }
 
-try .venv/bin/coverage run -m pytest -- "${real[@]/#/--ignore=}"
+# Temporary files of tests of modules are kept in memory where there is room and programs may be run: thousands of small
+# databases waited for the disk as long as they worked. Tests of real processes use the disk.
+use_memory() {
+    local free
+    free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || return 0
+    [ "$free" -ge $((4 << 20)) ] || return 0
+    memory=$(mktemp -d /dev/shm/lt-XXXXXX) || return 0
+    trap 'rm -rf "$memory"' EXIT
+    # As /tmp: PostgreSQL runs as a user of its own.
+    chmod 1777 "$memory"
+    cp /bin/true "$memory/true"
+    if "$memory/true" 2>/dev/null; then
+        export TMPDIR=$memory
+    fi
+    rm "$memory/true"
+}
+
+if [ "$*" = system ]; then
+    try .venv/bin/pytest -- -m 'not quick and not long' "${real[@]}"
+    exit
+fi
+export COVERAGE_FILE="${COVERAGE_FILE:-$PWD/.coverage}"
+rm -f "$COVERAGE_FILE" "$COVERAGE_FILE".*
+(
+    use_memory
+    try .venv/bin/coverage run -m pytest -- "${real[@]/#/--ignore=}"
+)
 .venv/bin/coverage combine -q
 .venv/bin/coverage report --include='*/lading/core/*' --fail-under=100 >/dev/null || {
     .venv/bin/coverage report --include='*/lading/core/*'
@@ -42,4 +70,4 @@ try .venv/bin/coverage run -m pytest -- "${real[@]/#/--ignore=}"
     exit 1
 }
 .venv/bin/coverage report --fail-under=92
-try .venv/bin/pytest -- "${real[@]}"
+try .venv/bin/pytest -- -m 'quick and not long' "${real[@]}"

@@ -25,7 +25,7 @@ import pytest
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING, Cluster, running_cluster
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.quick]
 PATIENCE = 60.0
 
 SWITCH = (

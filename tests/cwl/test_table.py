@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cwl.runs import read_results
 from tests.cwl.table import HERE, read_cases, write_table
+
+pytestmark = pytest.mark.quick
 
 
 def test_every_file_of_a_case_is_there() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+import pytest
+
 from docs import diagrams
 from lading.core.containers import container
+
+pytestmark = pytest.mark.quick
 
 
 def test_every_transition_is_drawn() -> None:

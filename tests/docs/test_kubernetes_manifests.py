@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from lading.api.services import ReadinessChecks
@@ -16,6 +17,8 @@ from lading.wiring.directory import DataDirectory
 from tests import kubernetes_manifests
 from tests.kubernetes_manifests import KUSTOMIZATION as OWN
 from tests.kubernetes_manifests import render
+
+pytestmark = pytest.mark.quick
 
 DEPLOY = kubernetes_manifests.DEPLOY / "kubernetes"
 REPLICAS = kubernetes_manifests.DEPLOY / "kubernetes-replicas"

@@ -11,6 +11,8 @@ import pytest
 
 from tests.docs.pages import ROOT, pages
 
+pytestmark = pytest.mark.quick
+
 PAGES = (*pages(), "SECURITY.md")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"^(`{3,}).*?^\1", re.MULTILINE | re.DOTALL)

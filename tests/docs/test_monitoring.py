@@ -23,6 +23,8 @@ from lading.testing.world import world
 from lading.wiring.http_metrics import HttpMetrics
 from tests.reality import need_program
 
+pytestmark = pytest.mark.quick
+
 HERE = Path(__file__).parents[2] / "deploy" / "monitoring"
 ALERTS = HERE / "alerts.yml"
 DASHBOARDS = sorted(HERE.glob("dashboard*.json"))

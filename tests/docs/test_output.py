@@ -7,6 +7,8 @@ import pytest
 from tests.docs.output import Bindings
 from tests.docs.pages import blocks
 
+pytestmark = pytest.mark.quick
+
 ONE, TWO = "hlvzl-xvhdp-imwx6o8zchoug2z", "aaaaa-xvhdp-000000000000000"
 
 

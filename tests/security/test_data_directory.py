@@ -47,6 +47,7 @@ def _open_to_others(data: Path) -> Iterator[str]:
     "reads the records, blocks, logs or secrets in a data directory as another user of the machine"
 )
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+@pytest.mark.quick
 def test_modes_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     need_root()
     before = os.umask(umask)

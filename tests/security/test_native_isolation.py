@@ -182,6 +182,7 @@ class Attacks:
         )
 
 
+@pytest.mark.quick
 class TestNative(Attacks):
     """Against crun."""
 

@@ -41,6 +41,7 @@ async def _link(site: Site, token: str, place: str = "/ui/") -> str:
 
 
 @pytest.mark.attack("a script or another host reads or sets the cookie of the page")
+@pytest.mark.quick
 async def test_the_cookie_is_for_this_host_and_no_script(site: Site) -> None:
     (given,) = (await _log_in(site, await site.user("jane"))).headers["set-cookie"]
     name, *flags = [one.strip() for one in given.split(";")]

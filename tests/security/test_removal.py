@@ -132,6 +132,7 @@ def _nest(top: Path, depth: int) -> None:
 @pytest.mark.attack(
     "an input collection is nested so deep that the cache of inputs cannot remove it"
 )
+@pytest.mark.quick
 async def test_a_deep_collection_does_not_stop_the_cache_of_inputs(tmp_path: Path) -> None:
     cache = TreeCache(tmp_path / "cache" / "trees", 1)
 

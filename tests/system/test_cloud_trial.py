@@ -85,6 +85,7 @@ def failed(told: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["name"], one["found"]) for one in told["steps"] if not one["ok"]]
 
 
+@pytest.mark.quick
 def test_vms_of_this_machine_pass(tmp_path: Path, networks: list[Network]) -> None:
     code, told = test(
         written(tmp_path / "c.yml", networks[0]), "--type", "small", "--command", "echo hello"
@@ -199,6 +200,7 @@ async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted
     assert ec2.running() == {}
 
 
+@pytest.mark.quick
 def test_instances_that_an_earlier_ec2_left_are_not_started(tmp_path: Path) -> None:
     need_root()
     need_program("ip")

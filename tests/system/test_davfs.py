@@ -16,7 +16,7 @@ import pytest
 from tests.reality import need, need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.quick]
 
 
 @pytest.fixture(scope="module")

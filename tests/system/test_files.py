@@ -93,6 +93,7 @@ def cadaver(cluster: Cluster, root: str, script: str, home: Path) -> str:
     return said.decode()
 
 
+@pytest.mark.quick
 def test_cadaver(cluster: Cluster, tmp_path: Path) -> None:
     need_program("cadaver")
     root = new_collection(cluster)
@@ -113,6 +114,7 @@ def test_cadaver(cluster: Cluster, tmp_path: Path) -> None:
     assert [one["name"] for one in listing["items"]] == ["c.txt"]
 
 
+@pytest.mark.quick
 def test_curl_reads_ranges_listings_and_archives(
     cluster: Cluster, root: str, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     assert left_mounts(folder / "data") == set()
 
 
+@pytest.mark.quick
 def test_a_ring_an_allreduce_and_the_heat_equation(cluster: Cluster, tmp_path: Path) -> None:
     script = "mpirun ring && mpirun allreduce 12345 && mpirun heat field 1000 300"
     gang = (

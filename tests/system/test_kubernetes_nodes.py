@@ -18,6 +18,8 @@ from tests.system.kubernetes_control import ControlPlane
 from tests.system.kubernetes_kubelet import BRIDGE, alone, bridge
 from tests.system.kubernetes_nodes import playing_nodes
 
+pytestmark = pytest.mark.quick
+
 POD = {
     "metadata": {"name": "pod", "uid": "uid"},
     "spec": {"nodeName": "node0", "containers": [{"name": "supervisor"}]},

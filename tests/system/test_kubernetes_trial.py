@@ -15,6 +15,7 @@ from tests.system.kubernetes_nodes import FIT, launching
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.quick
 def test_on_a_closed_kind_a_request_runs_and_its_shell_and_port_answer(tmp_path: Path) -> None:
     need_root()
     need_program("crun")

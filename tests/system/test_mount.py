@@ -112,6 +112,7 @@ def _same(one: Path, other: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.quick
 def test_ordinary_programs_read_it(
     cluster: Cluster, source: Path, pdh: str, tmp_path: Path
 ) -> None:

@@ -33,10 +33,12 @@ def image(directory: Path, number: int) -> Path:
     return target
 
 
+@pytest.mark.quick
 def test_the_same_root_gives_the_same_image(tmp_path: Path) -> None:
     assert image(tmp_path, 1).read_bytes() == image(tmp_path, 2).read_bytes()
 
 
+@pytest.mark.quick
 def test_every_digest_of_an_image_is_that_of_its_blob(tmp_path: Path) -> None:
     with tarfile.open(image(tmp_path, 1)) as tar:
         files = {one.name: tar.extractfile(one) for one in tar}
@@ -52,6 +54,7 @@ def test_every_digest_of_an_image_is_that_of_its_blob(tmp_path: Path) -> None:
     assert settings["Cmd"][:3] == ["up", "--data", "/var/lib/lading"]
 
 
+@pytest.mark.quick
 def test_podman_reads_the_image(tmp_path: Path) -> None:
     need_program("podman")
     made = image(tmp_path, 1)
@@ -66,6 +69,7 @@ def test_podman_reads_the_image(tmp_path: Path) -> None:
         subprocess.run([*command, "rmi", "--all", "--force"], capture_output=True, check=True)
 
 
+@pytest.mark.quick
 def test_the_units_of_the_package_run_its_program(tmp_path: Path) -> None:
     for kind in ("system", "user"):
         (tmp_path / kind).mkdir()

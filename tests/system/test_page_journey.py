@@ -49,6 +49,7 @@ def user(cluster: Cluster, chromium: Browser) -> Iterator[Visitor]:
     yield from look_at(cluster, chromium, "light")
 
 
+@pytest.mark.quick
 def test_a_request_from_the_form_to_its_end(cluster: Cluster, user: Visitor) -> None:
     page = user.page
     user.go("/ui/")

@@ -128,6 +128,7 @@ def cluster(
         yield running
 
 
+@pytest.mark.quick
 def test_a_container_runs_what_was_pulled_by_tag_and_by_digest(
     cluster: Cluster, registry: DockerRegistry
 ) -> None:

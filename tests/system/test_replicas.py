@@ -60,7 +60,7 @@ async def test_a_shell_and_the_growing_log_work_through_either_server(
             assert "begun" in await log_of(cluster, uuid, container["uuid"])
 
 
-@pytest.mark.parametrize("kind", ["Directory", "S3"])
+@pytest.mark.parametrize("kind", ["Directory", pytest.param("S3", marks=pytest.mark.quick)])
 async def test_the_loss_of_a_server_is_made_up_for_by_the_other(
     tmp_path: Path, postgres: PostgresServer, kind: str
 ) -> None:

@@ -205,6 +205,7 @@ async def enter(cluster: Cluster, desk: Desk, script: str = WAITS, **more: objec
     return Room(cluster, desk, uuid)
 
 
+@pytest.mark.quick
 async def test_a_command_scp_and_what_is_written_down(
     cluster: Cluster, desk: Desk, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_supervisor_of_a_job_sends_its_spans(slurm: SlurmCluster, tmp_path: Pa
     assert slurm.jobs() == []
 
 
+@pytest.mark.quick
 def test_output_log_and_exit_code_come_back(cluster: Cluster) -> None:
     done = cluster.lading(
         "run",

@@ -116,6 +116,7 @@ def test_fifty_samples(workflow: Workflow) -> None:
     assert len({one["container_uuid"] for one in workflow.requests()}) == 53 + 52
 
 
+@pytest.mark.quick
 def test_resources_logs_and_directories(workflow: Workflow) -> None:
     workflow.write("""
 rule made:

@@ -37,17 +37,20 @@ def _samples(minutes: float, *, per_hour: float, fresh: float = 0.0) -> list[Sam
 
 
 @pytest.mark.parametrize("per_hour", [0.0, 12.0, 90.0])
+@pytest.mark.quick
 def test_growth_is_measured_within_lives(per_hour: float) -> None:
     found = growth(_samples(60, per_hour=per_hour), "server", "resident", settling=SETTLING)
     assert found.per_hour / MIB == pytest.approx(per_hour, abs=0.5)
 
 
+@pytest.mark.quick
 def test_a_leak_is_a_fault_and_a_restart_is_none() -> None:
     assert judge(_samples(60, per_hour=2, fresh=40))[1] == []
     (fault,) = judge(_samples(60, per_hour=MEMORY_BOUND + 5))[1]
     assert fault == "server: resident grows by 29.0 MiB an hour, more than 24"
 
 
+@pytest.mark.quick
 def test_a_short_run_is_not_judged() -> None:
     lines, faults = judge(_samples(4, per_hour=900))
     assert faults == []

@@ -159,6 +159,7 @@ async def full_life(stage: Stage) -> tuple[str, dict[str, bytes], dict[str, Any]
     return record["output"], stage.server.files(record["output"]), record
 
 
+@pytest.mark.quick
 async def test_engines_give_equal_outputs(
     docker_daemon: DockerDaemon, podman_service: PodmanService, group: Cgroup
 ) -> None:

@@ -116,6 +116,7 @@ async def bucket_and_server(client: TaskClient, bucket: Bucket) -> None:
     assert [one["size_bytes"] for one in found["logs"][0]["outputs"]] == [str(len(expected))] * 2
 
 
+@pytest.mark.quick
 def test_tasks_with_urls(tmp_path: Path) -> None:
     need_program("crun")
     work = tmp_path / "nf"

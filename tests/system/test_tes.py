@@ -121,6 +121,7 @@ def play(directory: Path, config: str = "") -> None:
             scene(cluster, act)
 
 
+@pytest.mark.quick
 def test_tasks_on_the_native_engine(tmp_path: Path) -> None:
     need_program("crun")
     play(tmp_path)

@@ -173,6 +173,7 @@ class Programs:
         return str(done.stdout)
 
 
+@pytest.mark.quick
 def test_py_tes_and_pydantic_tes_parse_every_answer(cluster: Cluster) -> None:
     programs = Programs(cluster, environment("ga4gh-clients", "ga4gh-clients.txt"))
     told = programs.run("python", "-c", PY_TES, programs.url, programs.token, programs.certificate)

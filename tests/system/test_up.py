@@ -26,6 +26,7 @@ def _add_image(cluster: Cluster) -> None:
     cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
 
 
+@pytest.mark.quick
 def test_it_stops_and_starts_again_with_the_same_records(cluster: Cluster) -> None:
     _add_image(cluster)
     assert cluster.stop() == 0
@@ -33,6 +34,7 @@ def test_it_stops_and_starts_again_with_the_same_records(cluster: Cluster) -> No
     assert "tools" in cluster.lading("image", "ls").stdout
 
 
+@pytest.mark.quick
 def test_a_second_one_on_the_same_directory_is_refused(cluster: Cluster) -> None:
     command = [LADING, "up", "--data", str(cluster.data), "--listen", free_address()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -41,6 +43,7 @@ def test_a_second_one_on_the_same_directory_is_refused(cluster: Cluster) -> None
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.quick
 def test_a_port_that_is_taken_is_named(cluster: Cluster, tmp_path: Path) -> None:
     command = [LADING, "up", "--data", str(tmp_path / "other"), "--listen", cluster.address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -67,6 +70,7 @@ def test_a_container_outlives_a_restart(cluster: Cluster) -> None:
     assert cluster.lading("cat", f"{shown['container']['output']}/late.txt").stdout == "after\n"
 
 
+@pytest.mark.quick
 def test_the_warm_parent_and_the_server_are_started_again(cluster: Cluster) -> None:
     _add_image(cluster)
     for role in ("server", "dispatcher", "warm-parent"):

@@ -162,6 +162,7 @@ def test_cancel_ends_the_steps(cluster: Cluster) -> None:
         time.sleep(0.3)
 
 
+@pytest.mark.quick
 def test_a_workflow_that_fails(cluster: Cluster) -> None:
     client = WesClient(cluster)
     broken = client.until(client.create(files={**FILES, "main.cwl": "class: Nothing\n"}), *ENDED)

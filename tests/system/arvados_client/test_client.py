@@ -17,7 +17,7 @@ from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.environments import ROOT
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.quick]
 HERE = Path(__file__).parent
 CHECKS = sorted(
     node.name
