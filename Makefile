@@ -129,4 +129,5 @@ lock: ## Pin the dependencies anew
 	@scripts/lock.sh
 
 clean: ## Remove what the other actions left in this checkout
+	find src tests bench docs examples plugins scripts -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .venv docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov build

@@ -7,7 +7,8 @@
 # Up to three tests that fail are tried once more, alone, and named even if they pass then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PYTHONDONTWRITEBYTECODE=1
+# Else each program that a test starts compiles all of Lading, which takes longer than to import it.
+unset PYTHONDONTWRITEBYTECODE
 if [ $# -gt 0 ] && [ "$*" != system ]; then
     exec .venv/bin/pytest -q "$@"
 fi
