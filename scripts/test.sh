@@ -13,8 +13,9 @@ if [ $# -gt 0 ] && [ "$*" != system ]; then
     exec .venv/bin/pytest -q "$@"
 fi
 side_by_side=(-n 2 --dist loadfile --no-loadscope-reorder)
-# Each test of these directories is either marked `quick` or not.
-real=(tests/system tests/docs tests/security tests/arvados_go tests/cwl)
+# Each test of these directories is either marked `quick` or not. Those whose files take longest come first: a file is
+# the work of one process.
+real=(tests/docs tests/cwl tests/security tests/arvados_go tests/system)
 most_again=3
 failed=.pytest_cache/v/cache/lastfailed
 

@@ -15,7 +15,7 @@ from typing import Final
 from tests.rules.sources import PRODUCT, ROOT, TESTS, modules, refuse, shown, text, tree
 
 SCRIPT: Final = ROOT / "scripts" / "test.sh"
-REAL: Final = tuple(f"tests/{name}" for name in ("system", "docs", "security", "arvados_go", "cwl"))
+REAL: Final = tuple(f"tests/{name}" for name in ("docs", "cwl", "security", "arvados_go", "system"))
 # Of each kind: name of the part, and a quick test with it. Names of plug-ins are those of
 # pyproject.toml.
 ENGINES: Final = dict.fromkeys(
