@@ -38,8 +38,8 @@ try() {
     echo "UNSTEADY: failed beside others, passed alone; each is a defect of the test or of what it tests." >&2
 }
 
-# Temporary files of tests of modules are kept in memory where there is room and programs may be run: thousands of small
-# databases waited for the disk as long as they worked. Tests of real processes use the disk.
+# Temporary files of tests of modules are kept in memory, if there is room and programs and attributes are allowed there:
+# thousands of small databases wait for a disk longer than they work. Tests of real processes use the disk.
 use_memory() {
     local free
     free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || return 0
@@ -48,11 +48,15 @@ use_memory() {
     trap 'rm -rf "$memory"' EXIT
     # As /tmp: PostgreSQL runs as a user of its own.
     chmod 1777 "$memory"
-    cp /bin/true "$memory/true"
-    if "$memory/true" 2>/dev/null; then
+    if .venv/bin/python - "$memory/true" 2>/dev/null <<'END'; then
+import os, shutil, subprocess, sys
+shutil.copy("/bin/true", sys.argv[1])
+subprocess.run(sys.argv[1:], check=True)
+os.setxattr(sys.argv[1], "user.attribute", b"")
+END
         export TMPDIR=$memory
     fi
-    rm "$memory/true"
+    rm -f "$memory/true"
 }
 
 if [ "$*" = system ]; then
