@@ -157,6 +157,20 @@ async def test_a_deleted_or_cancelled_container_is_offered_no_more() -> None:
         assert heard(told[0]) == [["Queued"]]
 
 
+async def test_a_lock_whose_holder_is_not_known_ends_the_offer() -> None:
+    bus = EventBus()
+    with dispatching(bus) as told:
+        bus.publish(change("c", "", "Queued"))
+        # As a server of an earlier release on the same database reports it.
+        bus.publish(change("c", "Queued", "Locked"))
+        bus.publish(change("d", "", "Queued"))
+        heard(*told)
+        # `d` was offered to the other dispatcher; `a` hears of it when that offer is over.
+        async with asyncio.timeout(5):
+            await told[0].arrival()
+        assert heard(told[0]) == [["Queued"]]
+
+
 async def test_a_dispatcher_that_is_alone_or_lost_changes_nothing() -> None:
     bus = EventBus()
     with dispatching(bus) as told:

@@ -162,6 +162,9 @@ class EventBus:
                 if holder := str(new.get("locked_by_uuid") or ""):
                     now = asyncio.get_running_loop().time()
                     self._offers.lock(container, holder, now=now)
+                else:
+                    # A server of an earlier release on the same database names no holder.
+                    self._offers.close(container)
                 return ""
             case ContainerState.LOCKED | ContainerState.RUNNING:
                 # One that does not listen here hears of it from another server.
