@@ -9,7 +9,7 @@ from lading.core.records.filters import check_query
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.core.wes.listing import IS_RUN
-from lading.store import records
+from lading.store import records, waiting
 from lading.store.cancellations import page, page_query
 from lading.store.containers import LIVE_COUNTS, WARNED, live_counts, warned
 from lading.store.database import Database, Transaction
@@ -165,6 +165,19 @@ async def test_pages_of_a_cancellation_are_read_from_an_index(
     assert "container_requests_state_created_at" in plan
     # Of all that are left only those of the page.
     assert "Bitmap" not in plan
+
+
+async def test_requests_in_resolution_are_found_without_reading_all_that_wait(
+    database: Database,
+) -> None:
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            row = {"uuid": f"{number:027}", "state": "Committed", "container_uuid": f"c{number}"}
+            await records.insert(tx, REQUESTS, row)
+        if database.shared:
+            await tx.execute("ANALYZE container_requests")
+        plan = await _plan(tx, database, waiting.RESOLVING, (9,))
+    assert "container_requests_container_uuid_state" in plan
 
 
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -160,15 +160,18 @@ async def group_members(
     ]
 
 
+# An order by the bare column would make SQLite read all Committed requests along the index of state
+# and time: 0.6 s for a million. Those without a container are few and have an index.
+RESOLVING: Final = (
+    "SELECT uuid FROM container_requests"
+    " WHERE container_uuid IS NULL AND state = 'Committed' AND resolving = 1"
+    " ORDER BY created_at || '' LIMIT ?"
+)
+
+
 async def resolving(tx: Transaction, *, limit: int) -> list[str]:
     """Requests in resolution, oldest first."""
-    rows = await tx.fetch(
-        "SELECT uuid FROM container_requests"
-        " WHERE container_uuid IS NULL AND state = 'Committed' AND resolving = 1"
-        " ORDER BY created_at LIMIT ?",
-        (limit,),
-    )
-    return [str(row[0]) for row in rows]
+    return [str(row[0]) for row in await tx.fetch(RESOLVING, (limit,))]
 
 
 async def ahead(
