@@ -59,19 +59,21 @@ def measure(
     counts = _Counts(waiting, restarts, created, turns)
     if "sqlite" in databases:
         with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-            figures += _measured(Path(folder) / "data", {}, multiply, counts, "sqlite")
-            figures += _paces(Path(folder), counts)
+            figures += _measured(_sqlite(Path(folder) / "data"), counts, "sqlite")
+            long, short = (_sqlite(Path(folder) / name) for name in ("long", "short"))
+            figures += _paces(long, short, counts, "sqlite")
     if "postgresql" not in databases:
         return figures
     if not has_postgres():
         return [*figures, absent("postgresql", "is not installed (Debian package postgresql)")]
-    with _postgres() as server:
-        where = server.connection()
-        with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-            copy = functools.partial(_multiply_postgres, where)
-            config = {"PostgreSQL": {"Connection": where}}
-            data = Path(folder) / "data"
-            return figures + _measured(data, config, copy, counts, "postgresql")
+    names = ("lading", "long", "short")
+    with _postgres(names) as server, tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
+        one, long, short = (
+            _postgresql(Path(folder) / name, server.connection(name)) for name in names
+        )
+        figures += _measured(one, counts, "postgresql")
+        figures += _paces(long, short, counts, "postgresql")
+    return figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +86,46 @@ class _Counts:
     turns: int
 
 
-def _paces(folder: Path, counts: _Counts) -> list[Figure]:
-    """Containers a second on SQLite, with all that wait and with a short queue."""
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A data directory, the configuration of its database, and what multiplies a request there
+    (arguments: its uuid, how often).
+    """
+
+    data: Path
+    config: dict[str, Any]
+    copy: Callable[[str, int], None]
+
+
+def _sqlite(data: Path) -> _Site:
+    return _Site(data, {}, functools.partial(multiply, data / "db.sqlite"))
+
+
+def _postgresql(data: Path, where: dict[str, str | int]) -> _Site:
+    config = {"PostgreSQL": {"Connection": where}}
+    return _Site(data, config, functools.partial(_multiply_postgres, where))
+
+
+def _paces(long: _Site, short: _Site, counts: _Counts, database: str) -> list[Figure]:
+    """Containers a second with all that wait and with a short queue."""
     if not counts.turns:
         return []
-    long, short = folder / "long", folder / "short"
-    for data, count in ((long, counts.waiting), (short, _SHORT)):
-        with serving(data, config="{}") as environment:
+    for site, count in ((long, counts.waiting), (short, _SHORT)):
+        with serving(site.data, config=json.dumps(site.config)) as environment:
             template = asyncio.run(_submit(environment, add_image(environment)))
-        multiply(data / "db.sqlite", template, count)
-    figures = mass_requests.paces(long, short, turns=counts.turns, seconds=_PACE_TIME)
-    return [replace(one, name=f"sqlite: {one.name}") for one in figures]
+        site.copy(template, count)
+    figures = mass_requests.paces(long.data, short.data, turns=counts.turns, seconds=_PACE_TIME)
+    return [replace(one, name=f"{database}: {one.name}") for one in figures]
 
 
-def _measured(
-    data: Path,
-    config: dict[str, Any],
-    copy: Callable[[Path, str, int], None],
-    counts: _Counts,
-    database: str,
-) -> list[Figure]:
+def _measured(site: _Site, counts: _Counts, database: str) -> list[Figure]:
+    data, config = site.data, site.config
     waiting, restarts = counts.waiting, counts.restarts
     with serving(data, config=json.dumps(config)) as environment:
         image = add_image(environment)
         template = asyncio.run(_submit(environment, image))
     floor = durations("lading up with an empty queue, until it is ready", _starts(data, restarts))
-    copy(data / "db.sqlite", template, waiting - counts.created)
+    site.copy(template, waiting - counts.created)
     (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
     with serving(data) as environment:
         figures = asyncio.run(_reads(environment, waiting - counts.created))
@@ -125,8 +141,8 @@ def _measured(
 
 
 @contextlib.contextmanager
-def _postgres() -> Iterator[PostgresServer]:
-    """A server with an empty database, gone afterwards."""
+def _postgres(names: Collection[str]) -> Iterator[PostgresServer]:
+    """A server with empty databases of these names, gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="lading-bench-"))
     if os.getuid() == 0:
         shutil.chown(home, "postgres")
@@ -134,7 +150,8 @@ def _postgres() -> Iterator[PostgresServer]:
     try:
         server.initialise()
         server.start()
-        asyncio.run(server.sql("CREATE DATABASE lading TEMPLATE template0"))
+        for name in names:
+            asyncio.run(server.sql(f"CREATE DATABASE {name} TEMPLATE template0"))
         yield server
     finally:
         server.stop()
@@ -146,7 +163,7 @@ async def _submit(environment: dict[str, str], image: str) -> str:
         return await submit(client, image, _COMMAND, priority=0)
 
 
-def _multiply_postgres(where: Mapping[str, str | int], _: Path, template: str, count: int) -> None:
+def _multiply_postgres(where: Mapping[str, str | int], template: str, count: int) -> None:
     """As `multiply`, in a database of PostgreSQL."""
     asyncio.run(_copy(where, template, count))
 
