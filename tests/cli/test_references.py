@@ -46,7 +46,7 @@ def test_names_of_collections(site: Site, here: Path) -> None:
 
 def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
     image = site.call(site.world.ensure_image())
-    assert "no request was made yet" in site.lading("cat", "last/x", code=1).stderr
+    assert "you have made no request yet" in site.lading("cat", "last/x", code=1).stderr
     waiting = site.lading("run", "--detach", "--image", image, "--", "wait").stdout.strip()
     assert (
         f"{waiting}: has no output yet; see 'lading request why'"
@@ -88,6 +88,16 @@ def test_requests_by_name(site: Site) -> None:
         shown["uuid"] == json.loads(site.lading("request", "show", "--json", "last").stdout)["uuid"]
     )
     assert site.lading("cat", "made here/x").stdout == "newer"
+
+
+def test_the_last_request_is_that_of_the_caller(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+    mine = site.call(site.world.submit("mine", container_image=image))
+    token = site.call(site.world.user("ada"))
+    site.call(site.world.submit("hers", token=token))
+    # An administrator sees both requests.
+    shown = json.loads(site.lading("request", "show", "--json", "last").stdout)
+    assert shown["uuid"] == mine["uuid"]
 
 
 def test_projects_by_name(site: Site) -> None:

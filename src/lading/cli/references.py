@@ -157,9 +157,16 @@ async def find_request(session: CliSession, text: str) -> Record:
     if is_uuid(text):
         return await session.api.get("container_requests", text)
     if text == LAST:
-        found = await session.api.list("container_requests", order=["created_at desc"], limit=1)
+        # A list without this filter has requests of others, too: all of them for an admin.
+        user = await session.api.get("users", "current")
+        found = await session.api.list(
+            "container_requests",
+            filters=[["committed_by_uuid", "=", user["uuid"]]],
+            order=["created_at desc"],
+            limit=1,
+        )
         if not found:
-            raise NotFound("no request was made yet")
+            raise NotFound("last: you have made no request yet; see 'lading request list'")
         return found[0]
     found = await newest_named(session, text)
     # Other characters could be wildcards of LIKE.
