@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
@@ -87,7 +87,7 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
 async def test_a_new_container_needs_no_request(fed: Fed) -> None:
     uuid = fed.server.add()
     record = {name: fed.server.records[uuid].get(name) for name in FIELDS}
-    await fed.hear(replace(event(uuid), event_type="create", record=record))
+    await fed.hear(structs.replace(event(uuid), event_type="create", record=record))
     assert shown(fed) == [uuid]
     assert fed.wake.is_set()
     assert not fed.queue_sync.pending

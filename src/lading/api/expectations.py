@@ -190,7 +190,7 @@ def _offers(
         disk = resources.scratch(
             container.mounts, container.container_image, limits, factor=disk_factor(scheduling)
         )
-        need = replace(resources.need(limits), disk=disk)
+        need = structs.replace(resources.need(limits), disk=disk)
     except Invalid:
         # Of a container that cannot be sized nothing is expected.
         return ()

@@ -6,7 +6,6 @@ terminal, and only if the work takes longer than half a second.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -101,6 +100,9 @@ def table(
     """
     lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
     if sys.stdout.isatty():
+        # Imported here: it imports modules for each kind of compression.
+        import shutil
+
         lines = fit(lines, shutil.get_terminal_size().columns, optional)
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for number, line in enumerate(lines):

@@ -18,6 +18,7 @@ from lading.cli import display
 from lading.cli.session import CliSession, with_session
 from lading.client.images.links import (
     Registration,
+    StoredImage,
     find_image,
     full_name,
     give_names,
@@ -391,9 +392,7 @@ def _tell(
     )
 
 
-def _plain(one: object) -> dict[str, object]:
-    from dataclasses import asdict, is_dataclass
+def _plain(image: StoredImage) -> dict[str, object]:
+    from msgspec import structs
 
-    assert is_dataclass(one)
-    assert not isinstance(one, type)
-    return asdict(one)
+    return structs.asdict(image)

@@ -18,7 +18,6 @@ import msgspec
 
 from lading.cli.exit_codes import pass_on
 from lading.cli.running.inputs import Input, parse_input
-from lading.core.containers.retry_rules import parse_rule, read_rules
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
 
@@ -164,6 +163,9 @@ class _Retry(click.ParamType[tuple[str, dict[str, Any]]]):
     ) -> tuple[str, dict[str, Any]]:
         if isinstance(value, tuple):
             return value
+        # Imported here: most commands have no rule.
+        from lading.core.containers.retry_rules import parse_rule, read_rules
+
         name, _, text = str(value).partition("=")
         try:
             rule = parse_rule(text)

@@ -12,8 +12,9 @@ uuid, a name, or a path of names as `thesis/figures`.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
@@ -28,8 +29,7 @@ _SHOWN = 10
 """Projects of one name that a message lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileReference:
+class FileReference(msgspec.Struct, frozen=True):
     """A collection (by hash, uuid or name) and a path in it; "" is all of it."""
 
     name: str

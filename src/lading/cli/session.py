@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
+import msgspec
 
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class CliSession:
+class CliSession(msgspec.Struct, frozen=True):
     """A client of one server, with one token."""
 
     api: ApiClient

@@ -21,7 +21,6 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -469,8 +468,7 @@ _OPEN = 20.0
 _SILENCE = 150.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One change: `event_type` is create, update or delete; `properties` has old_attributes and
     new_attributes.
     """
@@ -480,13 +478,12 @@ class RecordEvent:
     object_kind: str = ""
     object_owner_uuid: str = ""
     event_at: str = ""
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    record: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    record: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Attributes of a new container, for a dispatcher that takes offers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconnected:
+class Reconnected(msgspec.Struct, frozen=True):
     """A new connection, also the first one: changes may have been missed, list the records
     again.
     """

@@ -12,8 +12,9 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from lading.client.api import error_of
 from lading.client.receiving import Receiving, Sink, Unusual
@@ -34,8 +35,7 @@ _WRITTEN = 1 << 16
 _TIMEOUT = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     """Requested storage of blocks: number of copies in each class; None and () are the store's
     defaults.
     """

@@ -12,10 +12,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import ANYHOW, BlockClient, Keeping
@@ -43,8 +44,7 @@ _FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deposit:
+class Deposit(msgspec.Struct, frozen=True, kw_only=True):
     """A stored collection; `was_there` if nothing was sent."""
 
     uuid: str

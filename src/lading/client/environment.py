@@ -10,9 +10,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from lading.core.errors import Invalid
 from lading.tracing import check_traceparent
@@ -30,8 +31,7 @@ _ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?", re.ASCI
 _AUTHORITIES = Path("/etc/arvados/ca-certificates.crt")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Address (`host:port`), token, and how the certificate is verified."""
 
     address: str

@@ -12,7 +12,6 @@ import stat
 import tempfile
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
@@ -187,12 +186,11 @@ class Listing:
             raise _no_room(error) from error
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(msgspec.Struct):
     """A directory of the collection: its source on disk, or the named places below it."""
 
     source: Path | None = None
-    below: dict[str, _Place] = field(default_factory=dict)
+    below: dict[str, _Place] = msgspec.field(default_factory=dict)
 
 
 def list_sources(sources: Mapping[str, Path], *, at_once: int = _AT_ONCE) -> Listing:

@@ -20,9 +20,10 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from lading.confined import Stop, Stopped, never
 from lading.core.data import filetree
@@ -36,8 +37,7 @@ _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENO
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(slots=True)
-class _Growing:
+class _Growing(msgspec.Struct):
     path: str
     aside: str
     folder: int

@@ -12,8 +12,9 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
+
+import msgspec
 
 from lading.core.errors import Malformed
 from lading.core.protocols import http_head
@@ -56,8 +57,7 @@ class Receiving(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddress:
+class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is the Host
     header.
     """

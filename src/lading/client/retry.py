@@ -11,8 +11,9 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from lading.core.errors import LadingError
 
@@ -21,8 +22,7 @@ Sleep = Callable[[float], Awaitable[None]]
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """At most `attempts` attempts, none started later than `give_up_after` seconds after the first.
     Pauses are in seconds.
     """
@@ -42,8 +42,7 @@ class RetryPolicy:
 NO_RETRY = RetryPolicy(attempts=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
     """A policy with its clock, random numbers and sleep."""
 
     policy: RetryPolicy = RetryPolicy()

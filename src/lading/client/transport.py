@@ -14,10 +14,11 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
 from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
@@ -42,8 +43,7 @@ _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _FAULTS = (OSError, Malformed, Corrupt)
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A complete response; header names are in lower case."""
 
     status: int
@@ -51,8 +51,7 @@ class Response:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedResponse:
+class StreamedResponse(msgspec.Struct, frozen=True):
     """A response whose body is still being received; valid inside its `async with`."""
 
     status: int
@@ -339,8 +338,7 @@ class _OpenWebSocket:
         return Unavailable(f"{self._address}: the connection is gone: {_reason(error)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _PiecesSender:
+class _PiecesSender(msgspec.Struct, frozen=True):
     """Sends a body that comes in pieces, as chunks unless its length was announced."""
 
     pieces: AsyncIterable[bytes | bytearray]
@@ -356,8 +354,7 @@ class _PiecesSender:
             await out.write(b"0\r\n\r\n")
 
 
-@dataclass(frozen=True, slots=True)
-class _PartSender:
+class _PartSender(msgspec.Struct, frozen=True):
     """Sends a part of a file; `by_kernel`: from its page cache to the socket, without a copy in
     this process.
     """
@@ -405,8 +402,7 @@ def _reason(error: Exception) -> str:
 _SENT = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(msgspec.Struct, frozen=True):
     """`length` bytes from `start` of an open file; the descriptor must stay open.
 
     Iteration gives them in pieces, each in new memory; raises Invalid when the file is too short.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -41,8 +40,7 @@ _LAYER_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPAQUE = ".wh..wh..opq"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageConfig:
+class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The image's settings for its process, and the content hashes of its uncompressed layers,
     lowest first.
     """
@@ -57,8 +55,7 @@ class ImageConfig:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedImage:
+class SavedImage(msgspec.Struct, frozen=True, kw_only=True):
     """Contents of the archive's manifest: member names of the configuration and of the layers,
     lowest first.
     """
@@ -67,8 +64,7 @@ class SavedImage:
     layers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageProcess:
+class ImageProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A process to start: values missing in the record are taken from the image."""
 
     arguments: tuple[str, ...]
@@ -77,8 +73,7 @@ class ImageProcess:
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(msgspec.Struct, frozen=True):
     """Numeric ids of a user of an image."""
 
     uid: int
@@ -86,8 +81,7 @@ class Account:
     groups: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Whiteout:
+class Whiteout(msgspec.Struct, frozen=True):
     """Removal of entries of lower layers.
 
     `path` is the removed path, or, when `opaque`, the directory whose lower content is hidden (""
@@ -315,8 +309,7 @@ _HASH = re.compile(r"(sha256:)?[0-9A-Fa-f]{4,64}")
 _FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """Parsed `container_image`.
 
     With `pdh`: that collection; with `uuid`: the present content of that collection. Otherwise
@@ -335,8 +328,7 @@ class Term:
         return _HASH.fullmatch(self.text) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageLink:
+class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     """A readable link to a readable collection: its times, the collection's hash and file names."""
 
     collection_uuid: str

@@ -16,9 +16,11 @@ of CPUs and memory has that property, however containers are packed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeGuard
+
+import msgspec
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.quantities import parse_time
@@ -33,8 +35,7 @@ _BLOCK = 64 * MIB
 _SHORTEST_IMAGE, _IMAGE_HEAD, _IMAGE_BLOCK = 122, 80, 42
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(msgspec.Struct, frozen=True):
     """An amount of a machine: virtual CPUs, bytes of RAM, bytes of scratch disk, GPUs. Differences
     may be negative.
     """
@@ -151,7 +152,7 @@ def gang_need(one: Resources, nodes: int) -> Resources:
     """Need on one machine of a gang of `nodes` containers that need `one` each; the disk counts
     once: image, cache and output exist once.
     """
-    return replace(one.times(nodes), disk=one.disk)
+    return structs.replace(one.times(nodes), disk=one.disk)
 
 
 def rank_need(gang: Resources, nodes: int) -> Resources:
@@ -231,8 +232,7 @@ def _integer(constraints: Mapping[str, object], key: str, *, least: int) -> int:
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Price:
+class Price(msgspec.Struct, frozen=True, order=True):
     """From `start` on the machine costs `amount` dollars an hour."""
 
     start: datetime

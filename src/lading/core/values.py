@@ -15,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from lading.core.errors import Failure, Invalid
 from lading.core.ids import is_pdh
@@ -145,8 +146,7 @@ def _parse(text: str) -> int | None:
 _LONGEST = 60
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(msgspec.Struct, frozen=True):
     """One place where two values differ; None stands for an absent value."""
 
     field: str

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 
+from msgspec import structs
+
 from lading.core import resources
 from lading.core.containers import spot
 from lading.core.containers.container import ContainerState
@@ -407,7 +409,9 @@ def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources, str]:
     if not isinstance(constraints, Mapping):
         return Resources(), "runtime_constraints: not an object"
     try:
-        return resources.gang_need(replace(resources.need(constraints), disk=disk), nodes), ""
+        return resources.gang_need(
+            structs.replace(resources.need(constraints), disk=disk), nodes
+        ), ""
     except Invalid as error:
         return Resources(), error.message
 

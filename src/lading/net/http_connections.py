@@ -12,8 +12,9 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, Malformed
@@ -71,8 +72,7 @@ Sender = Callable[[Outgoing], Awaitable[None]]
 """Sends a body, as the head of the request announces it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """The response to a request: its head, and its body in pieces."""
 
     head: HttpHead

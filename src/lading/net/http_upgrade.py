@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -36,8 +35,7 @@ _NEXT_ADDRESS = 0.25
 _MOST_TEXT = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Address of a server: a Unix socket, or host and port; with TLS unless `tls` is None."""
 
     unix_socket: str = ""

@@ -96,8 +96,7 @@ class OutsideNetwork:
         raise fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideWay(Way):
+class OutsideWay(Way, frozen=True, kw_only=True):
     """The way to a host that a user named."""
 
     network: OutsideNetwork

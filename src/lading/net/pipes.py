@@ -12,8 +12,9 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
@@ -38,8 +39,7 @@ _BUSY = 0.001
 _READING = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(msgspec.Struct, frozen=True):
     """The two streams of one connection."""
 
     reader: asyncio.StreamReader

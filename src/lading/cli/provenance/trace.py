@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from msgspec import structs
 
 from lading.cli import display, references
 from lading.cli.session import CliSession, with_session
@@ -116,7 +116,7 @@ async def _find(session: CliSession, what: str) -> Lineage:
     if not reference.path and not (is_pdh(name) or is_uuid(name, Infix.COLLECTION)):
         request = await references.find_request(session, name)
         return await find_lineage(session.api, request)
-    record = await references.find_collection(session, replace(reference, name=name))
+    record = await references.find_collection(session, structs.replace(reference, name=name))
     if reference.path:
         tree = filetree.from_manifest(record["manifest_text"])
         if filetree.find(tree, reference.path) is None:

@@ -15,7 +15,6 @@ import codecs
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import BinaryIO, Protocol
 from urllib.parse import quote
@@ -317,8 +316,7 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watcher:
+class Watcher(msgspec.Struct, frozen=True, kw_only=True):
     """The output of a follower: the streams of the command, and a function for messages to the
     user.
     """
@@ -326,7 +324,7 @@ class Watcher:
     stdout: BinaryIO
     stderr: BinaryIO
     say: Callable[[str], None]
-    further: Mapping[str, Sink] = field(default_factory=dict)
+    further: Mapping[str, Sink] = msgspec.field(default_factory=dict)
     """Receivers of further files of the log, by name."""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from lading.cli.references import FileReference, need_reference
 from lading.core.errors import Invalid
@@ -12,8 +13,7 @@ STDIN = "stdin"
 """The target that is no path: the standard input of the command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
 
     target: str

@@ -8,26 +8,23 @@ directory for each.
 from __future__ import annotations
 
 import asyncio
-import csv
 import hashlib
-import json
+import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.hangup import unread
 from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
-from lading.cli.running.bulk_actions import act_on_each
 from lading.cli.running.inputs import Input, parse_input
 from lading.cli.running.run import check_target, run
 from lading.cli.running.submission import (
@@ -36,11 +33,12 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
-from lading.cli.running.waiting import show_end, tell_failure, wait_and_show, worst
 from lading.cli.session import CliSession, tell_list, with_session
-from lading.client.api import Record
-from lading.client.outcomes import RequestOutcome
 from lading.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from lading.client.api import Record
+    from lading.client.outcomes import RequestOutcome
 
 _PIECES = "outputs_sha256"
 """The property of a collection of outputs that tells of what it was made."""
@@ -146,7 +144,7 @@ def map(
         output_properties=dict(output_property),
         use_existing=not no_reuse,
         # A group of its own: two calls do not wait for each other.
-        parallel_group=f"map {secrets.token_hex(8)}" if max_parallel else None,
+        parallel_group=f"map {os.urandom(8).hex()}" if max_parallel else None,
         max_parallel=max_parallel or 0,
         **options,
     )
@@ -154,7 +152,7 @@ def map(
 
     async def action(session: CliSession) -> int:
         project = await find_project(session, spec.project) if spec.project else None
-        placed = [replace(one, project=project) for one in specs]
+        placed = [structs.replace(one, project=project) for one in specs]
         if preview:
             return await _preview(session, placed, as_json=as_json)
         uuids = await submit_all(session, placed, is_quiet=as_json)
@@ -167,7 +165,7 @@ def map(
         if detach:
             return 0
         return await _finish(
-            session, uuids, replace(spec, project=project), output=output, as_json=as_json
+            session, uuids, structs.replace(spec, project=project), output=output, as_json=as_json
         )
 
     from lading.cli.running.standard_input import standard_input
@@ -175,7 +173,7 @@ def map(
     with ExitStack() as held:
         if stdin:
             piped = held.enter_context(standard_input())
-            specs = [replace(one, inputs=(*one.inputs, piped)) for one in specs]
+            specs = [structs.replace(one, inputs=(*one.inputs, piped)) for one in specs]
         sys.exit(with_session(action))
 
 
@@ -205,6 +203,9 @@ async def _finish(
 
     `spec` names the collection of all outputs and its project.
     """
+    # Imported here, as everywhere below: `lading map --detach` waits for nothing.
+    from lading.cli.running.waiting import tell_failure, worst
+
     ended, is_interrupted = await _await_all(session, uuids, is_quiet=as_json)
     combined = await _combine(session, ended, spec)
     if output is not None and combined is not None:
@@ -272,7 +273,7 @@ async def _store(
     for spec in specs:
         for one in spec.inputs:
             # Without the target, which differs from item to item where the source does not.
-            sources.setdefault(replace(one, target=""), one.target)
+            sources.setdefault(structs.replace(one, target=""), one.target)
     stored: dict[Input, dict[str, object]] = {}
     # All tasks are made at once and wait here: progress knows the total from the start.
     gate = asyncio.Semaphore(_UPLOADS)
@@ -284,7 +285,7 @@ async def _store(
 
         async def store(source: Input, target: str) -> None:
             async with gate:
-                placed = replace(source, target=target)
+                placed = structs.replace(source, target=target)
                 mounts = await store_inputs(session, [placed], is_quiet=True, search=search)
                 stored[source] = mounts[target]
             show(len(stored), len(sources))
@@ -298,7 +299,7 @@ async def _store(
         for one in spec.inputs:
             if one.target in mounts:
                 raise Invalid(f"--input {one.target}: given twice")
-            mounts[one.target] = stored[replace(one, target="")]
+            mounts[one.target] = stored[structs.replace(one, target="")]
         mounted.append(mounts)
     return mounted
 
@@ -310,6 +311,8 @@ async def _await_all(
     outcomes, and whether there was a Ctrl-C.
     """
     from lading.cli.interruption import interruptible
+    from lading.cli.running.bulk_actions import act_on_each
+    from lading.cli.running.waiting import wait_and_show
 
     cancelling: list[asyncio.Task[object]] = []
 
@@ -342,6 +345,8 @@ async def _combine(
     }
     if not pieces:
         return None
+    import json
+
     # Of names and contents: another set of outputs is another collection.
     digest = hashlib.sha256(json.dumps(pieces, sort_keys=True).encode()).hexdigest()
     attributes: dict[str, Any] = {
@@ -384,6 +389,8 @@ def _emit(ended: Sequence[RequestOutcome], combined: Record | None) -> None:
 def _show(
     ended: Sequence[RequestOutcome], combined: Record | None, *, is_interrupted: bool
 ) -> None:
+    from lading.cli.running.waiting import show_end
+
     show_end(ended, is_interrupted=is_interrupted)
     if combined is not None:
         display.note(f"output {combined['uuid']} ({display.plain(combined['name'])})")
@@ -426,6 +433,8 @@ def _matching(pattern: str) -> list[str]:
 
 def _rows_of(table: Path) -> Iterator[dict[str, str]]:
     """The rows of a table by heading. Raises Invalid for one without headings."""
+    import csv
+
     with table.open(newline="") as file:
         first = file.readline()
         file.seek(0)
@@ -447,7 +456,7 @@ def _bind(spec: RequestSpec, inputs: Sequence[str], values: Mapping[str, str]) -
     def fill(text: str) -> str:
         return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
-    return replace(
+    return structs.replace(
         spec,
         command=tuple(fill(word) for word in spec.command),
         environment={name: fill(value) for name, value in spec.environment.items()},

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
@@ -33,7 +33,6 @@ from lading.cli.options import (
     option_of,
 )
 from lading.cli.references import FileReference, find_project, find_request, find_tree
-from lading.cli.running import explanation
 from lading.cli.running.inputs import STDIN, Input
 from lading.cli.running.submission import (
     OUTPUT,
@@ -302,7 +301,9 @@ def run(
 
     with ExitStack() as held:
         if stdin:
-            spec = replace(spec, inputs=(*spec.inputs, held.enter_context(standard_input())))
+            spec = structs.replace(
+                spec, inputs=(*spec.inputs, held.enter_context(standard_input()))
+            )
         elif not any(one.target == STDIN for one in inputs) and has_data(sys.stdin):
             display.note("standard input is not given to the command; --stdin gives it")
         if preview:
@@ -330,7 +331,7 @@ async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = Fal
 
 async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
     if spec.project:
-        spec = replace(spec, project=await find_project(session, spec.project))
+        spec = structs.replace(spec, project=await find_project(session, spec.project))
     image = spec.image
     if not image:
         chosen = await newest_image(session)
@@ -349,7 +350,7 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
 def _preview(spec: RequestSpec, as_json: bool) -> None:
     async def action(session: CliSession) -> Record:
         # Nothing is fetched for a preview.
-        body = await _body(session, replace(spec, pull=False), is_quiet=as_json)
+        body = await _body(session, structs.replace(spec, pull=False), is_quiet=as_json)
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
 
@@ -357,6 +358,9 @@ def _preview(spec: RequestSpec, as_json: bool) -> None:
     if as_json:
         display.emit_json(answer)
     else:
+        # Imported here: most runs are no previews.
+        from lading.cli.running import explanation
+
         explanation.show_preview(answer)
 
 

@@ -9,16 +9,14 @@ import fnmatch
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 
 from lading.cli.options import DURATION, PROPERTY
 from lading.cli.references import find_project
-from lading.cli.running import usage
-from lading.cli.users import find_user
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     CANCELLED,
@@ -57,8 +55,7 @@ SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 """Orders of lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSelection:
+class RequestSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on requests; an attribute that is not set admits all."""
 
     names: tuple[str, ...] = ()
@@ -155,8 +152,7 @@ async def count(session: CliSession, wanted: RequestSelection) -> int:
     return int(answer["items_available"])
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Requests that were found, and how many there are; None if more were not looked for."""
 
     requests: list[RequestOutcome]
@@ -200,6 +196,9 @@ def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
         return not one.request["name"], name
     if sort == "state":
         return shown_state(one), name
+    # Imported here: most lists are in the order of time.
+    from lading.cli.running import usage
+
     amounts: dict[str, Callable[[], float | None]] = {
         "priority": lambda: one.request["priority"],
         "took": lambda: seconds_of(one, now),
@@ -220,6 +219,9 @@ async def conditions(session: CliSession, wanted: RequestSelection, now: datetim
     if wanted.project is not None:
         filters.append(["owner_uuid", "=", await find_project(session, wanted.project)])
     if wanted.user is not None:
+        # Imported here, as `usage` above: most selections are not by user.
+        from lading.cli.users import find_user
+
         user = await find_user(session, wanted.user)
         filters.append(["committed_by_uuid", "=", user["uuid"]])
     for name, value in wanted.properties:

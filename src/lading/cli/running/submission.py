@@ -7,10 +7,11 @@ CPU and 256 MiB; priority 500; no network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lading.cli import display
 from lading.cli.references import (
@@ -34,8 +35,7 @@ OUTPUT = "/out"
 PRIORITY = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSpec:
+class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command line. Without a `command`, the image's is run."""
 
     command: tuple[str, ...]
@@ -43,7 +43,7 @@ class RequestSpec:
     pull: bool = False
     """Fetch the image if the store has none of its name."""
     inputs: tuple[Input, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     vcpus: int | list[int] = 1
     ram: int | list[int] = 256 << 20
     workdir: str = OUTPUT
@@ -52,11 +52,11 @@ class RequestSpec:
     tmp: tuple[str, ...] = ()
     output_name: str | None = None
     output_ttl: int = 0
-    output_properties: Mapping[str, Any] = field(default_factory=dict)
+    output_properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
     storage_class: tuple[str, ...] = ()
     name: str | None = None
     description: str | None = None
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
     project: str | None = None
     priority: int = PRIORITY
     use_existing: bool = True
@@ -77,7 +77,7 @@ class RequestSpec:
     prefer_preemptible: bool = False
     spot_attempts: int | None = None
     deadline: str | None = None
-    gang: Mapping[str, object] = field(default_factory=dict)
+    gang: Mapping[str, object] = msgspec.field(default_factory=dict)
     """Scheduling parameters of a request that is run by several containers together."""
     attempts: int | None = None
     retry: tuple[tuple[str, Mapping[str, object]], ...] = ()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
+import msgspec
 
 from lading.cli import display
 from lading.cli.exit_codes import TIMED_OUT
@@ -69,8 +69,7 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
     sys.exit(worst(ended))
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(msgspec.Struct):
     """Numbers of the awaited requests that have ended."""
 
     ended: int = 0

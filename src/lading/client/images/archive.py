@@ -37,7 +37,6 @@ import subprocess
 import tarfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, cast
 
@@ -68,8 +67,7 @@ class Platform(msgspec.Struct, frozen=True):
         return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """One uncompressed layer tar: `size` bytes at `offset` of the file `path`."""
 
     path: Path
@@ -78,8 +76,7 @@ class Layer:
     diff_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageParts:
+class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a source: the configuration (JSON bytes), the layers bottom first, and known
     names.
     """
@@ -90,8 +87,7 @@ class ImageParts:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NormalImage:
+class NormalImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image in the normal form, on disk at `path`. `digest` is `sha256:<hex>`.
 
     `cuts`: offsets in the file at which large layers begin and end.
@@ -220,8 +216,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerEntry:
+class LayerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One path of a layer. `mode` has the type bits of stat; `content` is used if there is no
     `source`.
     """
@@ -315,8 +310,7 @@ _MAX_LINKS = 8
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """`size` bytes at `offset` of the file `path`."""
 
     path: Path

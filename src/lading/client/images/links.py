@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+import msgspec
+from msgspec import structs
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
@@ -30,8 +32,7 @@ _NAME = re.compile(
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredImage:
+class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     """One image in the store. `added_at`: when it was first stored; `timestamp`: the time by which
     lookups sort.
     """
@@ -45,8 +46,7 @@ class StoredImage:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """Result of adding an image: whether it was new, and the names that belonged to another image
     before.
     """
@@ -89,8 +89,8 @@ async def register(
     if found is None:
         found = await _store(api, blocks, image, wanted, progress)
         await _link(api, IMAGE_HASH, image.digest, found, stamp)
-    return replace(
-        await give_names(api, replace(found, timestamp=stamp), names=wanted), is_new=is_new
+    return structs.replace(
+        await give_names(api, structs.replace(found, timestamp=stamp), names=wanted), is_new=is_new
     )
 
 
@@ -109,7 +109,7 @@ async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]
         for link in others:
             await api.delete("links", link["uuid"])
         moved += [name] if others else []
-    stored = replace(image, names=tuple(sorted({*image.names, *wanted})))
+    stored = structs.replace(image, names=tuple(sorted({*image.names, *wanted})))
     return Registration(image=stored, is_new=False, moved=tuple(moved))
 
 
@@ -129,7 +129,7 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
     for link in sorted(links, key=lambda one: str(one["name"])):
         image = images.get(link["head_uuid"])
         if image is not None and link["link_class"] == REPO_TAG and link["name"] not in image.names:
-            images[link["head_uuid"]] = replace(image, names=(*image.names, link["name"]))
+            images[link["head_uuid"]] = structs.replace(image, names=(*image.names, link["name"]))
     return sorted(images.values(), key=lambda image: (image.added_at, image.digest), reverse=True)
 
 
@@ -153,7 +153,7 @@ async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
         if head := heads.get(link["head_uuid"]):
             filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
             names = await api.list("links", filters=filters, limit=_PAGE)
-            return replace(
+            return structs.replace(
                 _stored(link, head), names=tuple(sorted({str(one["name"]) for one in names}))
             )
     return None

@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import msgspec
@@ -96,7 +96,7 @@ def terms(
     failure = failure_class(ended)
     rule = rule_for(failure, (*layers, policy.retry_rules))
     if fixed and failure is Failure.OOM:
-        rule = replace(rule, factor=None)
+        rule = structs.replace(rule, factor=None)
     if has_succeeded(ended):
         return RetryTerms(0, rule)
     if rule.limit is not None:

@@ -16,8 +16,10 @@ configuration (`Containers.Retry`):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import structs
 
 from lading.core.errors import Failure, Invalid
 from lading.core.quantities import parse_duration, parse_size
@@ -42,8 +44,7 @@ SHARE: Final = "share"
 _TOO_BIG: Final = 1 << 63
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRule:
+class RetryRule(msgspec.Struct, frozen=True, kw_only=True):
     """The rule for one class of failure; None where it leaves a value to others."""
 
     limit: int | None = None
@@ -99,7 +100,7 @@ def parse_rule(text: str) -> JsonObject:
 
 def show_rule(rule: RetryRule) -> str:
     """A rule in the form of the command line; "" if it has no value."""
-    values = {one.name: getattr(rule, one.name) for one in fields(RetryRule)}
+    values = structs.asdict(rule)
     return ",".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in values.items()
@@ -151,14 +152,14 @@ def grown(rule: RetryRule, amount: int, *, first: int) -> int:
 
 def _filled(first: RetryRule, then: RetryRule) -> RetryRule:
     """The first rule, with values of another one where it has none."""
-    missing = [one.name for one in fields(RetryRule) if getattr(first, one.name) is None]
-    return replace(first, **{name: getattr(then, name) for name in missing})
+    missing = [name for name in RetryRule.__struct_fields__ if getattr(first, name) is None]
+    return structs.replace(first, **{name: getattr(then, name) for name in missing})
 
 
 def _read_rule(where: str, name: str, value: Json) -> RetryRule:
     if not isinstance(value, dict):
         raise Invalid(f'{where}: must be an object such as {{"limit": 2, "delay": 60}}')
-    unknown = sorted(value.keys() - {one.name for one in fields(RetryRule)})
+    unknown = sorted(value.keys() - {*RetryRule.__struct_fields__})
     if unknown:
         raise Invalid(f"{where}: {printable(unknown[0])}: must be limit, delay, factor or most")
     if name not in GROWING_CLASSES and not value.keys().isdisjoint({"factor", "most"}):

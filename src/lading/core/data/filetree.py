@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
+
+import msgspec
 
 from lading.core.data import manifest
 from lading.core.data.locator import EMPTY_BLOCK
@@ -36,8 +37,7 @@ class Segment(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(msgspec.Struct, frozen=True):
     """A file: its segments one after another."""
 
     segments: tuple[Segment, ...] = ()
@@ -48,11 +48,10 @@ class File:
         return sum(segment.length for segment in self.segments)
 
 
-@dataclass(frozen=True, slots=True)
-class FileTree:
+class FileTree(msgspec.Struct, frozen=True):
     """A directory: its entries by name. Never change `entries` in place."""
 
-    entries: Mapping[str, Node] = field(default_factory=dict)
+    entries: Mapping[str, Node] = msgspec.field(default_factory=dict)
 
 
 Node = File | FileTree
@@ -66,8 +65,7 @@ class PathChange(StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One path that differs between two trees; a directory is listed only when it is empty."""
 
     path: str
@@ -494,13 +492,12 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
     return FileTree({**entries, name: _place(entries.get(name), rest, new)})
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(msgspec.Struct):
     """Requested change at one path: `node` if `said`, and further changes below."""
 
     said: bool = False
     node: Node | None = None
-    below: dict[str, _Change] = field(default_factory=dict)
+    below: dict[str, _Change] = msgspec.field(default_factory=dict)
 
 
 # Applies the changes of one directory at a time, so each directory is copied once.

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hmac
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from lading.core.errors import Malformed, Unauthenticated
 
@@ -30,8 +31,7 @@ _PERMISSION = re.compile(r"A([0-9a-f]{40})@([0-9a-f]{8,})")
 _SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Locator:
+class Locator(msgspec.Struct, frozen=True):
     """The address of one block: its hash, its size in bytes (None when absent) and its hints,
     without `+`.
     """

@@ -30,8 +30,9 @@ import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+import msgspec
 
 from lading.core.errors import Malformed
 
@@ -86,8 +87,7 @@ _PLAIN_FILES = re.compile(
 _SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True)
-class FileToken:
+class FileToken(msgspec.Struct, frozen=True):
     """A range of a stream that belongs to one file; `name` is unescaped and may contain `/`."""
 
     position: int
@@ -95,8 +95,7 @@ class FileToken:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestStream:
+class ManifestStream(msgspec.Struct, frozen=True):
     """One line: `name` is unescaped, `.` or `./...`; locators keep their hints; a file may have
     several tokens.
     """
@@ -106,8 +105,7 @@ class ManifestStream:
     files: tuple[FileToken, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """All streams in the order of the text."""
 
     streams: tuple[ManifestStream, ...] = ()

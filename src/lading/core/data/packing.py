@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
+
+import msgspec
 
 from lading.core.data import filetree, manifest
 from lading.core.data.filetree import File, Node, bare
@@ -48,8 +49,7 @@ class PackedBlock(NamedTuple):
         return self.end - self.first > 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedDirectory:
+class PackedDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """Some files of one directory, or the directory itself when it is empty.
 
     The files have the numbers from `first` on; all files of the directory those from `begin` up to,
@@ -174,8 +174,7 @@ class _Layout:
         return spans
 
 
-@dataclass(frozen=True, slots=True)
-class BlockUsage:
+class BlockUsage(msgspec.Struct, frozen=True):
     """Bytes: of all files, of their distinct blocks, and of the blocks that others use too."""
 
     files: int

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from lading.core.errors import Forbidden, Malformed
 
@@ -42,8 +41,7 @@ _STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpHead:
+class HttpHead(NamedTuple):
     """A start line and fields in their order; the names are as they were written."""
 
     start: str
