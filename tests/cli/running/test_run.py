@@ -252,6 +252,23 @@ def test_the_output_of_a_request_that_has_not_run_as_input(site: Site, image: st
     assert made["depends_on"] != [first]
 
 
+def test_outputs_of_several_requests_as_inputs(site: Site, image: str) -> None:
+    ended = json.loads(
+        site.command("run", "--json", "--image", image, "--", "one", plays=[Play()]).stdout
+    )
+    waiting = site.lading("run", "--detach", "--image", image, "--", "two").stdout.strip()
+    made = json.loads(
+        site.lading(
+            "run", "--detach", "--json", "--image", image, "--input", f"/a={ended['uuid']}",
+            "--input", f"/b={waiting}/part", "--", "use", "both",
+        ).stdout
+    )  # fmt: skip
+    assert made["mounts"]["/a"] == {"kind": "collection", "portable_data_hash": ended["output"]}
+    assert made["mounts"]["/b"] == {
+        "kind": "output", "container_request": waiting, "path": "part",
+    }  # fmt: skip
+
+
 def test_preview_stores_nothing(site: Site, image: str) -> None:
     before = len(json.loads(site.lading("request", "list", "--json").stdout))
     assert (

@@ -7,6 +7,7 @@ CPU and 256 MiB; priority 500; no network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,18 @@ from lading.cli.references import (
     find_request,
 )
 from lading.cli.running.inputs import Input
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
+    from lading.client.api import Record
     from lading.client.deposits import ContentSearch
     from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
+# Records of one list call: with 1,000 uuids in a filter the address of the call grows long.
+_ASKED = 500
 # The middle of 1 to 1000, so that there is room above and below it.
 PRIORITY = 500
 
@@ -185,17 +189,61 @@ async def store_inputs(
     Raises Invalid, NotFound.
     """
     mounts: dict[str, dict[str, object]] = {}
+    outputs = await _outputs(session, inputs)
     for one in inputs:
         if one.target in mounts:
             raise Invalid(f"--input {one.target}: given twice")
         if one.path is not None:
             mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet, search=search)
+        elif one.stored is not None and (known := outputs.get(one.stored.name)):
+            mounts[one.target] = known | ({"path": one.stored.path} if one.stored.path else {})
         elif one.stored is not None:
             try:
                 mounts[one.target] = await _mount(session, one.stored)
             except NotFound as error:
                 raise NotFound(f"--input {one.target}: no file here; {error.message}") from error
     return mounts
+
+
+async def _outputs(session: CliSession, inputs: Sequence[Input]) -> dict[str, dict[str, object]]:
+    """Mounts of the outputs of several requests by their uuids, found by two calls of the API for
+    each _ASKED. `_mount` looks for those that are not among them, and says what is wrong.
+    """
+    stored = (one.stored.name for one in inputs if one.stored is not None)
+    uuids = list(dict.fromkeys(name for name in stored if is_uuid(name, Infix.REQUEST)))
+    mounts: dict[str, dict[str, object]] = {}
+    for start in range(0, len(uuids) if len(uuids) > 1 else 0, _ASKED):
+        # A token may be limited to single records.
+        with suppress(Forbidden):
+            requests = await _listed(
+                session, "container_requests", uuids[start : start + _ASKED], "state", "output_uuid"
+            )
+            ended = {one["uuid"]: one["output_uuid"] for one in requests if one["state"] == "Final"}
+            mounts |= {
+                one["uuid"]: {"kind": "output", "container_request": one["uuid"]}
+                for one in requests
+                if one["uuid"] not in ended
+            }
+            made = [uuid for uuid in ended.values() if uuid]
+            rows = await _listed(session, "collections", made, "portable_data_hash")
+            hashes = {row["uuid"]: row["portable_data_hash"] for row in rows}
+            mounts |= {
+                uuid: {"kind": "collection", "portable_data_hash": hashes[output]}
+                for uuid, output in ended.items()
+                if output in hashes
+            }
+    return mounts
+
+
+async def _listed(
+    session: CliSession, plural: str, uuids: Sequence[str], *fields: str
+) -> list[Record]:
+    """The records with these uuids, at most _ASKED."""
+    if not uuids:
+        return []
+    return await session.api.list(
+        plural, filters=[["uuid", "in", uuids]], select=["uuid", *fields], limit=_ASKED
+    )
 
 
 async def _store(
