@@ -122,6 +122,11 @@ class Server:
             rows = [{"uuid": one, "state": self.states[one], **held} for one in known]
         await JSONResponse({"items": rows})(scope, receive, send)
 
+    @property
+    def listeners(self) -> int:
+        """Number of connections for events so far."""
+        return len(self._sockets)
+
     async def _tell(self, socket: WebSocket) -> None:
         await socket.accept()
         await socket.receive_text()
@@ -151,6 +156,14 @@ async def watching(server: Server) -> AsyncGenerator[EndWatch]:
             await watch.look()
         server.lists.clear()
         yield watch
+
+
+async def test_requests_that_have_ended_are_told_without_listening() -> None:
+    server = Server("a", "b")
+    await server.end("a", "b")
+    ended = await wait_for_all(ApiClient(AsgiTransport(server), "secret"), ["a", "b"])
+    assert [one.exit_code for one in ended] == [0, 0]
+    assert (server.lists, server.listeners) == ([["a", "b"]], 0)
 
 
 async def test_only_requests_that_ended_are_listed() -> None:

@@ -11,8 +11,9 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from lading.core.errors import LadingError, NotFound
 
@@ -37,8 +38,7 @@ _SHOWN_OF_CONTAINER = ("uuid", "state", "exit_code", "runtime_status", "output")
 _TIMED_OUT, _NO_RESULT, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOutcome:
+class RequestOutcome(msgspec.Struct, frozen=True):
     """A request, and its container, if it has one."""
 
     request: Record
@@ -109,8 +109,7 @@ async def wait_for_all(
     return [ended[uuid] for uuid in uuids]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEnds:
+class RequestEnds(msgspec.Struct, frozen=True):
     """The requests that ended since the last look, and those that were deleted."""
 
     ended: list[RequestOutcome]
@@ -120,11 +119,11 @@ class RequestEnds:
 class EndWatch:
     """Finds the ends of requests; `watch_ends` opens it.
 
-    The websocket names the requests that have ended, and only these are listed: at once if no
-    other request is waited for, else twice a second at most. All of them are listed at first, after
-    each connection, since events may have been lost before it, and every few seconds, for a token
-    that may list requests but gets no events about them. Without a websocket all are listed at
-    least once a second.
+    All requests are listed at first. If some have not ended then, the websocket names those that
+    have, and only these are listed: at once if no other request is waited for, else twice a second
+    at most. All of them are listed again after each connection, since events may have been lost
+    before it, and every few seconds, for a token that may list requests but gets no events about
+    them. Without a websocket all are listed at least once a second.
     """
 
     def __init__(self, api: ApiClient) -> None:
@@ -139,6 +138,7 @@ class EndWatch:
         self._looked_at = -math.inf
         self._pause = _SHORTEST
         self._is_connected = False
+        self._listener: asyncio.Task[None] | None = None
 
     def add(self, uuids: Iterable[str]) -> None:
         """Wait for these, too."""
@@ -172,7 +172,15 @@ class EndWatch:
         self._pause = _SPACING if found.ended else min(_LONGEST, self._pause * _GROWTH)
         return found
 
-    async def listen(self) -> None:
+    async def close(self) -> None:
+        """End the connection for events."""
+        import asyncio
+
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+
+    async def _listen(self) -> None:
         """Take the events of the websocket, until it is refused."""
         from lading.client.api import RecordEvent, events
 
@@ -203,6 +211,8 @@ class EndWatch:
             if left <= 0 and self._waiting:
                 self._due = self._due or set(self._waiting)
                 return
+            if self._listener is None:
+                self._listener = asyncio.create_task(self._listen(), name="events")
             self._woken.clear()
             # Its end is the time of the next look.
             with contextlib.suppress(TimeoutError):
@@ -212,17 +222,13 @@ class EndWatch:
 
 @asynccontextmanager
 async def watch_ends(api: ApiClient, uuids: Iterable[str]) -> AsyncGenerator[EndWatch]:
-    """Watch for the ends of requests, with one connection for events."""
-    import asyncio
-
+    """Watch for the ends of requests, with one connection for events once it has to wait."""
     watch = EndWatch(api)
     watch.add(uuids)
-    listener = asyncio.create_task(watch.listen(), name="events")
     try:
         yield watch
     finally:
-        listener.cancel()
-        await asyncio.gather(listener, return_exceptions=True)
+        await watch.close()
 
 
 def _may_be_an_end(event: RecordEvent) -> bool:
