@@ -119,8 +119,7 @@ class Upload:
         list.
         """
         self._listing.close()
-        self._listing = await asyncio.to_thread(list_sources, self._sources)
-        await asyncio.to_thread(self._plan)
+        await asyncio.to_thread(self._look)
         self._hashes = [self._journal.blocks.get(key, "") for key in self._keys]
 
     async def hash(self, *, progress: Progress | None = None) -> str:
@@ -171,6 +170,10 @@ class Upload:
 
         await _each(range(len(self._blocks)), work)
         return self._manifest([have[block] for block in self._hashes])
+
+    def _look(self) -> None:
+        self._listing = list_sources(self._sources)
+        self._plan()
 
     def _plan(self) -> None:
         """Plan the blocks, find the offset in the listing at which each begins, and name each for
