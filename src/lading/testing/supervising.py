@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from lading.core.data import filetree
 from lading.core.data import manifest as manifests
 from lading.core.ids import is_pdh
 
@@ -117,10 +118,12 @@ class FakeServer:
                 break
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         token = headers.get("authorization", "").partition(" ")[2]
+        # A long query comes as the body of a POST.
+        override = headers.get("x-http-method-override")
         call = _Call(
-            scope["method"],
+            override or scope["method"],
             unquote(scope["path"]),
-            scope["query_string"].decode(),
+            (bytes(body) if override else scope["query_string"]).decode(),
             bytes(body),
             token,
         )
@@ -164,6 +167,8 @@ class FakeServer:
         return (200, self.blocks[digest]) if digest in self.blocks else (404, b"not found\n")
 
     def _collections(self, call: _Call) -> tuple[int, object]:
+        if call.method == "GET" and len(call.parts) == 3:
+            return 200, {"items": self._listed(parse_qs(call.query))}
         if call.method == "GET":
             record = self._collection(call.parts[3])
             return (200, record) if record else _fault(404, "Path not found")
@@ -231,6 +236,17 @@ class FakeServer:
                 (one for one in self.collections.values() if one["portable_data_hash"] == key), None
             )
         return self.collections.get(key)
+
+    def _listed(self, query: Mapping[str, list[str]]) -> list[Fields]:
+        """The collections that a list call with the filters of `Inputs.read_trees` means."""
+        (_, _, wanted), (_, _, files), (_, _, size) = msgspec.json.decode(query["filters"][0])
+        found = []
+        for one in self.collections.values():
+            tree = filetree.from_manifest(one["manifest_text"])
+            is_small = len([*filetree.files(tree)]) <= files and filetree.total_size(tree) <= size
+            if one["portable_data_hash"] in wanted and is_small:
+                found.append({"trash_at": None, **one})
+        return found
 
     def _described(self, text: str) -> Fields:
         return {"manifest_text": text, "portable_data_hash": manifests.portable_data_hash(text)}

@@ -15,7 +15,7 @@ import functools
 import os
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -61,6 +61,11 @@ _LARGE_TEXT = 1 << 20
 # Collections that are asked for, or laid out, at a time. Each waits for the server, its cache and
 # the disk by turns.
 _AT_A_TIME = 8
+# Collections that one list call asks for; larger ones are asked for alone, so that its answer stays
+# within some 14 MB.
+_LISTED, _LISTED_FILES, _LISTED_BYTES = 100, 1000, 1 << 36
+# Records of one answer, the most that a server gives.
+_PAGE = 1000
 # Bytes. The blocks of larger collections are already fetched several at a time.
 _SMALL_COLLECTION = 16 << 20
 # Bytes. A file system with less free space counts as full.
@@ -97,6 +102,35 @@ class Inputs:
                 await asyncio.to_thread(from_manifest, text) if is_large else from_manifest(text)
             )
         return self._trees[pdh]
+
+    async def read_trees(self, pdhs: Sequence[str]) -> None:
+        """Read the files of several collections by few calls. `tree` reads those that are still
+        missing: large ones, all for a token that may not list, and those that cannot be read.
+        """
+        wanted = [pdh for pdh in pdhs if pdh not in self._trees]
+        for start in range(0, len(wanted), _LISTED):
+            asked = wanted[start : start + _LISTED]
+            if len(asked) > 1:
+                with suppress(RequestError):
+                    await self._list_trees(asked)
+
+    async def _list_trees(self, pdhs: Sequence[str]) -> None:
+        rows = await self.api.list(
+            "collections",
+            filters=[
+                ["portable_data_hash", "in", pdhs],
+                ["file_count", "<=", _LISTED_FILES],
+                ["file_size_total", "<=", _LISTED_BYTES],
+            ],
+            select=("portable_data_hash", "manifest_text", "trash_at"),
+            limit=_PAGE,
+            # A content that was reused often has many collections.
+            distinct=True,
+        )
+        # The one that is kept longest, the last one here, is signed for the longest time.
+        rows.sort(key=lambda row: (row["trash_at"] is None, row["trash_at"] or ""))
+        texts = {row["portable_data_hash"]: row["manifest_text"] for row in rows}
+        self._trees |= {pdh: from_manifest(text) for pdh, text in texts.items()}
 
     async def is_large(self, pdh: str) -> bool:
         """Whether mounting is better than downloading. Raises as `tree`."""
@@ -239,6 +273,7 @@ class Stage:
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
         """Mount the large collections, or all; the mounted collections."""
         absent = [pdh for pdh in self.plan.collections if not inputs.cache.holds(pdh)]
+        await inputs.read_trees(absent)
         await _some_at_a_time(absent, inputs.tree)
         large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
         if self._keep is None or not (large or self.plan.keeps):
