@@ -19,8 +19,6 @@ done
 merge=$(lading run --detach --name merge --image samples:1 "$@" --input /step=steps/merge.awk -- \
     sh -ec 'awk -f /step /in/* | sort -n >merged')
 
-plot=$(lading run --detach --name plot --image samples:1 \
-    --input /in="$merge/merged" --input /step=steps/plot.awk -- sh -ec 'awk -f /step /in >plot.svg')
-
-lading wait "$plot"
-lading get --overwrite "$plot/plot.svg" plot.svg
+# Not detached: it waits for all of them, and fetches the plot.
+lading run --name plot --image samples:1 --output . --overwrite \
+    --input /in="$merge/merged" --input /step=steps/plot.awk -- sh -ec 'awk -f /step /in >plot.svg'
