@@ -13,7 +13,7 @@ from lading.store import records, waiting
 from lading.store.cancellations import page, page_query
 from lading.store.containers import LIVE_COUNTS, WARNED, live_counts, warned
 from lading.store.database import Database, Transaction
-from lading.store.query import ConditionWriter, order_by
+from lading.store.query import ConditionWriter, order_by, page_statement
 
 _ROWS = 3000
 
@@ -50,6 +50,20 @@ async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
     assert f"{kind.plural}_state_modified_at_uuid" in plan
     assert "TEMP B-TREE" not in plan
     assert "Sort" not in plan
+
+
+async def test_the_newest_request_is_found_without_sorting_all(database: Database) -> None:
+    query = check_query({"order": ["created_at desc"], "limit": 1}, REQUESTS, max_limit=1000)
+    sql, values = page_statement(database.dialect, REQUESTS.plural, query, "uuid")
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            row = {"uuid": f"{number:027}", "created_at": f"{number:030}"}
+            await records.insert(tx, REQUESTS, row)
+        if database.shared:
+            await tx.execute("ANALYZE container_requests")
+        plan = await _plan(tx, database, sql, tuple(values))
+    # Equal times alone are sorted.
+    assert "container_requests_created_at_uuid" in plan
 
 
 @pytest.mark.parametrize("descending", [False, True])

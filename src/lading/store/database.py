@@ -62,6 +62,8 @@ class Dialect(Protocol):
     """
     columns: str
     """A query with one placeholder, a table's name, that gives the names of its columns."""
+    literal_limits: bool
+    """Whether the limit of a query that walks along an index is best written into the statement."""
 
     def column_type(self, type: str) -> str:
         """Column type for a `core.records.schema.Type`, or for "number", an auto-increment

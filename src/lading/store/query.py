@@ -28,6 +28,7 @@ from lading.core.records.expressions import (
     Not,
     OfContainer,
     PropertyKey,
+    Query,
     SortKey,
     Target,
 )
@@ -397,6 +398,39 @@ def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
         dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order
     )
     return f" ORDER BY {keys}" if keys else ""
+
+
+def page_statement(
+    dialect: Dialect, plural: str, query: Query, selected: str
+) -> tuple[str, list[Value]]:
+    """The statement for a page of records, with its values; `selected` are SQL expressions."""
+    writer = ConditionWriter(dialect, plural)
+    condition = writer.where(query.where)
+    order = order_by(dialect, query.order, plural)
+    sql, values = f"SELECT {selected} FROM {plural}{condition}{order}", writer.values
+    if dialect.literal_limits and _is_walk(query):
+        return f"{sql} LIMIT {int(query.limit)}", values
+    return f"{sql} LIMIT ? OFFSET ?", [*values, query.limit, query.offset]
+
+
+_RANGES: Final = ("<", "<=", ">", ">=")
+
+
+def _is_walk(query: Query) -> bool:
+    """Whether the best plan for all values is a walk along the order, from its beginning or from a
+    key. For any other query, a plan that is made once for all values may be bad.
+    """
+    key = query.order[0].column if query.order else ""
+    return not query.offset and all(
+        isinstance(one, Untrashed)
+        or (isinstance(one, Accessible) and one.dense)
+        or (isinstance(one, Compare) and one.operator in _RANGES and _is_column(one.target, key))
+        for one in query.where
+    )
+
+
+def _is_column(target: Target, name: str) -> bool:
+    return isinstance(target, Column) and target.name == name
 
 
 def _held_by_many(condition: str) -> str:

@@ -129,6 +129,9 @@ class PostgresDialect:
         "ALTER DOMAIN lading_json DROP CONSTRAINT lading_json_check",
         f"ALTER DOMAIN lading_json ADD CONSTRAINT lading_json_check CHECK {_IS_JSON} NOT VALID",
     )
+    # PostgreSQL plans a query whose limit is a parameter anew each time, since the plan for any
+    # limit looks bad: 0.2 to 0.3 ms, a third of reading a page.
+    literal_limits: bool = True
 
     def column_type(self, type: str) -> str:
         """Integers have 64 bits; nested values are texts that `lading_each` can parse."""

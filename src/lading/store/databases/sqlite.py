@@ -65,6 +65,8 @@ class SqliteDialect:
     among: str = "{} IN (SELECT value FROM json_each(?))"
     unmeasured: Sequence[str] = ()
     rechecked: Sequence[str] = ()
+    # SQLite takes sorting all rows for cheap when it knows that few are wanted.
+    literal_limits: bool = False
 
     def column_type(self, type: str) -> str:
         """Column type: a number type for numbers, else TEXT."""
