@@ -123,3 +123,7 @@ def test_settings_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_headers_of_exports_are_not_shown() -> None:
     assert "hush" not in repr(TracingSettings(headers={"Authorization": "hush"}))
+
+
+def test_headers_are_in_no_message() -> None:
+    assert "hush" not in repr(TracingSettings(endpoint="http://c", headers={"k": "hush"}))

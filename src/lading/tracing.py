@@ -16,8 +16,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from msgspec import field
 
 from lading.core.errors import Invalid
 from lading.telemetry import Within, redact
@@ -37,15 +39,18 @@ _NANO: Final = 1_000_000_000
 _logger = logging.getLogger("lading.tracing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracingSettings:
+class TracingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where spans go. `endpoint` is a URL of OTLP over HTTP, "" for nowhere; `ratio` the share of
     traces that are sent, 0 to 1; `headers` go with each export, and may hold a secret.
     """
 
     endpoint: str = ""
     ratio: float = 1.0
-    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Without the headers."""
+        return f"TracingSettings(endpoint={self.endpoint!r}, ratio={self.ratio!r})"
 
 
 def check_traceparent(text: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, UNLIMITED, Resources
@@ -83,7 +83,9 @@ def test_gpus_of_nvidia_are_what_was_told_of_them(tmp_path: Path) -> None:
     root = make_devices(tmp_path, cuda=2, real=False)
     known = Gpu(driver="12.2", targets=("8.6",), vram=5)
     assert see_gpus(root=root) == Gpu(stack="cuda", count=2)
-    assert see_gpus(known=known, visible="1", root=root) == replace(known, stack="cuda", count=1)
+    assert see_gpus(known=known, visible="1", root=root) == structs.replace(
+        known, stack="cuda", count=1
+    )
     with pytest.raises(Invalid, match="GPU '5'"):
         see_gpus(visible="5", root=root)
 

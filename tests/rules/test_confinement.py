@@ -57,7 +57,8 @@ MAY_WALK = {
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
-    "supervisor/inputs/image_archive.py": (
+    "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",
+    "supervisor/inputs/layers.py": (
         "files of the image cache, by patterns of their names; entries of the layer cache, not "
         "what is in a layer"
     ),
@@ -65,6 +66,7 @@ MAY_WALK = {
     "supervisor/gang/rank_launcher.py": "names of directories that the product made",
     "supervisor/process/register.py": "lock files",
     "supervisor/process/warmup.py": "directories of dead warm parents",
+    "supervisor/inputs/container_files.py": "`ConfinedTree.walk`",
     "supervisor/inputs/staging.py": (
         "`ConfinedTree.walk`; input collections, before the container is there"
     ),

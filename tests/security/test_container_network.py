@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import dataclasses
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
@@ -184,8 +184,8 @@ class EngineKit:
 
         def make(settings: EngineSettings) -> Engine:
             if self._engine == "docker":
-                return DockerEngine(dataclasses.replace(settings, docker_socket=path))
-            return make_engine(dataclasses.replace(settings, podman_socket=path))
+                return DockerEngine(structs.replace(settings, docker_socket=path))
+            return make_engine(structs.replace(settings, podman_socket=path))
 
         return Kit(make, self._directory)
 

@@ -20,7 +20,7 @@ import pytest
 
 from lading import confined, removal
 from lading.core.errors import ExecutionError
-from lading.supervisor.inputs.image_archive import LayerStore
+from lading.supervisor.inputs.layers import LayerStore
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
 from tests.reality import need_program, need_root
@@ -62,7 +62,7 @@ async def test_depth_is_refused_and_nothing_of_it_stays(tmp_path: Path, layer: b
     store = LayerStore(tmp_path, limit=LIMIT)
     with pytest.raises(ExecutionError, match="deep|too many links"):
         await store.lease(ArchiveImage(*make_archive([layer])))
-    assert [one.name for one in (tmp_path / "layers").iterdir()] == [".lock"]
+    assert {one.name[:5] for one in (tmp_path / "layers").iterdir()} == {".lock"}
     assert not (tmp_path / removal.NAME).exists()
 
 

@@ -4,7 +4,6 @@ processes.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import struct
@@ -12,6 +11,7 @@ from errno import EAFNOSUPPORT, EINVAL, ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSettings
@@ -217,7 +217,7 @@ class TestNative(Attacks):
 
     @pytest.mark.attack("runs where root would be the machine's although the operator forbids it")
     async def test_always_means_always(self, kit: Kit) -> None:
-        settings = dataclasses.replace(kit.settings, user_namespaces="always")
+        settings = structs.replace(kit.settings, user_namespaces="always")
         engine = kit.make(settings)
         try:
             await engine.prepare(kit.image)
@@ -229,9 +229,7 @@ class TestNative(Attacks):
             assert caught.value.failure is Failure.NODE
         finally:
             await engine.remove()
-        kit.make = lambda settings: NativeEngine(
-            dataclasses.replace(settings, user_namespaces="never")
-        )
+        kit.make = lambda settings: NativeEngine(structs.replace(settings, user_namespaces="never"))
         assert (await kit.run("read inside outside size < /proc/self/uid_map; echo $outside"))[
             1
         ] == "0\n"
@@ -245,9 +243,7 @@ class TestDocker(Attacks):
     @pytest.fixture
     def kit(self, docker_daemon: DockerDaemon, tmp_path: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return DockerEngine(
-                dataclasses.replace(settings, docker_socket=str(docker_daemon.socket))
-            )
+            return DockerEngine(structs.replace(settings, docker_socket=str(docker_daemon.socket)))
 
         return Kit(make, tmp_path)
 
@@ -260,8 +256,6 @@ class TestPodman(Attacks):
     @pytest.fixture
     def kit(self, podman_service: PodmanService, tmp_path: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return make_engine(
-                dataclasses.replace(settings, podman_socket=str(podman_service.socket))
-            )
+            return make_engine(structs.replace(settings, podman_socket=str(podman_service.socket)))
 
         return Kit(make, tmp_path)

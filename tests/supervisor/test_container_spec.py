@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from lading.core.containers.container import Container
 from lading.core.containers.mount_plan import plan
@@ -39,7 +38,7 @@ def test_what_is_reached(bench: Bench, internet: bool) -> None:
     stage = Stage(
         plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s")
     )
-    told = replace(
+    told = structs.replace(
         bench.assignment(),
         api_addresses=("b:2",),
         internet_with_api=internet,

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.supervisor.machine import Costing
 from lading.supervisor.process.register import Register
@@ -30,7 +30,7 @@ class Hours:
 
 def costing(bench: Bench, **settings: Any) -> tuple[Costing, Hours]:
     hours = Hours()
-    return Costing(replace(bench.assignment(), **settings), hours), hours
+    return Costing(structs.replace(bench.assignment(), **settings), hours), hours
 
 
 def test_what_has_no_price_costs_nothing(bench: Bench) -> None:

@@ -8,9 +8,7 @@ import pytest
 
 from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import ExecutionError, Failure, Full
-from lading.supervisor.engines import Exit
-from lading.supervisor.logs import STDERR, Log
-from lading.supervisor.results import (
+from lading.supervisor.ending import (
     Circumstances,
     Ending,
     failed,
@@ -21,6 +19,8 @@ from lading.supervisor.results import (
     stopped_while_saving,
     without_results,
 )
+from lading.supervisor.engines import Exit
+from lading.supervisor.logs import STDERR, Log
 
 CONTAINER = Container(
     uuid="zzzzz-dz642-000000000000001",

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.supervisor.machine import can_report, is_broken, report
 from tests.supervisor.supervised import Bench
@@ -41,12 +41,12 @@ def test_words_of_a_broken_container(text: str) -> None:
 
 
 async def test_the_machine_is_marked(bench: Bench, tmp_path: Path) -> None:
-    told = replace(bench.assignment(), lock_directory=str(tmp_path))
+    told = structs.replace(bench.assignment(), lock_directory=str(tmp_path))
     assert can_report(told)
     assert "marked as broken" in await report(told, "why")
     assert (tmp_path / "crunch-run-broken").read_text() == "why\n"
     (tmp_path / "file").touch()
-    elsewhere = replace(told, lock_directory=str(tmp_path / "file"))
+    elsewhere = structs.replace(told, lock_directory=str(tmp_path / "file"))
     assert "cannot be marked" in await report(elsewhere, "why")
 
 
@@ -57,11 +57,13 @@ async def test_the_hook_is_run_in_place_of_that(
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 3\n")
     hook.chmod(0o755)
-    told = replace(bench.assignment(), lock_directory=str(tmp_path), broken_node_hook=str(hook))
+    told = structs.replace(
+        bench.assignment(), lock_directory=str(tmp_path), broken_node_hook=str(hook)
+    )
     assert (await report(told, "why")).endswith("hook ended with 3")
     assert (tmp_path / "ran").exists()
     assert not (tmp_path / "crunch-run-broken").exists()
-    missing = replace(told, broken_node_hook="/no/such/hook")
+    missing = structs.replace(told, broken_node_hook="/no/such/hook")
     assert "cannot be run" in await report(missing, "why")
     hook.write_text("#!/bin/sh\nexec sleep 100\n")
     assert "was ended" in await report(told, "why", hook_time=0.01)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.core.errors import ExecutionError
@@ -110,9 +110,7 @@ class TestDocker(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, docker_daemon: DockerDaemon, clean_directory: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return DockerEngine(
-                dataclasses.replace(settings, docker_socket=str(docker_daemon.socket))
-            )
+            return DockerEngine(structs.replace(settings, docker_socket=str(docker_daemon.socket)))
 
         return Kit(make, clean_directory, need_program=need_program)
 
@@ -123,9 +121,7 @@ class TestPodman(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, podman_service: PodmanService, clean_directory: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return make_engine(
-                dataclasses.replace(settings, podman_socket=str(podman_service.socket))
-            )
+            return make_engine(structs.replace(settings, podman_socket=str(podman_service.socket)))
 
         return Kit(make, clean_directory, need_program=need_program)
 
@@ -137,7 +133,7 @@ async def test_podman_on_crun_without_a_limit_of_processes(clean_directory: Path
     with running_podman_service("crun") as service:
 
         def make(settings: EngineSettings) -> Engine:
-            return make_engine(dataclasses.replace(settings, podman_socket=str(service.socket)))
+            return make_engine(structs.replace(settings, podman_socket=str(service.socket)))
 
         done, out, _ = await Kit(make, clean_directory).run("echo ran", processes=0)
     assert (done.code, out) == (0, "ran\n")

@@ -19,6 +19,7 @@ from lading.client.api import ApiClient
 from lading.client.environment import Server
 from lading.client.transport import HttpTransport
 from lading.core.containers import sessions
+from lading.core.containers.container import TUNNEL
 from lading.core.errors import Unavailable
 from lading.supervisor.container_gateway.outbound import keep_tunnel
 from lading.supervisor.engines import EngineSettings
@@ -57,7 +58,7 @@ async def tunnelled(
     async with HttpTransport(told.api_url, verify=certificate) as transport:
         session = SupervisorSession(told, transport)
         await session.open()
-        await session.report_running(gateway=sessions.TUNNEL)
+        await session.report_running(gateway=TUNNEL)
         said: list[str] = []
         server = Server(
             address=servers.addresses[0], token=servers.secrets.admin_token, authorities=certificate

@@ -24,7 +24,6 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, partial
 from operator import itemgetter
@@ -68,8 +67,7 @@ class Durability(Enum):
     """An entry is synced before it is published."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheLayout:
+class CacheLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the files of a cache.
 
     `suffix` ends the name of an entry. `pattern` is the glob of all names that belong to the cache,

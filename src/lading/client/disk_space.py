@@ -19,6 +19,7 @@ from pathlib import Path
 
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount, FileSystemSpace
+from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
 
@@ -44,6 +45,14 @@ def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
     kept = disk_space.reserve(disk.total, wanted)
     left = disk_space.room(disk, kept)
     return _told(path, disk, kept) if left.size < need or left.files < 0 else ""
+
+
+def check_room(directory: Path, wanted: Amount, *, need: int, what: str) -> None:
+    """Raise ExecutionError(DISK) when the `need` bytes of `what` do not fit on a disk beside the
+    configured reserve.
+    """
+    if why := lacks_room(directory, wanted, need=need):
+        raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
 
 
 def is_short(path: str | Path, wanted: Amount) -> str:

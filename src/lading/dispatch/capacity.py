@@ -19,10 +19,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from lading.core.resources import UNLIMITED, Resources, total
 from lading.core.scheduling import instance_types
@@ -69,7 +69,9 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
     targets, vram = known.targets, known.vram
     if found.stack == instance_types.ROCM:
         targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
-    return replace(known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram)
+    return structs.replace(
+        known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram
+    )
 
 
 def list_devices(root: Path) -> list[str]:

@@ -127,9 +127,7 @@ class StartRequest:
     container: TrackedContainer = TrackedContainer(uuid="")
     """The container as it was locked; the default needs no resources."""
     known: JsonObject = field(default_factory=dict, repr=False)
-    """Its record and its own token as they were when it was locked, for a supervisor that starts at
-    once.
-    """
+    """Its record and its own token as they were when it was locked: the supervisor need not ask."""
     others: tuple[str, ...] = ()
 
 

@@ -27,10 +27,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, LadingError, Unavailable
 from lading.core.hpc import addresses, gang
@@ -260,7 +262,7 @@ class Conductor:
             async with asyncio.timeout(wait + gang.PATIENCE / 4):
                 member.known, said = await member.caller.follow(member.known, wait=wait)
                 member.heard = self._time()
-                member.view = replace(
+                member.view = structs.replace(
                     member.view,
                     code=CodeStatus(said["codeStatus"]),
                     result=ResultStatus(said["resultStatus"]),
@@ -272,7 +274,7 @@ class Conductor:
                 if member.view.started:
                     await self._pass_on(member, said["logs"])
         except (Unavailable, TimeoutError):
-            member.view = replace(member.view, silent=self._time() - member.heard)
+            member.view = structs.replace(member.view, silent=self._time() - member.heard)
 
     async def _pass_on(self, member: RankMember, sizes: dict[str, int]) -> None:
         read = member.read

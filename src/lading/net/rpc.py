@@ -98,8 +98,7 @@ _SEND_TIMEOUT: Final = 10.0
 _Kind = TypeVar("_Kind")
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Packet(msgspec.Struct, frozen=True):
     """The bytes of one message and its descriptors, which belong to the receiver."""
 
     data: bytes
@@ -111,8 +110,7 @@ class Packet:
             os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class RpcReply:
+class RpcReply(msgspec.Struct, frozen=True):
     """One message from the other side and its descriptors, which belong to the receiver."""
 
     message: Message

@@ -15,8 +15,9 @@ import asyncio
 import fcntl
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
@@ -35,8 +36,7 @@ _PATIENCE = 30.0
 _PAUSE = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(msgspec.Struct, frozen=True, kw_only=True):
     """Result of locking: device files, and the numbers of its NVIDIA GPUs."""
 
     devices: tuple[Device, ...] = ()

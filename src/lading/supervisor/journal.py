@@ -17,7 +17,6 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -41,24 +40,21 @@ class StepMark(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalHeader:
+class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first line."""
 
     engine: str
     settings: EngineSettings
 
 
-@dataclass(frozen=True, slots=True)
-class JournalLine:
+class JournalLine(msgspec.Struct, frozen=True):
     """Any other line."""
 
     step: str
     mark: StepMark
 
 
-@dataclass(frozen=True, slots=True)
-class JournalStep:
+class JournalStep(msgspec.Struct, frozen=True):
     """A named step. `do` may be repeated; `undo` may be called when `do` was not finished or not
     begun.
     """
@@ -149,8 +145,7 @@ def unfinished(lines: list[JournalLine]) -> list[str]:
 LOCK_NAME = "lock"
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(msgspec.Struct, frozen=True):
     """The content of a lock file."""
 
     UUID: str

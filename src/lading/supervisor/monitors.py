@@ -48,8 +48,8 @@ from lading.core.hpc.gang import read_gang
 from lading.supervisor.capture import save_log
 from lading.supervisor.engines import Engine
 from lading.supervisor.inputs.keep_mount import KeepMount
-from lading.supervisor.limits.counters import UsageSampler
 from lading.supervisor.limits.disk_limits import DiskWatch
+from lading.supervisor.limits.usage_samples import UsageSampler
 from lading.supervisor.logs import LIVE, Log
 from lading.supervisor.machine import Costing, mount_table
 from lading.supervisor.session import SupervisorSession
@@ -357,8 +357,7 @@ _TOKEN_MARGIN = 60
 _AZURE_VERSION = "2020-07-01"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """A notice of the cloud. `certain`: it will happen; otherwise it may."""
 
     text: str

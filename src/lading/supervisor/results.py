@@ -1,7 +1,6 @@
-"""The end of a container: its outcome, saving of output and log, and the last update of the record.
+"""The end of a container: saving of output and log, and the last update of the record.
 
-`judge` determines the outcome of the command, `Ending` the corresponding update of the record
-(docs/spec/containers, section Run).
+A supervisor imports this module after the start of the command, before which it is not needed.
 
 One call reports the end and carries small results (`api.resources.container_results`). Large
 results, and those of a refused call, are stored step by step.
@@ -17,18 +16,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
-import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec import field
 
 from lading import confined
 from lading.concurrency import StopEvent, WorkCancelled, unless
-from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.container import ContainerState
 from lading.core.containers.output import OutputPlan
 from lading.core.errors import (
     ExecutionError,
@@ -42,20 +40,22 @@ from lading.core.errors import (
 from lading.core.quantities import format_time
 from lading.supervisor import linux
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
-from lading.supervisor.engines import Exit
+from lading.supervisor.ending import (
+    LAST_CALL,
+    Ending,
+    failed,
+    runtime_status,
+    stopped_while_saving,
+    without_results,
+)
 from lading.supervisor.inputs.staging import Inputs, Stage
-from lading.supervisor.logs import STDERR, Log
+from lading.supervisor.logs import Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
-from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds to save the log of a container that no request needs any more.
 _LOG_TIME = 2.0
 _logger = logging.getLogger("lading.supervisor")
-LAST_CALL = 1.0
-"""Seconds for a call in progress when the supervisor gets a stop signal: the server may have
-received the call already.
-"""
 # Seconds to remove the scratch of a container whose files may fill the disk of the server.
 _FREE_TIME = 60.0
 # Seconds to report the end of a container that no request needs any more.
@@ -64,8 +64,7 @@ _LAST_TIME = 5.0
 _KEPT_SAVING = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(msgspec.Struct, frozen=True):
     """Results of one container and the way to save them. `stage` and `inputs` are None when the
     container did not get so far.
     """
@@ -343,216 +342,3 @@ async def free(scratch: Path) -> None:
         await asyncio.to_thread(linux.unmount_below, scratch)
         until = asyncio.get_running_loop().time() + _FREE_TIME
         await asyncio.to_thread(confined.remove, scratch, stop=lambda: time.monotonic() > until)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The outcome. `state` None: the record belongs to another process, and nothing may be
-    written; Running: results are saved, and the dispatcher ends the record.
-    """
-
-    state: ContainerState | None
-    exit_code: int | None = None
-    failure: Failure | None = None
-    error: str = ""
-    warning: str = ""
-
-
-def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
-    """Outcome of a container that could not be run, or whose output could not be saved."""
-    return Ending(
-        state=ContainerState.CANCELLED,
-        exit_code=exit_code,
-        failure=error.failure,
-        error=error.message,
-    )
-
-
-def stopped(exit_code: int | None = None, *, wanted: bool, left: bool) -> Ending:
-    """Decide the outcome of a Running container whose supervisor was stopped. `wanted`, `left`: see
-    `Circumstances`.
-    """
-    if not wanted:
-        return Ending(state=ContainerState.CANCELLED, exit_code=exit_code)
-    if left:
-        return Ending(state=ContainerState.RUNNING, exit_code=exit_code, warning=_LEFT)
-    error = ExecutionError(_STOPPED, Failure.INFRASTRUCTURE)
-    return failed(error, exit_code=exit_code)
-
-
-async def stop_early(
-    session: SupervisorSession, config: SupervisorConfig, *, running: bool
-) -> Ending:
-    """Outcome of a container that was stopped before the end of its command. `running`: it was
-    reported as Running.
-    """
-    if not running:
-        return Ending(state=ContainerState.QUEUED)
-    return stopped(wanted=await session.is_wanted(), left=config.dispatcher_classifies)
-
-
-def without_results(ending: Ending, error: Full) -> Ending:
-    """The same outcome when neither output nor log could be saved: a Complete container has
-    both.
-    """
-    if ending.state is not ContainerState.COMPLETE:
-        return ending
-    why = ending.error or f"its results cannot be saved: {error.message}"
-    return failed(ExecutionError(why, ending.failure or Failure.DISK), exit_code=ending.exit_code)
-
-
-def stopped_while_saving(ending: Ending) -> Ending:
-    """The same outcome when its results were refused: a Complete container has an output."""
-    if ending.state is not ContainerState.COMPLETE:
-        return ending
-    return replace(
-        ending,
-        state=ContainerState.CANCELLED,
-        warning="cancelled while its output was saved; none of it is kept",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """Further facts about the end of a command."""
-
-    stopped: bool = False
-    """The supervisor got a stop signal."""
-    timed_out: bool = False
-    """The container exceeded its max_run_time."""
-    preempted: str = ""
-    """The cloud's notice of preemption, or ""."""
-    overfull: str = ""
-    """Reason for which it was ended when it used more disk space than its allowance, or ""."""
-    full: str = ""
-    """The place that has no space left, or ""."""
-    wanted: bool = False
-    """Its request still needs it: the stop came from outside."""
-    left: bool = False
-    """The fleet knows why it stopped the supervisor: the dispatcher ends the record."""
-
-
-_STOPPED = (
-    "its supervisor was stopped (TERM) although its request still needs it:"
-    " its job was cancelled in the batch system, or its machine is shut down;"
-    " the container runs again if its request allows"
-)
-_LEFT = (
-    "its supervisor was stopped (TERM) although its request still needs it;"
-    " the dispatcher ends its record with the reason"
-)
-# Standard error of a command that crun could not execute, with the timestamp of the log.
-_REFUSAL = re.compile(rb"\S+Z exec container process [^\n]*`: ([^\n]*)\n?")
-# crun writes one line; a log that is longer has output of the command.
-_LONGEST_REFUSAL = 5000
-# Exit codes of a command that our TERM or KILL has ended (128 + signal, as in a shell).
-_ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
-
-
-def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
-    """Outcome of a command.
-
-    A cancelled container has an exit code only when its command exited by itself: an end by TERM or
-    KILL is ours. The order of the tests is significant: the first cause that holds explains those
-    below it.
-    """
-    cancelled = _judge_cancelled(exit_, container, circumstances)
-    return _judge_complete(exit_, container, circumstances) if cancelled is None else cancelled
-
-
-def refused_by_kernel(exit_: Exit, log: Log) -> Exit:
-    """The exit with the code of a shell where the kernel refused to execute the command: 127 where
-    a file is missing, else 126. crun ends with 1 then, and only its message tells the two apart.
-    """
-    if exit_.code != 1 or log.size(STDERR) > _LONGEST_REFUSAL:
-        return exit_
-    try:
-        said = (log.directory / STDERR).read_bytes() + log.tails().get(STDERR, b"")
-    except OSError:
-        return exit_
-    found = _REFUSAL.fullmatch(said)
-    if found is None:
-        return exit_
-    return replace(exit_, code=127 if b"No such file" in found[1] else 126)
-
-
-def _judge_cancelled(
-    exit_: Exit, container: Container, circumstances: Circumstances
-) -> Ending | None:
-    """The end of a command that was ended from outside or lost; None where it ended by itself."""
-    own = None if exit_.lost or exit_.code in _ENDED else exit_.code
-    # Ended by the supervisor itself, with a signal: tested before the results of that signal.
-    if circumstances.overfull:
-        error = circumstances.overfull
-        return Ending(
-            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.DISK, error=error
-        )
-    if circumstances.timed_out:
-        limit = container.scheduling_parameters.get("max_run_time")
-        error = f"stopped after its max_run_time of {limit} s; ask for more time"
-        return Ending(
-            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error
-        )
-    # After a notice of preemption the machine may end the command before the supervisor does.
-    if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
-        error = (
-            f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
-        )
-        return Ending(
-            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error
-        )
-    if circumstances.stopped:
-        return stopped(own, wanted=circumstances.wanted, left=circumstances.left)
-    if exit_.lost:
-        error = f"{exit_.lost}; the container runs again if its request allows"
-        return Ending(state=ContainerState.CANCELLED, failure=Failure.NODE, error=error)
-    return None
-
-
-def _judge_complete(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
-    """The end of a command that ended by itself, or for lack of RAM, disk or processes."""
-    ram = container.runtime_constraints.get("ram")
-    sentence = (
-        f"the kernel killed a process because the container used all of its {ram} bytes of ram"
-    )
-    # The kernel may kill a child that the command does without: only a failed command is blamed on
-    # it.
-    if exit_.out_of_memory and exit_.code != 0:
-        error = f"{sentence}; ask for more"
-        return Ending(
-            state=ContainerState.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error
-        )
-    if circumstances.full and exit_.code != 0:
-        error = f"the command failed when {circumstances.full}; ask for more, or write less"
-        return Ending(
-            state=ContainerState.COMPLETE, exit_code=exit_.code, failure=Failure.DISK, error=error
-        )
-    warnings = [sentence] if exit_.out_of_memory else []
-    if exit_.refused_processes:
-        warnings.append(_refused(exit_.refused_processes))
-    return Ending(state=ContainerState.COMPLETE, exit_code=exit_.code, warning="; ".join(warnings))
-
-
-def _refused(number: int) -> str:
-    return (
-        f"the kernel refused it {number} new processes or threads,"
-        " as it had as many as a container may have;"
-        " start fewer at a time, or ask the operator for a larger Containers.MaxProcesses"
-    )
-
-
-def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The new runtime_status, including the entries of the container itself; None when nothing is
-    to be added.
-    """
-    said = {"error": ending.error, "warning": ending.warning, "failure": str(ending.failure or "")}
-    added = {name: text for name, text in said.items() if text}
-    return {**before, **added} if added else None
-
-
-def signal_name(code: int) -> str:
-    """` (SIGKILL)` for an exit code that stands for a signal, else ""."""
-    try:
-        return f" ({signal.Signals(code - 128).name})" if code > 128 else ""
-    except ValueError:
-        return ""

@@ -30,7 +30,6 @@ from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
 from lading.supervisor.container_trace import ContainerTrace, tracer_of
-from lading.supervisor.inputs import git_archives
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 # md5 of `{}`.
@@ -179,6 +178,9 @@ class SupervisorSession:
         """Store a git tree or blob of the container's mounts in `directory`. Raises as
         `git_archives.fetch`.
         """
+        # Few containers mount git trees.
+        from lading.supervisor.inputs import git_archives
+
         await git_archives.fetch(self._api, self._uuid, tree, directory)
 
     async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> str:

@@ -12,8 +12,9 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from lading import confined
 from lading.core.containers.mounts import covering
@@ -21,7 +22,7 @@ from lading.core.containers.steps import STATUS, ContainerStep, read_steps
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.values import JsonObject
 from lading.supervisor.engines import ContainerSpec, Engine, Exec, Execution, Exit, ImageSource
-from lading.supervisor.inputs.image_archive import CollectionImage
+from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.logs import STDERR, STDOUT, Log, Pump
 from lading.supervisor.session import SupervisorSession
 
@@ -76,7 +77,7 @@ class StepEngine:
     async def create(self, spec: ContainerSpec) -> None:
         """Keep the specification: each step makes its own container."""
         # The streams of the container are not used: each step has its own.
-        self._spec = replace(spec, stdin=-1, stdout=-1, stderr=-1)
+        self._spec = structs.replace(spec, stdin=-1, stdout=-1, stderr=-1)
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Run the steps until one fails that must not, or `stop` is set. The exit is that of the
@@ -95,7 +96,7 @@ class StepEngine:
             ended = await self._run_step(engine, step, spec, stop, stop_grace)
             if stop.is_set() or ended.lost or (ended.code and not step.ignore_error):
                 return ended
-        return replace(ended, code=0)
+        return structs.replace(ended, code=0)
 
     async def abort(self) -> None:
         """Kill the present step."""
@@ -194,7 +195,7 @@ class StepEngine:
         for name, path in ((STDOUT, step.stdout), (STDERR, step.stderr)):
             copy = _open(spec, path, _OUTPUT) if path else -1
             pumps.append(Pump(self._log, name, copy=copy))
-        return replace(
+        return structs.replace(
             spec,
             command=tuple(step.command),
             environment=(*spec.environment, *step.environment.items()),

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lading import __version__
 from lading.client.content_caches import TreeCache
@@ -43,15 +43,23 @@ from lading.core.hpc.gang import read_gang
 from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
 from lading.supervisor.container_spec import Given, GpuLocks, amount, specify
-from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
-from lading.supervisor.gang.remote_rank_client import RemoteRankClient
-from lading.supervisor.inputs.image_archive import CollectionImage
+from lading.supervisor.ending import (
+    LAST_CALL,
+    Circumstances,
+    Ending,
+    failed,
+    judge,
+    refused_by_kernel,
+    signal_name,
+    stop_early,
+)
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit, Spread
+from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
 from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
-from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.counters import descendants, processes
-from lading.supervisor.limits.disk_limits import DiskWatch, Project, begin_project
+from lading.supervisor.limits.project_quota import Project, begin_project
 from lading.supervisor.logs import RANKS, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import (
     Costing,
@@ -61,24 +69,15 @@ from lading.supervisor.machine import (
     log_machine,
     report,
 )
-from lading.supervisor.monitors import Monitors
-from lading.supervisor.process.turn import Turn
-from lading.supervisor.results import (
-    LAST_CALL,
-    Circumstances,
-    Ending,
-    Report,
-    Results,
-    failed,
-    free,
-    judge,
-    refused_by_kernel,
-    signal_name,
-    stop_early,
-)
 from lading.supervisor.session import Activity, GivenBack, Lost, SupervisorSession, open_transport
-from lading.supervisor.steps import StepEngine
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+# A start of a supervisor waits for each import: what is needed after the start of the command, or
+# by few containers, is imported then.
+if TYPE_CHECKING:
+    from lading.supervisor.gang.remote_rank_client import RemoteRankClient
+    from lading.supervisor.monitors import Monitors
+    from lading.supervisor.process.turn import Turn
 
 _DRAIN = 5.0  # seconds
 _SCRATCH = "mounts"  # directory in the run directory with all that the command can write
@@ -136,23 +135,13 @@ class Supervisor:
         self.turn: Turn | None = None
         self._assignment, self._session = config, session
         self._directory = Path(config.run_directory)
-        self._settings = EngineSettings(
-            container_uuid=config.container_uuid,
-            run_directory=config.run_directory,
-            cache_directory=config.cache_directory,
-            docker_socket=config.docker_socket,
-            podman_socket=config.podman_socket,
-            cache_size=config.cache_size,
-            disk_reserve=config.disk_reserve,
-            disk_reserve_files=config.disk_reserve_files,
-            user_namespaces=config.user_namespaces,
-        )
+        self._settings = config.engine_settings
         # Before the first step: after a crash the cleaner must know the engine.
         self._journal = RunJournal(self._directory, session.trace)
         self._journal.open(journal.JournalHeader(engine=config.engine, settings=self._settings))
         self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
         self._gpu_locks = GpuLocks(config)
-        self._remote_ranks = RemoteRankClient(config)
+        self._remote_ranks: RemoteRankClient | None = None
         self._make_engine = functools.partial(engines, config.engine, self._settings)
         self._engine = self._make_engine()
         self._gateway = GatewayListener(config, session, self._engine, self._log.say)
@@ -290,6 +279,8 @@ class Supervisor:
         self._log.say(f"lading {__version__} supervising {self._assignment.container_uuid}")
         await self._unless_stopped(self._session.open())
         if self._session.container.steps:
+            from lading.supervisor.steps import StepEngine
+
             steps = StepEngine(self._engine, self._make_engine, self._session, self._log)
             self._engine = self._gateway.engine = steps
 
@@ -305,16 +296,14 @@ class Supervisor:
             output_path=container.output_path,
             scratch=str(self._directory / _SCRATCH),
         )
-        cache = TreeCache(
-            Path(self._assignment.cache_directory) / "trees", self._assignment.cache_size
-        )
-        large = self._assignment.large_input
+        config, private = self._assignment, self._engine.sees_private_mounts
+        cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
+        large = config.large_input
         self._inputs = Inputs(
             session.data, session.blocks, cache, session.fetch_git_tree, large, self._reserve
         )
-        private = self._engine.sees_private_mounts
-        self._keep = KeepMount(self._assignment, self._log, token=session.token, private=private)
-        self._stage = Stage(plan, self._assignment.live_roots)
+        self._keep = KeepMount(config, self._log, token=session.token, private=private)
+        self._stage = Stage(plan, config.live_roots)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(
             f"image {container.container_image}; {len(plan.collections)} input collections"
@@ -323,18 +312,18 @@ class Supervisor:
         for note in slower(container.mounts, scratch, output_path=container.output_path):
             self._log.say(note)
         set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
+        unpack = self._by_engine(self._engine.prepare(image))
         work = together(
             self._activity.doing("fetching its inputs", set_stage),
-            self._activity.doing(
-                "unpacking its image", self._by_engine(self._engine.prepare(image))
-            ),
+            self._activity.doing("unpacking its image", unpack),
         )
         async with self._activity.shown():
             await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
-        # Copies of collections were made by us; they are not charged to the container.
-        self._base = (
-            await asyncio.to_thread(disk_limits.base, self._directory) if plan.copies else Amount()
-        )
+        if plan.copies:
+            from lading.supervisor.limits.disk_limits import base
+
+            # Copies of collections were made by us; they are not charged to the container.
+            self._base = await asyncio.to_thread(base, self._directory)
         self._limit_disk()
 
     async def _drop_inputs(self) -> None:
@@ -364,7 +353,8 @@ class Supervisor:
             await self._unless_stopped(both, grace=LAST_CALL)
         finally:
             # In any case: copies that stay open here would keep pipes from ending.
-            self._remote_ranks.hand_over()
+            if self._remote_ranks is not None:
+                self._remote_ranks.hand_over()
             stage.close_streams()
             for pump in self._pumps:
                 pump.handed_over()
@@ -381,7 +371,7 @@ class Supervisor:
     async def _remove_container(self) -> None:
         await self._gateway.close()
         await self._engine.remove()
-        if self._remote_ranks.processes:
+        if self._remote_ranks is not None:
             await asyncio.to_thread(self._remote_ranks.close)
         self._gpu_locks.release()
         for pump in self._pumps:
@@ -477,6 +467,17 @@ class Supervisor:
     # Parts and their inputs.
 
     def _accompany(self) -> Monitors:
+        from lading.supervisor.limits.disk_limits import DiskWatch
+        from lading.supervisor.monitors import Monitors
+
+        disk = DiskWatch(
+            run=self._directory,
+            allowed=self._allowance,
+            kept=self._reserve,
+            processes=self._processes,
+            has_daemon=not self._engine.sees_private_mounts,
+            base=self._base,
+        )
         return Monitors(
             assignment=self._assignment,
             session=self._session,
@@ -488,18 +489,8 @@ class Supervisor:
             on_lost=self._on_lost,
             keep=self._keep,
             on_unmounted=self._on_unmounted,
-            disk=self._watch_disk(),
+            disk=disk,
             on_full=self._on_full,
-        )
-
-    def _watch_disk(self) -> DiskWatch:
-        return DiskWatch(
-            run=self._directory,
-            allowed=self._allowance,
-            kept=self._reserve,
-            processes=self._processes,
-            has_daemon=not self._engine.sees_private_mounts,
-            base=self._base,
         )
 
     def _limit_disk(self) -> None:
@@ -543,8 +534,15 @@ class Supervisor:
             stdout=stage.stdout if stage.stdout >= 0 else self._pump(STDOUT),
             stderr=stage.stderr if stage.stderr >= 0 else self._pump(STDERR),
             notices=self._pump(RANKS) if self._nodes > 1 else -1,
-            spread=self._remote_ranks.open(self._nodes),
+            spread=self._start_ranks() if self._nodes > 1 else None,
         )
+
+    def _start_ranks(self) -> Spread | None:
+        """Start the ranks of a gang on other machines; None when all are on this one."""
+        from lading.supervisor.gang.remote_rank_client import RemoteRankClient
+
+        self._remote_ranks = RemoteRankClient(self._assignment)
+        return self._remote_ranks.open(self._nodes)
 
     @property
     def _nodes(self) -> int:
@@ -579,6 +577,8 @@ class Supervisor:
 
     async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
         """Save the results and write the end; whether the server accepted an end."""
+        from lading.supervisor.results import Report, Results
+
         limit, used = self._assignment.output_limit, self._monitors.used if self._monitors else {}
         self._log.put_record(self._session.record)
         results = Results(
@@ -593,6 +593,8 @@ class Supervisor:
         """Report the end to a server whose disk may have been filled by this container: its scratch
         is removed first.
         """
+        from lading.supervisor.results import free
+
         self._stage = self._inputs = None
         await free(self._directory / _SCRATCH)
         return await self._report(ending, is_last=True)

@@ -7,39 +7,41 @@ never logged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import field
 
 from lading.core import ids
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
+from lading.supervisor.engines import EngineSettings
 from lading.telemetry import LogFormat
 from lading.tracing import TracingSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankLauncherConfig:
+class RankLauncherConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Remote ranks of a gang on several machines (`supervisor.gang.rank_launcher`): address and
     port of each further rank, and the certificate and key (PEM) that both ends use.
     """
 
     ranks: tuple[tuple[str, int], ...]
     certificate: str
-    key: str = field(repr=False)
+    key: str
+
+    def __repr__(self) -> str:
+        """The addresses only: the key is secret."""
+        return f"RankLauncherConfig(ranks={self.ranks!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveRoot:
+class LiveRoot(msgspec.Struct, frozen=True, kw_only=True):
     """A directory of this machine that live mounts may show."""
 
     directory: str
     is_writable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorConfig:
+class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One container to run.
 
     The server is reached by `api_socket` (a Unix socket) or, when that is empty, by `api_url`.
@@ -47,7 +49,7 @@ class SupervisorConfig:
     """
 
     container_uuid: str
-    supervisor_token: str = field(repr=False)
+    supervisor_token: str
     run_directory: str
     """The container's directory, `<data>/run/<container uuid>`; made and removed by the supervisor.
     """
@@ -144,6 +146,10 @@ class SupervisorConfig:
     (`api_socket`), else a tunnel.
     """
 
+    def __repr__(self) -> str:
+        """The container only: other fields are secret."""
+        return f"SupervisorConfig(container_uuid={self.container_uuid!r})"
+
     @property
     def scratch_limits(self) -> ScratchLimits:
         """The disk that a container may usually fill."""
@@ -151,10 +157,25 @@ class SupervisorConfig:
             mount=self.tmp_capacity, beside=self.scratch_beside, files=self.scratch_files
         )
 
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """The part that an engine needs."""
+        return EngineSettings(
+            container_uuid=self.container_uuid,
+            run_directory=self.run_directory,
+            cache_directory=self.cache_directory,
+            docker_socket=self.docker_socket,
+            podman_socket=self.podman_socket,
+            cache_size=self.cache_size,
+            disk_reserve=self.disk_reserve,
+            disk_reserve_files=self.disk_reserve_files,
+            user_namespaces=self.user_namespaces,
+        )
+
     tunnel_delay: float = 0.5
     """Seconds that a container must run before a tunnel is made for it."""
     unreachable_timeout: float = 600.0
-    known: dict[str, Any] = field(default_factory=dict, repr=False)
+    known: dict[str, Any] = field(default_factory=dict)
     """The `container` and the `auth` of its token at the time of the lock; empty: the supervisor
     requests both.
     """
@@ -162,7 +183,7 @@ class SupervisorConfig:
     """Command that starts a remote rank (`supervisor.gang.remote_rank_client`) on machine number
     `{rank}`; empty: the whole gang is on this machine, unless there are `outposts`.
     """
-    outposts: RankLauncherConfig | None = field(default=None, repr=False)
+    outposts: RankLauncherConfig | None = None
 
 
 def parse(data: bytes | str) -> SupervisorConfig:

@@ -19,11 +19,12 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import structs
 
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
@@ -284,7 +285,7 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "unreachable_timeout": containers.UnreachableTimeout,
         "log_level": read_level(config.SystemLogs.LogLevel),
         "log_format": read_format(config.SystemLogs.Format).value,
-        "tracing": asdict(tracing_settings(config)),
+        "tracing": structs.asdict(tracing_settings(config)),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from lading.api.container_access.gateway_client import make_claim
 from lading.api.container_access.log_streaming import is_gateway_source as is_source
 from lading.core.containers import sessions
-from lading.core.containers.container import Container
+from lading.core.containers.container import TUNNEL, Container
 from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal
@@ -165,7 +165,7 @@ async def test_another_server_is_told_where_the_log_is(it: World, tmp_path: Path
 async def test_a_server_that_cannot_be_reached(it: World, tmp_path: Path) -> None:
     async with running(it, tmp_path) as (path, uuid, _):
         async with it.database.writing() as tx:
-            elsewhere = f"{sessions.TUNNEL} https://127.0.0.1:1/"
+            elsewhere = f"{TUNNEL} https://127.0.0.1:1/"
             await tx.execute(
                 "UPDATE containers SET gateway_address = ? WHERE uuid = ?", (elsewhere, uuid)
             )
@@ -179,7 +179,7 @@ async def test_an_earlier_part_of_a_log_that_is_posted_to_another_server(it: Wor
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=token)
     services.spool.append(uuid, "stdout.txt", b"early", offset=0)
     async with it.database.writing() as tx:
-        elsewhere = f"{sessions.TUNNEL} https://127.0.0.1:1/"
+        elsewhere = f"{TUNNEL} https://127.0.0.1:1/"
         await tx.execute(
             "UPDATE containers SET gateway_address = ? WHERE uuid = ?", (elsewhere, uuid)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.containers import sessions
+from lading.core.containers.container import TUNNEL
 from lading.core.records.schema import Record
 from lading.testing.world import World
 
@@ -61,7 +61,7 @@ async def test_a_server_that_had_the_log_and_is_gone_does_not_keep_the_container
     supervisor = await it.lock(uuid)
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
     async with it.database.writing() as tx:
-        gone = f"{sessions.TUNNEL} https://127.0.0.1:1/"
+        gone = f"{TUNNEL} https://127.0.0.1:1/"
         await tx.execute("UPDATE containers SET gateway_address = ? WHERE uuid = ?", (gone, uuid))
     ended = await it.ok("PUT", f"containers/{uuid}", LOST, token=it.dispatcher)
     assert (ended["state"], ended["log"]) == ("Cancelled", None)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lading.core.containers.mount_plan import (
+    BLOB,
     Area,
     BindMount,
     CollectionPath,
@@ -224,7 +225,7 @@ def test_a_file_mount_shows_again_what_another_mount_has() -> None:
     assert area_at(made, "/out/b") == Area("/out/b", Keep.NOTHING)
     assert bind_at(made, "/c").source == GitTree("a" * 40, "tree", "y")
     assert made.git_trees == (GitTree("a" * 40, "tree"),)
-    assert bind_at(made, "/d") == replace(bind_at(made, "/t"), target="/d")
+    assert bind_at(made, "/d") == structs.replace(bind_at(made, "/t"), target="/d")
     assert (area_at(made, "/d").keep, area_at(made, "/e").keep) == (Keep.TEMPORARY, Keep.NOTHING)
     assert [bind.target for bind in made.binds] == sorted(bind.target for bind in made.binds)
 
@@ -427,3 +428,11 @@ def test_every_target_is_bound_once_after_its_parents(targets: set[str]) -> None
         for one in found
         for later in found
     )
+
+
+def test_the_content_of_a_file_is_in_no_message() -> None:
+    assert repr(WriteFile("/p", b"hush", writable=True)) == "WriteFile('/p', writable=True)"
+
+
+def test_a_git_tree_has_a_key_in_the_cache() -> None:
+    assert GitTree("a" * 40, BLOB).key == f"git-{'a' * 40}"

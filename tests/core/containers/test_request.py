@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lading.core.containers import container, request
 from lading.core.containers.constraints import Policy
@@ -57,7 +57,7 @@ def committed(**changes: Any) -> ContainerRequest:
 
 
 def test_what_a_container_asks_for_can_always_be_preemptible() -> None:
-    always = replace(POLICY, preemptible=True, always_preemptible=True)
+    always = structs.replace(POLICY, preemptible=True, always_preemptible=True)
     steps = create(parent=PARENT, policy=always, state="Committed", priority=None).request
     assert steps.scheduling_parameters["preemptible"] is True
     assert (

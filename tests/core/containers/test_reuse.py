@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lading.core.containers import reuse
 from lading.core.containers.constraints import Policy
@@ -228,5 +228,7 @@ def test_what_somebody_was_inside_is_used_only_if_configured() -> None:
         choice = choose(candidate)
         assert isinstance(choice, New)
         assert "inside with a shell" in choice.verdicts[0].reason
-        allowed = reuse.choose(RECIPE, [candidate], policy=replace(POLICY, reuse_after_shell=True))
+        allowed = reuse.choose(
+            RECIPE, [candidate], policy=structs.replace(POLICY, reuse_after_shell=True)
+        )
         assert isinstance(allowed, Reuse)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lading.core.resources import Resources, total
 from lading.core.scheduling.batch_planner import admitted, apply, explain, plan
@@ -543,7 +544,7 @@ def test_gpus_must_suit_as_far_as_they_are_known() -> None:
     asked = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",))
     for there in (None, CARD, Gpu(stack="cuda", count=2)):
         assert starts(gpu_snapshot(asked, there)) == ["a"]
-    assert starts(gpu_snapshot(asked, replace(CARD, driver="11.4"))) == []
+    assert starts(gpu_snapshot(asked, structs.replace(CARD, driver="11.4"))) == []
 
 
 def test_why_gpus_do_not_suit_is_said() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
@@ -80,13 +80,13 @@ def test_a_gang_is_judged_by_the_price_of_all_its_vms() -> None:
     large = InstanceType(
         name="large", provider_type="large", resources=Resources(8, 8 * GIB), price=2.0
     )
-    small = replace(large, name="small", resources=Resources(2, 2 * GIB), price=1.0)
+    small = structs.replace(large, name="small", resources=Resources(2, 2 * GIB), price=1.0)
     assert [machines(GANG, one) for one in (small, large)] == [4, 1]
     assert machines(GANG, large, most_containers=3) == 2
     assert eligible(GANG, (small, large)) == (large,)
     assert eligible(GANG, (small, large), price_factor=2.0) == (large, small)
     # Of equal prices the fewer VMs.
-    assert eligible(GANG, (small, replace(large, price=4.0)))[0].name == "large"
+    assert eligible(GANG, (small, structs.replace(large, price=4.0)))[0].name == "large"
     assert "one of its 4 ranks: each needs 2 VCPUs" in nearest(GANG, (kind(1),))
 
 

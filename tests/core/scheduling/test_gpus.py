@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.scheduling.instance_types import (
@@ -58,7 +57,7 @@ def test_only_those_that_are_visible() -> None:
     ],
 )
 def test_what_is_known_is_compared(there: dict[str, object], why: str) -> None:
-    found = unsuited(ASKED, replace(Gpu(stack="cuda", count=2), **there))  # type: ignore[arg-type]
+    found = unsuited(ASKED, structs.replace(Gpu(stack="cuda", count=2), **there))
     assert why in found
     assert bool(found) is bool(why)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_rooms import InstanceRoom, RoomIndex, free_share, lacking
 from lading.core.scheduling.instance_types import InstanceType
 
 KIND = InstanceType(name="t4", provider_type="t4", resources=Resources(4, 40))
-OTHER = replace(KIND, name="t8", resources=Resources(8, 80))
+OTHER = structs.replace(KIND, name="t8", resources=Resources(8, 80))
 ONE = Resources(1, 10)
 
 

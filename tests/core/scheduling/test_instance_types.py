@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
@@ -46,7 +45,7 @@ SMALL, MEDIUM, LARGE = (
 
 
 def shape(vcpus: int = 1, ram: int = GIB, **more: object) -> ContainerShape:
-    return replace(ContainerShape(need=Resources(vcpus, ram)), **more)  # type: ignore[arg-type]
+    return structs.replace(ContainerShape(need=Resources(vcpus, ram)), **more)
 
 
 def names(found: tuple[InstanceType, ...]) -> list[str]:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from lading.core.images import Account, ImageProcess
 from lading.supervisor.engines import Bind, Device
@@ -37,7 +38,7 @@ def test_devices_are_like_those_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "card").touch(mode=0o640)
     os.chown(tmp_path / "card", -1, os.getgid())
     made = make_config(
-        replace(
+        structs.replace(
             BUNDLE,
             devices=(Device("/dev/null", "/dev/nvidia0"), Device(f"{tmp_path}/card", "/dev/c")),
         )
@@ -55,16 +56,19 @@ def test_devices_are_like_those_of_the_host(tmp_path: Path) -> None:
 
 
 def test_the_hook_of_nvidia_is_told_the_numbers() -> None:
-    made = make_config(replace(BUNDLE, cuda=(0, 3), cuda_hook="/bin/hook"))
+    made = make_config(structs.replace(BUNDLE, cuda=(0, 3), cuda_hook="/bin/hook"))
     assert made["hooks"]["prestart"] == [{"path": "/bin/hook", "args": ["/bin/hook", "prestart"]}]
     assert "NVIDIA_VISIBLE_DEVICES=0,3" in made["process"]["env"]
-    for without in (replace(BUNDLE, cuda=(0,)), replace(BUNDLE, cuda_hook="/bin/hook")):
+    for without in (
+        structs.replace(BUNDLE, cuda=(0,)),
+        structs.replace(BUNDLE, cuda_hook="/bin/hook"),
+    ):
         assert "prestart" not in make_config(without)["hooks"]
 
 
 def test_the_network_is_its_own_and_told_of_when_asked_for() -> None:
     for notice in ("", "/notice"):
-        made = make_config(replace(BUNDLE, notice=notice))
+        made = make_config(structs.replace(BUNDLE, notice=notice))
         assert {"type": "network"} in made["linux"]["namespaces"]
         assert ("createRuntime" in made["hooks"]) is bool(notice)
     (hook,) = made["hooks"]["createRuntime"]
@@ -83,7 +87,7 @@ def test_system_calls_and_files_of_the_kernel_are_refused() -> None:
 
 
 def test_a_user_namespace_has_its_ids_and_binds_as_they_are() -> None:
-    made = make_config(replace(BUNDLE, ids=IdRange(1000, 50)))
+    made = make_config(structs.replace(BUNDLE, ids=IdRange(1000, 50)))
     assert {"type": "user"} in made["linux"]["namespaces"]
     assert made["linux"]["uidMappings"] == made["linux"]["gidMappings"]
     assert made["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 50}]

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Device, EngineSettings
@@ -47,7 +47,9 @@ def test_what_the_daemon_is_told() -> None:
     assert host["Mounts"] == [{"Type": "bind", "Source": "/s", "Target": "/t", "ReadOnly": True}]
     assert (host["Memory"], host["MemorySwap"], host["CpuQuota"]) == (LEAST_RAM, LEAST_RAM, 200_000)
     assert (host["NetworkMode"], host["CapDrop"], host["PidsLimit"]) == ("none", ["ALL"], 0)
-    assert make_config(replace(spec, processes=7), image="i")["HostConfig"]["PidsLimit"] == 7
+    assert (
+        make_config(structs.replace(spec, processes=7), image="i")["HostConfig"]["PidsLimit"] == 7
+    )
 
 
 def test_a_mount_in_memory() -> None:
@@ -74,7 +76,7 @@ def test_gpus_of_nvidia_go_by_number_where_the_daemon_knows_them_and_else_as_dev
     host = make_config(spec, image="i")["HostConfig"]
     assert host["DeviceRequests"][0]["DeviceIDs"] == ["1"]
     assert "Devices" not in host
-    for one, nvidia in ((spec, False), (replace(spec, cuda=()), True)):
+    for one, nvidia in ((spec, False), (structs.replace(spec, cuda=()), True)):
         host = make_config(one, image="i", nvidia=nvidia)["HostConfig"]
         assert host["Devices"] == [
             {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiodocker.exceptions import DockerError
+from msgspec import structs
 
 from lading.core.errors import ExecutionError
 from lading.core.hpc.gang import FailurePolicy, Launcher
@@ -51,7 +51,7 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
 ) -> None:
     _acted(monkeypatch, "read go; [ $go = go ] && exit 3")
     gang = DockerGang("u", tmp_path, "/docker.sock")
-    spec = replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
+    spec = structs.replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
     await gang.create(spec, {"Image": "i", "Cmd": [], "HostConfig": {}})
     plan = read_plan(GangFiles(tmp_path).plan)
     assert plan.docker == {
@@ -78,7 +78,7 @@ async def test_a_hidden_network_is_entered_and_has_no_address_of_the_machine(
 ) -> None:
     _acted(monkeypatch, "exit 0")
     gang = DockerGang("u", tmp_path, "/docker.sock", hidden=True)
-    spec = replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
+    spec = structs.replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
     await gang.create(spec, {"Image": "i", "Cmd": [], "HostConfig": {}})
     docker = read_plan(GangFiles(tmp_path).plan).docker
     assert docker is not None
@@ -94,7 +94,9 @@ async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.M
     os.mkfifo(tmp_path / "pipe")
     gang = DockerGang("u", tmp_path, "/docker.sock")
     (tmp_path / "out").mkdir()
-    await gang.create(replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),)), {})
+    await gang.create(
+        structs.replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),)), {}
+    )
     await asyncio.to_thread(until, (tmp_path / "deaf").exists)
     stop = asyncio.Event()
     stop.set()

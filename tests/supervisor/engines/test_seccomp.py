@@ -5,7 +5,7 @@ from errno import EAFNOSUPPORT, ENOSYS, EPERM
 import pytest
 
 from lading.supervisor.engines.bundle import NEW_NAMESPACES, SOCKET_FAMILIES, make_profile
-from lading.supervisor.limits.disk_limits import SET_ATTRIBUTES
+from lading.supervisor.limits.project_quota import SET_ATTRIBUTES
 
 
 def answer(name: str, *arguments: int, machine: str = "x86_64") -> int:

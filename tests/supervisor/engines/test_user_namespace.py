@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
@@ -154,4 +154,4 @@ def test_live_mounts_need_a_namespace() -> None:
     plain = Bind("/x", "/a", False)
     check_live([plain], "none")
     with pytest.raises(ExecutionError, match="a live mount needs the native engine"):
-        check_live([plain, replace(plain, live=LiveSource(3, 1, 1))], "none")
+        check_live([plain, structs.replace(plain, live=LiveSource(3, 1, 1))], "none")

@@ -8,12 +8,12 @@ import asyncio
 import os
 import signal
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Invalid
 from lading.supervisor import linux
@@ -132,7 +132,9 @@ def test_the_first_line_alone_is_read(bench: Bench) -> None:
         read_invitation(reading)
     os.write(
         writing,
-        msgspec.json.encode(replace(told, assignment=replace(told.assignment, container_uuid="x")))
+        msgspec.json.encode(
+            structs.replace(told, assignment=structs.replace(told.assignment, container_uuid="x"))
+        )
         + b"\n",
     )
     with pytest.raises(Invalid, match="not the uuid"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError
 from lading.supervisor.gang.remote_rank_client import Invitation, RemoteRankClient
@@ -25,7 +25,7 @@ def test_each_is_told_its_rank_and_hands_back_what_it_says(tmp_path: Path) -> No
         f'IFS= read -r line; printf %s "$line" > {tmp_path}/$0; '
         f"echo rank $0; cat > {tmp_path}/$0.more"
     )
-    told = replace(
+    told = structs.replace(
         TOLD, annex_command=("sh", "-c", script, "{rank}"), api_ca_file=str(tmp_path / "ca")
     )
     annexes = RemoteRankClient(told)
@@ -44,11 +44,13 @@ def test_each_is_told_its_rank_and_hands_back_what_it_says(tmp_path: Path) -> No
 
 def test_a_gang_on_one_machine_has_none() -> None:
     assert RemoteRankClient(TOLD).open(4) is None
-    assert RemoteRankClient(replace(TOLD, annex_command=("false",))).open(1) is None
+    assert RemoteRankClient(structs.replace(TOLD, annex_command=("false",))).open(1) is None
 
 
 def test_who_does_not_leave_is_ended() -> None:
-    annexes = RemoteRankClient(replace(TOLD, annex_command=("sleep", "60")), leave_time=0.05)
+    annexes = RemoteRankClient(
+        structs.replace(TOLD, annex_command=("sleep", "60")), leave_time=0.05
+    )
     annexes.open(2)
     annexes.close()
     annexes.close()
@@ -56,7 +58,7 @@ def test_who_does_not_leave_is_ended() -> None:
 
 def test_a_program_that_is_not_there_is_said() -> None:
     with pytest.raises(ExecutionError, match="cannot be run"):
-        RemoteRankClient(replace(TOLD, annex_command=("/none",))).open(2)
+        RemoteRankClient(structs.replace(TOLD, annex_command=("/none",))).open(2)
 
 
 def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +68,7 @@ def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.Monke
     )
     program.chmod(0o755)
     monkeypatch.setattr("lading.supervisor.gang.remote_rank_client.sys.executable", str(program))
-    told = replace(
+    told = structs.replace(
         TOLD,
         outposts=RankLauncherConfig(
             ranks=(("10.0.0.2", 7), ("::1", 8)), certificate="CERT", key="KEY"

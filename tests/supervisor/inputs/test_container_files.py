@@ -9,7 +9,7 @@ import pytest
 
 from lading.confined import Stopped
 from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
-from lading.supervisor.inputs.staging import find_entry as look
+from lading.supervisor.inputs.container_files import find_entry as look
 
 
 @pytest.fixture

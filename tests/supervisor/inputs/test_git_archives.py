@@ -14,7 +14,7 @@ from lading.client.retry import NO_RETRY
 from lading.confined import Stopped
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
-from lading.supervisor.inputs.git_archives import fetch, key, unpack
+from lading.supervisor.inputs.git_archives import fetch, unpack
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import CONTAINER
 from tests.repository import Repository
@@ -133,7 +133,7 @@ async def test_a_blob_is_fetched_and_checked(tmp_path: Path) -> None:
         await fetch(Served(b"hell").api(), CONTAINER, GitTree(digest, "blob"), tmp_path / "to")
     await fetch(Served(b"hello").api(), CONTAINER, GitTree(digest, "blob"), tmp_path / "to")
     assert (tmp_path / "to" / "blob").read_bytes() == b"hello"
-    assert key(GitTree(digest, "blob")) == f"git-{digest}"
+    assert GitTree(digest, "blob").key == f"git-{digest}"
 
 
 async def test_a_tree_that_is_not_there_is_named(tmp_path: Path) -> None:

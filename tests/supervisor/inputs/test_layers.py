@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import gzip
 import io
 import os
 import tarfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from lading import removal
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.inputs.image_archive import LayerStore
+from lading.supervisor.inputs.layers import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
 pytestmark = pytest.mark.usefixtures("as_root")
@@ -59,6 +61,54 @@ async def test_two_at_the_same_time_unpack_once(tmp_path: Path) -> None:
     for _, lease in leases:
         os.close(lease)
     assert wanted.reads == 1
+
+
+async def test_an_image_that_comes_slowly_does_not_hold_up_another(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    class SlowImage(ArchiveImage):
+        async def chunks(self) -> AsyncIterator[bytes]:
+            await go.wait()
+            async for chunk in super().chunks():
+                yield chunk
+
+    slow = asyncio.create_task(
+        LayerStore(tmp_path, limit=1 << 30).lease(SlowImage(*make_archive([A, B])))
+    )
+    _, lease = await LayerStore(tmp_path, limit=1 << 30).lease(image(A))
+    os.close(lease)
+    assert not slow.done()
+    go.set()
+    os.close((await slow)[1])
+    assert layers_in(tmp_path) == 2
+
+
+async def test_nothing_is_removed_while_another_process_unpacks(
+    store: LayerStore, tmp_path: Path
+) -> None:
+    building = tmp_path / "layers" / ".new-cc"
+    unnamed = tmp_path / "layers" / ("b" * 64)
+    for place in (building, unnamed):
+        place.mkdir(parents=True)
+    other = os.open(tmp_path / "layers" / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_SH)
+    os.close((await store.lease(image(A)))[1])
+    assert building.is_dir()
+    assert unnamed.is_dir()
+    os.close(other)
+    os.close((await store.lease(image(B)))[1])
+    assert not building.exists()
+    assert not unnamed.exists()
+
+
+async def test_a_layer_whose_lock_is_held_is_not_swept(store: LayerStore, tmp_path: Path) -> None:
+    building = tmp_path / "layers" / ".new-cc"
+    building.mkdir(parents=True)
+    other = os.open(tmp_path / "layers" / ".lock-cc", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    os.close((await store.lease(image(A)))[1])
+    assert building.is_dir()
+    os.close(other)
 
 
 async def test_unused_images_make_room(tmp_path: Path) -> None:
@@ -228,7 +278,7 @@ async def test_what_the_disk_refuses_is_told(
     def refuse(*_: object, **__: object) -> str:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("lading.supervisor.inputs.image_archive.unpack_layer", refuse)
+    monkeypatch.setattr("lading.supervisor.inputs.unpack.unpack_layer", refuse)
     with pytest.raises(ExecutionError, match="cannot be unpacked") as caught:
         await store.lease(image(A))
     assert caught.value.failure is failure

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lading.client.disk_space import check_room
 from lading.confined import Stopped
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.limits import disk_limits
-from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, check_room, measure
+from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, measure
 from lading.supervisor.limits.disk_limits import held_open as held
 from lading.supervisor.limits.disk_limits import layers_of as layers
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.container_spec import Given, GpuLocks
@@ -29,7 +29,7 @@ def wish(count: int, stack: str = "cuda") -> dict[str, object]:
 
 
 async def test_who_asks_for_none_gets_none(told: SupervisorConfig) -> None:
-    assert await GpuLocks(replace(told, device_root="/none")).take({"ram": 1}) == Given()
+    assert await GpuLocks(structs.replace(told, device_root="/none")).take({"ram": 1}) == Given()
     assert Given().sentence == ""
 
 
@@ -72,7 +72,7 @@ async def test_all_or_none(told: SupervisorConfig) -> None:
 async def test_the_gpu_of_a_dead_one_is_kept_until_its_directory_is_gone(
     told: SupervisorConfig,
 ) -> None:
-    dead = replace(told, run_directory=f"{told.run_directory}-dead")
+    dead = structs.replace(told, run_directory=f"{told.run_directory}-dead")
     Path(dead.run_directory).mkdir()
     Path(told.device_directory).mkdir()
     (Path(told.device_directory) / "cuda-0").write_text(dead.run_directory)
@@ -85,11 +85,11 @@ async def test_the_gpu_of_a_dead_one_is_kept_until_its_directory_is_gone(
 
 
 async def test_only_what_is_visible_is_given(told: SupervisorConfig) -> None:
-    locks = GpuLocks(replace(told, visible_gpus="1"))
+    locks = GpuLocks(structs.replace(told, visible_gpus="1"))
     assert (await locks.take(ONE)).cuda == (1,)
     locks.release()
     with pytest.raises(ExecutionError, match="GPU '7': no device"):
-        await GpuLocks(replace(told, visible_gpus="7")).take(ONE)
+        await GpuLocks(structs.replace(told, visible_gpus="7")).take(ONE)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_gpus_of_amd_have_no_numbers_for_nvidia(
     told: SupervisorConfig, tmp_path: Path
 ) -> None:
     tree = make_devices(tmp_path / "amd", rocm=2, real=False)
-    locks = GpuLocks(replace(told, device_root=str(tree)))
+    locks = GpuLocks(structs.replace(told, device_root=str(tree)))
     given = await locks.take(wish(2, "rocm"))
     assert [device.target for device in given.devices] == [
         "/dev/kfd",
@@ -119,4 +119,4 @@ async def test_gpus_of_amd_have_no_numbers_for_nvidia(
 
 async def test_a_directory_that_cannot_be_made_is_named(told: SupervisorConfig) -> None:
     with pytest.raises(ExecutionError, match="/dev/null/gpus .*set Local.ShareDirectory"):
-        await GpuLocks(replace(told, device_directory="/dev/null/gpus")).take(ONE)
+        await GpuLocks(structs.replace(told, device_directory="/dev/null/gpus")).take(ONE)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.containers.disk_space import Amount
-from lading.supervisor.limits import disk_limits
-from lading.supervisor.limits.disk_limits import begin_project as begin
+from lading.supervisor.limits import project_quota
+from lading.supervisor.limits.project_quota import begin_project as begin
 from tests.security.small_disk import small_disk
 
 MIB = 1 << 20
@@ -25,7 +25,7 @@ def test_a_file_system_without_quotas_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_the_kernel_is_given_has_its_size() -> None:
-    assert (disk_limits.ATTRIBUTES.size, disk_limits.QUOTA.size) == (28, 72)
+    assert (project_quota.ATTRIBUTES.size, project_quota.QUOTA.size) == (28, 72)
 
 
 def test_the_kernel_stops_who_writes_too_much() -> None:

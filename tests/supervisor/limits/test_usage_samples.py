@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.limits.counters import CgroupCounters, UsageSampler
+from lading.supervisor.limits.counters import CgroupCounters
+from lading.supervisor.limits.usage_samples import UsageSampler
 from lading.supervisor.logs import Log
 from tests.supervisor.limits.test_counters import V1, folders
 from tests.supervisor.supervised import MOMENT, STAMP
@@ -107,7 +108,7 @@ async def test_sampling_goes_on_until_cancelled(
     found = folders(tmp_path, 1, V1)
     answers = iter((None, found))
     monkeypatch.setattr(
-        "lading.supervisor.limits.counters.find_folders", lambda pid, hierarchy: next(answers)
+        "lading.supervisor.limits.usage_samples.find_folders", lambda pid, hierarchy: next(answers)
     )
     pids = iter((None, 5, 5))
     times = iter(range(100))
@@ -130,7 +131,7 @@ def test_the_group_of_a_short_command_is_found_at_once(
 ) -> None:
     found = folders(tmp_path, 1, V1)
     monkeypatch.setattr(
-        "lading.supervisor.limits.counters.find_folders", lambda pid, hierarchy: found
+        "lading.supervisor.limits.usage_samples.find_folders", lambda pid, hierarchy: found
     )
     short = UsageSampler(log, tmp_path, 0, lambda: 0.0)
     short.look_at(None, mounts="")

@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from lading.supervisor import journal, linux
 from lading.supervisor.process.worker import DONE, FREE, serve, work
@@ -34,7 +35,7 @@ class Place:
 
     async def order(self, **changes: object) -> None:
         """Have it serve the container."""
-        told = replace(self.bench.assignment(), api_socket=self.api, **changes)  # type: ignore[arg-type]
+        told = structs.replace(self.bench.assignment(), api_socket=self.api, **changes)
         lock = journal.acquire_lock(self.bench.run_directory)
         socket.send_fds(self.connection, [msgspec.json.encode(told)], [lock])
         os.close(lock)

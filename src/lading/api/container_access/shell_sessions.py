@@ -29,7 +29,7 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle, sessions
-from lading.core.containers.container import Container
+from lading.core.containers.container import TUNNEL, Container
 from lading.core.containers.lifecycle import ContainerWriter
 from lading.core.containers.sessions import Places
 from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
@@ -98,7 +98,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     """Accept the tunnel of a gateway, whose supervisor proves itself with the key of the
     container.
     """
-    _check_upgrade(call, sessions.TUNNEL)
+    _check_upgrade(call, TUNNEL)
     services, uuid = call.services, call.uuid
     async with services.database.reading() as tx:
         row = await records.get(tx, CONTAINERS, uuid)
@@ -124,7 +124,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     services.tunnels.check_room(uuid)
     services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)
-    headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
+    headers = {**_switched(TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
 
     async def attend(pipe: Pipe) -> None:
         try:
@@ -147,7 +147,7 @@ async def _note_tunnel(call: ApiCall) -> None:
         url = services.config.ExternalURL
         change = lifecycle.update(
             Container.from_record(row),
-            {"gateway_address": f"{sessions.TUNNEL} {url}"},
+            {"gateway_address": f"{TUNNEL} {url}"},
             caller=caller,
             now=services.now(),
             places=Places(server=url),

@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
+from msgspec import field
 
 from lading.core.containers import spot
 from lading.core.containers.disk_space import ScratchLimits
@@ -65,8 +67,7 @@ class Learning(StrEnum):
     APPLY = "apply"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration for decisions about requests and containers.
 
     `spot_attempts`: number of preemptible machines that a request may lose before it gets others, 0

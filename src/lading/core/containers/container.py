@@ -20,7 +20,6 @@ here. Decisions of dispatchers about containers are recorded as rows in `logs` (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -61,6 +60,9 @@ INITIAL = ContainerState.QUEUED
 FINAL = frozenset({ContainerState.COMPLETE, ContainerState.CANCELLED})
 HELD = frozenset({ContainerState.LOCKED, ContainerState.RUNNING})
 LIVE = frozenset({ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING})
+
+TUNNEL = "tunnel"
+"""The `gateway_address` of a container whose supervisor connects to the server."""
 
 HIDDEN = frozenset(
     {
@@ -217,8 +219,7 @@ class DecisionKind(StrEnum):
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MintTokens:
+class MintTokens(msgspec.Struct, frozen=True, kw_only=True):
     """Store the two tokens of a container that was just locked. Source: docs/spec/api, section
     Authentication; docs/spec/decisions.
 
@@ -233,15 +234,13 @@ class MintTokens:
     scopes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeTokens:
+class RevokeTokens(msgspec.Struct, frozen=True):
     """Let these tokens expire now."""
 
     token_uuids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshLog:
+class RefreshLog(msgspec.Struct, frozen=True):
     """Update the log collection of every Committed request of the container
     (`finalize.refresh_log`).
     """
@@ -250,8 +249,7 @@ class RefreshLog:
     log: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """The container ended: retry or finalize its Committed requests (`retry.plan_retries`, then
     `finalize.finalize`).
     """
@@ -259,15 +257,13 @@ class Finish:
     container_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelChildren:
+class CancelChildren(msgspec.Struct, frozen=True):
     """The container ended: cancel every Committed request that it made (`request.cancel`)."""
 
     container_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reprioritise:
+class Reprioritise(msgspec.Struct, frozen=True):
     """Recompute the priority of these containers, unless they have ended, and of their children.
     See `priority`.
     """
@@ -275,22 +271,19 @@ class Reprioritise:
     container_uuids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReprioritiseChildren:
+class ReprioritiseChildren(msgspec.Struct, frozen=True):
     """The priority of the container was set by hand: recompute its children."""
 
     container_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(msgspec.Struct, frozen=True):
     """Find or create the container of a request (`recipe_resolution.resolve`, `reuse.choose`), then
     `request.assign`.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(msgspec.Struct, frozen=True):
     """The client chose a container: load it if the client can read it, `recipe.check_adoption`,
     `request.assign`.
     """
@@ -298,8 +291,7 @@ class Adopt:
     container_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm:
+class Confirm(msgspec.Struct, frozen=True):
     """A draft is committed with its assigned container: check that it still satisfies the request,
     or resolve.
     """

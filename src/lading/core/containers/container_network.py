@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from lading.core.errors import Invalid
 
@@ -55,8 +56,7 @@ _LOCALHOST = "localhost"
 _DEFAULT_PORT = 443
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """A service that the container reaches by this host (a name or an address) and port."""
 
     host: str

@@ -16,7 +16,8 @@ measure use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import covering
@@ -59,8 +60,7 @@ def disk_factor(scheduling_parameters: Mapping[str, object]) -> float:
     return max(1.0, float(value)) if isinstance(value, int | float) else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """Bytes of a disk, and files: everything with an inode."""
 
     size: int = 0
@@ -73,16 +73,14 @@ class Amount:
         return Amount(self.size - other.size, self.files - other.files)
 
 
-@dataclass(frozen=True, slots=True)
-class FileSystemSpace:
+class FileSystemSpace(msgspec.Struct, frozen=True):
     """A file system: total and free space. One that does not count files has a total of 0 files."""
 
     total: Amount
     free: Amount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScratchLimits:
+class ScratchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Configured limits of a container: bytes of a tmp mount without capacity, bytes outside all
     mounts, files. 0 is no limit.
     """
@@ -92,8 +90,7 @@ class ScratchLimits:
     files: int = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskAllowance:
+class DiskAllowance(msgspec.Struct, frozen=True, kw_only=True):
     """Allowance of one container: bytes for its mounts and outside them, and files. 0 is no
     limit.
     """
@@ -207,8 +204,7 @@ def is_short(disk: FileSystemSpace, kept: Amount) -> bool:
     return left.size < kept.size or left.files < kept.files
 
 
-@dataclass(frozen=True, slots=True)
-class DiskWriter:
+class DiskWriter(msgspec.Struct, frozen=True):
     """A container on a disk: its use, and its growth since the disk last had enough space."""
 
     name: str

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
@@ -38,8 +39,7 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
 _FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitReference:
+class GitReference(msgspec.Struct, frozen=True, kw_only=True):
     """Reference of one mount of a request; `source` is one of SOURCES, `selector` one of SELECTORS.
 
     `path` is relative, "" is the whole tree.
@@ -53,8 +53,7 @@ class GitReference:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedGitTree:
+class ResolvedGitTree(msgspec.Struct, frozen=True):
     """A commit and the object at its path: `kind` is tree or blob, `hash` 40 hexadecimal digits."""
 
     commit: str

@@ -32,9 +32,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
+from msgspec import structs
 
 from lading.core.containers.mounts import STREAMS, covering
 from lading.core.errors import ExecutionError, Failure
@@ -45,32 +48,37 @@ BY_ID = "by_id"
 """Directory of the keep tree with collections by their ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPath:
+class HostPath(msgspec.Struct, frozen=True):
     """A file or directory of the host."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionPath:
+class CollectionPath(msgspec.Struct, frozen=True):
     """A file or directory of a collection; `path` is relative, "" is the whole collection."""
 
     pdh: str
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GitTree:
+BLOB = "blob"
+"""Kind of a git blob, and the name of its file in a directory of its own."""
+
+
+class GitTree(msgspec.Struct, frozen=True):
     """A git tree or blob by its hash, or with `path` an entry of the tree."""
 
     hash: str
     kind: str
     path: str = ""
 
+    @property
+    def key(self) -> str:
+        """Key of the tree or blob in the cache of a machine."""
+        return f"git-{self.hash}"
 
-@dataclass(frozen=True, slots=True)
-class KeepTree:
+
+class KeepTree(msgspec.Struct, frozen=True):
     """The tree of all readable collections, or with `path` an entry of it."""
 
     path: str = ""
@@ -83,8 +91,7 @@ class KeepTree:
         return CollectionPath(pdh, path) if top == BY_ID and is_pdh(pdh) else None
 
 
-@dataclass(frozen=True, slots=True)
-class LivePath:
+class LivePath(msgspec.Struct, frozen=True):
     """A file or directory below a live root, which the configuration of the machine names."""
 
     root: str
@@ -94,8 +101,7 @@ class LivePath:
 Source = HostPath | CollectionPath | GitTree | KeepTree | LivePath
 
 
-@dataclass(frozen=True, slots=True)
-class MakeDirectory:
+class MakeDirectory(msgspec.Struct, frozen=True):
     """Make a directory that everybody may write to (mode 2777), parents included.
 
     `in_memory`: on a file system in memory where the host supports it, of at most `capacity` bytes
@@ -107,17 +113,19 @@ class MakeDirectory:
     capacity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(msgspec.Struct, frozen=True):
     """Write a file; `writable`: by all users (0777), else by none (0444)."""
 
     path: str
-    content: bytes = field(repr=False)
+    content: bytes
     writable: bool = False
 
+    def __repr__(self) -> str:
+        """Without the content, which may be secret."""
+        return f"WriteFile({self.path!r}, writable={self.writable})"
 
-@dataclass(frozen=True, slots=True)
-class CopyCollection:
+
+class CopyCollection(msgspec.Struct, frozen=True):
     """Copy a file or the content of a directory of a collection to `path`, writable for
     everybody.
     """
@@ -129,8 +137,7 @@ class CopyCollection:
 Step = MakeDirectory | WriteFile | CopyCollection
 
 
-@dataclass(frozen=True, slots=True)
-class BindMount:
+class BindMount(msgspec.Struct, frozen=True):
     """A mount at `target` of the container."""
 
     source: Source
@@ -147,8 +154,7 @@ class Keep(StrEnum):
     TEMPORARY = "temporary"  # a tmp or live mount: never saved, a link to it is an error
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(msgspec.Struct, frozen=True):
     """A mount for output capture. `source` is None when it may not be read."""
 
     target: str
@@ -156,8 +162,7 @@ class Area:
     source: Source | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountPlan:
+class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The steps in order, the binds (parents first), the streams, and the areas for capture."""
 
     output_path: str
@@ -194,7 +199,7 @@ class MountPlan:
     def git_trees(self) -> tuple[GitTree, ...]:
         """The needed git trees and blobs, each once."""
         trees = (bind.source for bind in self.binds if isinstance(bind.source, GitTree))
-        return tuple(dict.fromkeys(replace(one, path="") for one in trees))
+        return tuple(dict.fromkeys(structs.replace(one, path="") for one in trees))
 
 
 def plan(
@@ -271,7 +276,7 @@ class _Draft:
         bind = self.find(target, path)
         below = path[len(bind.target) + 1 :]
         return (
-            replace(bind.source, path=posixpath.join(bind.source.path, below))
+            structs.replace(bind.source, path=posixpath.join(bind.source.path, below))
             if below
             else bind.source
         )

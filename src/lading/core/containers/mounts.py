@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
 
 from lading.core.containers import git_trees
 from lading.core.errors import Invalid
@@ -54,8 +55,7 @@ class MountKind(StrEnum):
 STREAMS = ("stdin", "stdout", "stderr")
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionReference:
+class CollectionReference(msgspec.Struct, frozen=True):
     """A collection named by a mount: `name` is a portable data hash (no hints, no path) or a
     uuid.
     """
@@ -65,16 +65,14 @@ class CollectionReference:
     is_pdh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OutputReference:
+class OutputReference(msgspec.Struct, frozen=True):
     """A request whose output a mount shows."""
 
     target: str
     request_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class LivePlace:
+class LivePlace(msgspec.Struct, frozen=True):
     """A place that a live mount shows: the name of its root, and the path below it."""
 
     target: str

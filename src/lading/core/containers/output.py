@@ -24,7 +24,10 @@ from __future__ import annotations
 import heapq
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import structs
 
 from lading.core.containers.mount_plan import Area, CollectionPath, HostPath, Keep, KeepTree, Source
 from lading.core.data.globs import Globs
@@ -43,15 +46,13 @@ _STRIDE = 256
 _AT_ONCE = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(msgspec.Struct, frozen=True):
     """A regular file of so many bytes, holes included."""
 
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryEntry:
+class DirectoryEntry(msgspec.Struct, frozen=True):
     """A directory and its names.
 
     `files` are certainly regular files and need not be examined; `sizes` has the bytes of the
@@ -60,18 +61,16 @@ class DirectoryEntry:
 
     names: tuple[str, ...]
     files: frozenset[str] = frozenset()
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkEntry:
+class LinkEntry(msgspec.Struct, frozen=True):
     """A symbolic link and its text."""
 
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialEntry:
+class SpecialEntry(msgspec.Struct, frozen=True):
     """A fifo, socket or device."""
 
 
@@ -80,16 +79,14 @@ Look = Callable[[Source], Entry | None]
 """Returns the entry at a place, None when it is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFile:
+class CopyFile(msgspec.Struct, frozen=True):
     """Save the file `source`, which is in no collection, as `name` in the output."""
 
     name: str
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFiles:
+class CopyFiles(msgspec.Struct, frozen=True):
     """Save the regular files `names` of a directory of the host in the directory `name` of the
     output ("" is its top).
 
@@ -101,8 +98,7 @@ class CopyFiles:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Refer:
+class Refer(msgspec.Struct, frozen=True):
     """Save a file or directory of a collection as `name` in the output ("" is the whole output), by
     reference.
     """
@@ -111,8 +107,7 @@ class Refer:
     source: CollectionPath
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyFile:
+class EmptyFile(msgspec.Struct, frozen=True):
     """Save an empty file as `name`, so that its directory exists in the output."""
 
     name: str
@@ -121,8 +116,7 @@ class EmptyFile:
 Item = CopyFile | CopyFiles | Refer | EmptyFile
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPlan:
+class OutputPlan(msgspec.Struct, frozen=True):
     """The entries to save, each name once, and the entries that were left out."""
 
     items: tuple[Item, ...] = ()
@@ -226,7 +220,7 @@ class _Walk:
         """Plan a regular file of a directory of a collection or git tree."""
         self._check_name(name)
         if self.globs.keeps_file(name):
-            self._add(name, _settled(replace(folder, path=_join(folder.path, child))), size)
+            self._add(name, _settled(structs.replace(folder, path=_join(folder.path, child))), size)
 
     def _add(self, name: str, source: Source, size: int) -> None:
         if isinstance(source, CollectionPath):
@@ -440,7 +434,7 @@ def _inside(area: Area, path: str) -> Source:
         raise AssertionError("nothing may be read in this area")
     if not below:
         return area.source
-    inner = replace(area.source, path=posixpath.join(area.source.path, below))
+    inner = structs.replace(area.source, path=posixpath.join(area.source.path, below))
     return _settled(inner)
 
 

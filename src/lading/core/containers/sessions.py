@@ -28,12 +28,13 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+import msgspec
+
 from lading.core import ids
-from lading.core.containers.container import FINAL, ContainerState
+from lading.core.containers.container import FINAL, TUNNEL, ContainerState
 from lading.core.containers.container_network import is_local_address
 from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
 
@@ -41,7 +42,6 @@ AUTHORIZATION = "x-arvados-authorization"
 AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
 GATEWAY_UUID = "x-arvados-container-gateway-uuid"
 TARGET_PORT = "x-arvados-container-target-port"
-TUNNEL = "tunnel"
 # Names that clients give for the container itself.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104
 """Names of the container itself in a client's request for a port."""
@@ -248,8 +248,7 @@ def session_environment(
     return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else tuple(kept)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A port of a container, or of the present container of a request."""
 
     uuid: str
@@ -306,8 +305,7 @@ FIRST_PORT = 1024
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Places(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed gateway addresses.
 
     `seen` is the source address of the call, "" for the local socket; `server` the URL of the

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from lading.core.errors import Invalid
 
@@ -35,8 +36,7 @@ patterns have characters.
 _MOST_KNOWN = 512
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(msgspec.Struct, frozen=True):
     """One element of a pattern: pieces of fixed lengths, with any characters between them.
 
     Each piece is searched from left to right and taken at its first occurrence, so a name is read

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from lading.core.errors import Invalid
 from lading.core.hpc.daemon_states import ENDED, CodeStatus, ResultStatus
@@ -47,8 +48,7 @@ class FailurePolicy(StrEnum):
     """The other ranks continue to their end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True):
     """Gang parameters of a request."""
 
     nodes: int = 1
@@ -95,8 +95,7 @@ def command_line(launcher: Launcher, command: Sequence[str], *, ranks: int) -> l
     return list(command)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankView:
+class RankView(msgspec.Struct, frozen=True, kw_only=True):
     """Reported state of one rank. `silent`: seconds since its daemon last answered."""
 
     rank: int
@@ -124,8 +123,7 @@ class RankView:
         return self.started and self.code in (CodeStatus.ERROR, CodeStatus.KILLED)
 
 
-@dataclass(frozen=True, slots=True)
-class GangResult:
+class GangResult(msgspec.Struct, frozen=True):
     """End of the gang: its exit code, and a sentence unless it succeeded."""
 
     exit_code: int

@@ -34,6 +34,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 
+from msgspec import structs
+
 from lading.core.resources import Resources, total
 from lading.core.scheduling.cloud_limits import (
     BlockReason,
@@ -151,7 +153,7 @@ class Planner:
         if container.nodes == 1 or self.eligible(whole):
             return whole
         each = on_machine(container.each, extra_ram=extra_ram)
-        return replace(whole, need=each, nodes=container.nodes)
+        return structs.replace(whole, need=each, nodes=container.nodes)
 
     def add(self, container: TrackedContainer, shape: ContainerShape) -> None:
         """Add or change a container that waits."""
@@ -437,9 +439,8 @@ class Planner:
             if lacks:
                 scarce = lacks
                 continue
-            more = machines(
-                replace(shape, nodes=shape.nodes - len(rooms)), kind, most_containers=self._places()
-            )
+            rest = structs.replace(shape, nodes=shape.nodes - len(rooms))
+            more = machines(rest, kind, most_containers=self._places())
             too_many = one.limits.too_many(there, more, now=one.now)
             if too_many:
                 lacking.append((kind, too_many))

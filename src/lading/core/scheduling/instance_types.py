@@ -27,7 +27,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
@@ -37,8 +39,7 @@ _KEPT = 20
 _PREEMPTIBLE = ".preemptible"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs of an instance type, or required GPUs of a container; `vram` is bytes of each."""
 
     stack: str = ""
@@ -51,8 +52,7 @@ class Gpu:
 NO_GPU = Gpu()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceType:
+class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of VM: `name` is ours, `provider_type` the cloud's.
 
     `price` is dollars an hour, `added` scratch disk that has to be asked for (bytes, a part of
@@ -68,8 +68,7 @@ class InstanceType:
     added: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerShape:
+class ContainerShape(msgspec.Struct, frozen=True, kw_only=True):
     """Requirements that are equal for containers which can take each other's place.
 
     `nodes` is 1 for a container on one VM. Else it is a gang of so many ranks that is spread over
@@ -92,7 +91,9 @@ def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[Inst
         return found
     names = {one.name for one in found}
     more = (
-        replace(one, name=one.name + _PREEMPTIBLE, price=one.price * factor, preemptible=True)
+        structs.replace(
+            one, name=one.name + _PREEMPTIBLE, price=one.price * factor, preemptible=True
+        )
         for one in found
         if not one.preemptible and one.name + _PREEMPTIBLE not in names
     )
@@ -252,16 +253,14 @@ _KFD = "kfd"
 _ANY = ("any",)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuDevice:
+class GpuDevice(msgspec.Struct, frozen=True):
     """One GPU: its number, and its device file below /dev."""
 
     number: int
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class GpuDevices:
+class GpuDevices(msgspec.Struct, frozen=True):
     """The GPUs of a machine in the order of their numbers, and the device files that all of them
     share.
     """
@@ -302,19 +301,21 @@ def only_cards(found: GpuDevices, numbers: str) -> GpuDevices:
             raise Invalid(
                 f"GPU {number!r}: no device of this machine has that number; there are: {there}"
             )
-    return replace(found, devices=tuple(by_number[number] for number in dict.fromkeys(wanted)))
+    return structs.replace(
+        found, devices=tuple(by_number[number] for number in dict.fromkeys(wanted))
+    )
 
 
 def unsuited_gpu(asked: Gpu, there: Gpu) -> str:
     """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
     if not asked.count:
         return ""
-    known = replace(
+    known = structs.replace(
         asked, driver=asked.driver if there.driver else "", vram=asked.vram if there.vram else 0
     )
     if asked.targets and there.targets:
         return gpu_lack(known, there)
-    return gpu_lack(replace(known, targets=_ANY), replace(there, targets=_ANY))
+    return gpu_lack(structs.replace(known, targets=_ANY), structs.replace(there, targets=_ANY))
 
 
 def rocm_target(version: int) -> str:

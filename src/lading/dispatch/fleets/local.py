@@ -36,12 +36,13 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Self
 
 import msgspec
+from msgspec import structs
 
 from lading.client.disk_space import is_short
 from lading.concurrency import cancel_all
@@ -147,7 +148,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         price=local.Price,
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
-        gpu=replace(gpu, count=gpu_count),
+        gpu=structs.replace(gpu, count=gpu_count),
         partitions=frozenset(local.Partitions),
         kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
         shares=Path(local.ShareDirectory) if local.ShareDirectory else None,

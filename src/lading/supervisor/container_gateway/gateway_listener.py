@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from lading.core.containers import sessions
+from lading.core.containers.container import TUNNEL
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine
 from lading.supervisor.session import SupervisorSession
@@ -55,7 +55,7 @@ class GatewayListener:
     @property
     def is_tunnelled(self) -> bool:
         """Whether the gateway connects to the server, rather than the server to it."""
-        return self._config.gateway == sessions.TUNNEL or (
+        return self._config.gateway == TUNNEL or (
             not self._config.gateway and not self._config.api_socket
         )
 
@@ -75,7 +75,7 @@ class GatewayListener:
         asyncio.get_running_loop().add_reader(self._socket, self._knocked)
         if self.is_tunnelled:
             self._start(self._reach_out())
-            return sessions.TUNNEL
+            return TUNNEL
         shown = f"[{host}]" if ":" in host else host
         return f"{shown}:{self._socket.getsockname()[1]}"
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from lading.core.containers import sessions
+from lading.core.containers.container import TUNNEL
 from lading.core.errors import LadingError, RequestError
 from lading.net.http_upgrade import Way, parse_url, switch, trusting
 from lading.net.tunnel import Tunnel
@@ -63,7 +63,7 @@ async def _connect(config: SupervisorConfig, session: SupervisorSession, port: i
     await switch(
         pipe,
         f"/arvados/v1/containers/{config.container_uuid}/gateway_tunnel",
-        sessions.TUNNEL,
+        TUNNEL,
         host=host,
         headers={"Authorization": f"Bearer {config.supervisor_token}"},
         form={"auth_secret": session.gateway_key},

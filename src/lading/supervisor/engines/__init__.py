@@ -17,16 +17,16 @@ import importlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import msgspec
+
 from lading.core.errors import ExecutionError, Failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings by which an engine finds its objects, also after a crash. Plain values, since they
     are journalled.
     """
@@ -44,8 +44,7 @@ class EngineSettings:
     """`engines.user_namespace.Policy`; used by the native engine only."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSource:
+class LiveSource(msgspec.Struct, frozen=True):
     """A file or directory of users of the machine, held open by `descriptor`. In the container the
     files of the user and the group with these ids belong to root.
     """
@@ -55,8 +54,7 @@ class LiveSource:
     group: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """A host file or directory that the container sees at `target`.
 
     `memory` is not None when the engine makes an empty file system in memory instead, of at most so
@@ -84,16 +82,14 @@ def check_live(binds: Iterable[Bind], reason: str) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """A device file of the host that the container sees at `target`, and may read and write."""
 
     source: str
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkAccess:
+class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Destinations that a container with a network may reach; all others are refused
     (`lading.supervisor.network`).
     """
@@ -108,8 +104,7 @@ class NetworkAccess:
     """Networks that are excluded from the internet, such as 10.0.0.0/8."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """A gang with one node on each machine. `wire` is the number of the network that joins them.
 
     On the first machine `pipes` are descriptors to read from and write to the remote ranks; on the
@@ -127,8 +122,7 @@ class Spread:
         return tuple(end for pipe in self.pipes for end in pipe)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The command and its container. Values of the image replace empty ones: entry point,
     environment, directory, user.
     """
@@ -173,8 +167,7 @@ class ContainerSpec:
     """Descriptor for lines about the ranks of a gang."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """End of the command: `code` as a shell shows it (128 + signal when a signal ended it)."""
 
     code: int
@@ -195,16 +188,14 @@ def owners(devices: Iterable[Device]) -> tuple[int, ...]:
     return tuple(sorted({Path(device.source).stat().st_gid for device in devices} - {0}))
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """Size of a terminal, in characters."""
 
     columns: int = 80
     rows: int = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exec:
+class Exec(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run beside the container's own. It gets the container's environment with this
     one added.
     """
@@ -337,8 +328,7 @@ class EngineEntry(Protocol):
         """Import its factory."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnEngine:
+class OwnEngine(msgspec.Struct, frozen=True):
     """An engine of this package, by the module and the name of its factory there."""
 
     module: str
@@ -368,8 +358,7 @@ def registered() -> Mapping[str, EngineEntry]:
     return {one.name: one for one in entry_points(group=GROUP)}
 
 
-@dataclass(frozen=True, slots=True)
-class Engines:
+class Engines(msgspec.Struct, frozen=True):
     """The engines of this installation by name. `others` are asked for a name that is not in
     `found`.
     """

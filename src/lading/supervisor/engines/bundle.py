@@ -31,9 +31,10 @@ import functools
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from lading.core.images import Account, ImageProcess
 from lading.supervisor import linux
@@ -100,8 +101,7 @@ IN_MEMORY = "the data directory is on an overlay: changes outside of mounts are 
 _UNIFIED = "/sys/fs/cgroup/unified"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that differ between containers."""
 
     rootfs: str

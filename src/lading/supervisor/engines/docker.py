@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import os
 import posixpath
@@ -28,6 +27,7 @@ import msgspec
 from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
+from msgspec import structs
 
 from lading.client.images.docker_api import learn_version
 from lading.concurrency import cancel_all, drain
@@ -196,7 +196,7 @@ class DockerEngine:
             joined = ""
             if spec.network:
                 joined, binds = await self._connect(spec)
-                spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
+                spec = structs.replace(spec, binds=(*binds, *spec.binds))
             spec = await self._completed(spec)
             self._config = self._configure(spec, joined=joined)
             self._container = await (await self.connect()).containers.create(
@@ -224,7 +224,7 @@ class DockerEngine:
         if not is_relative:
             return spec
         cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
-        return dataclasses.replace(spec, cwd=cwd)
+        return structs.replace(spec, cwd=cwd)
 
     async def _connect(self, spec: ContainerSpec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; return how to join it, and the files about it."""

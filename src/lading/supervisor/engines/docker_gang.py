@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import aiodocker
 from aiodocker.exceptions import DockerError
+from msgspec import structs
 
 from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError
@@ -42,7 +42,7 @@ def each(spec: ContainerSpec) -> ContainerSpec:
     ram, vcpus, processes = (
         amount // spec.nodes for amount in (spec.ram, spec.vcpus, spec.processes)
     )
-    return dataclasses.replace(
+    return structs.replace(
         spec,
         command=(),
         environment=(),

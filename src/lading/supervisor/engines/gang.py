@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, Exit, Spread
-from lading.supervisor.gang.gang_output import GangOutput
+
+if TYPE_CHECKING:
+    from lading.supervisor.gang.gang_output import GangOutput
 
 COULD_NOT = 75
 """The conductor's exit code when nothing could be run; EX_TEMPFAIL of sysexits.h."""
@@ -27,8 +29,7 @@ NO_WAY_OUT = (
 """Note about a gang that asks for a network."""
 
 
-@dataclass(frozen=True, slots=True)
-class GangFiles:
+class GangFiles(msgspec.Struct, frozen=True):
     """Paths of a gang in a run directory."""
 
     run: Path
@@ -97,6 +98,9 @@ class GangFiles:
         self.plan.touch(mode=0o600)
         self.plan.write_bytes(msgspec.json.encode(plan))
         self.spool.mkdir(mode=0o700, exist_ok=True)
+        # A container that is no gang does not import it.
+        from lading.supervisor.gang.gang_output import GangOutput
+
         return GangOutput(self.spool, output, spec.nodes)
 
     @staticmethod

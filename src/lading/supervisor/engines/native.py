@@ -22,11 +22,11 @@ import os
 import shutil
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from lading import confined, removal
 from lading.core import images
@@ -55,14 +55,14 @@ from lading.supervisor.engines.bundle import (
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
-from lading.supervisor.gang.gang_output import GangOutput
-from lading.supervisor.inputs.image_archive import LayerStore, Unpacked
+from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
 from lading.supervisor.limits.cgroup import Cgroup, Hierarchy, find_hierarchy
 from lading.supervisor.machine import mount_table
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.native_network import NativeNetwork
+    from lading.supervisor.gang.gang_output import GangOutput
 
 _PROGRAM = "crun"
 _CUDA_HOOK = "nvidia-container-runtime-hook"
@@ -202,7 +202,7 @@ class NativeEngine:
             if self._gang_output is not None:
                 notes = await asyncio.to_thread(self._gang_output.merge, stop=stop.is_set)
             ended = self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
-            return replace(ended, refused_processes=refused)
+            return structs.replace(ended, refused_processes=refused)
         full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
         # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself
         # only from outside, or because the container, which it is in, has used all of its memory.
@@ -359,10 +359,12 @@ class NativeEngine:
         """
         network = self._network = self._make_network(spec)
         if network is not None:
-            spec = replace(spec, binds=(*network.binds(), *spec.binds))
+            spec = structs.replace(spec, binds=(*network.binds(), *spec.binds))
         if self._namespace is not None:
             devices = self._namespace.devices(spec.devices)
-            spec = replace(spec, binds=(*self._namespace.binds(spec.binds), *devices), devices=())
+            spec = structs.replace(
+                spec, binds=(*self._namespace.binds(spec.binds), *devices), devices=()
+            )
         else:
             check_live(spec.binds, "; ".join(self.notes) or "Containers.UserNamespaces is never")
         if spec.nodes == 1:
@@ -375,9 +377,9 @@ class NativeEngine:
         files = self._gang = GangFiles(self._run)
         if spec.network:
             self.notes += [] if NO_WAY_OUT in self.notes else [NO_WAY_OUT]
-            spec = replace(spec, network=False)
+            spec = structs.replace(spec, network=False)
         for rank in files.here(spec):
-            idle = replace(spec, command=(), environment=(), cwd="")
+            idle = structs.replace(spec, command=(), environment=(), cwd="")
             self._make_bundle(files.bundle(rank), idle, image, name=f"rootfs-{rank}")
 
     def _make_bundle(
@@ -429,7 +431,7 @@ class NativeEngine:
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         # A remote rank gets its input from the supervisor on the first machine.
         is_remote = spec.spread is not None and spec.spread.rank > 0
-        given = spec if is_remote else replace(spec, stdin=self._reading)
+        given = spec if is_remote else structs.replace(spec, stdin=self._reading)
         return crun.spawn(given, [*self._joining(), *files.command()], environment=dict(os.environ))
 
     def _configure(
@@ -491,7 +493,7 @@ class NativeEngine:
             stdout,
             stderr,
         ):
-            given = replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
+            given = structs.replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
             if not self._cgroup.takes_threads:
                 joined = [*self._joining(), path, *command[1:]]
                 return crun.spawn(given, joined, environment=environment, program=program)

@@ -34,9 +34,11 @@ import os
 import stat
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+
+import msgspec
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
@@ -145,7 +147,7 @@ class UserNamespace:
 
     def binds(self, binds: Sequence[Bind]) -> tuple[Bind, ...]:
         """The same binds with idmapped sources. Raises OSError."""
-        return tuple(replace(bind, source=str(self._show(bind))) for bind in binds)
+        return tuple(structs.replace(bind, source=str(self._show(bind))) for bind in binds)
 
     def devices(self, devices: Sequence[Device]) -> tuple[Bind, ...]:
         """Device files of its own, usable by all users of the container. Raises OSError."""
@@ -315,16 +317,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
 
 
-@dataclass(frozen=True, slots=True)
-class IdRange:
+class IdRange(msgspec.Struct, frozen=True):
     """Ids of users and groups on the machine that a container sees from 0 on."""
 
     first: int
     size: int = SIZE
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(msgspec.Struct, frozen=True):
     """The range of this process, and a user namespace with it."""
 
     ids: IdRange

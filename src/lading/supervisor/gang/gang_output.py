@@ -22,10 +22,11 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_regular
 from lading.supervisor.inputs.unpack import TarReader, members
@@ -50,8 +51,7 @@ _OF_ONE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class GangOutput:
+class GangOutput(msgspec.Struct, frozen=True):
     """Output of one gang: the conductor's spool, the host path of the output directory, the number
     of ranks.
     """

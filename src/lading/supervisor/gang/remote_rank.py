@@ -13,9 +13,10 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import structs
 
 from lading import removal
 from lading.client.content_caches import TreeCache
@@ -28,12 +29,12 @@ from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
-from lading.supervisor.inputs.image_archive import CollectionImage
+from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.logs import Log
-from lading.supervisor.process.worker import take_own_mounts
+from lading.supervisor.process.life_cycle import take_own_mounts
 from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig, check
@@ -95,7 +96,7 @@ def read_invitation(descriptor: int) -> Invitation:
         raise ExecutionError(f"the order of this rank cannot be read: {error.message}") from error
     if found is None:
         raise ExecutionError("this rank got no order")
-    return replace(found, assignment=check(found.assignment))
+    return structs.replace(found, assignment=check(found.assignment))
 
 
 class RemoteRank:
@@ -110,7 +111,7 @@ class RemoteRank:
         self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
         self._certificate = invitation.certificate
         place = str(self.directory / "server.crt") if invitation.certificate else config.api_ca_file
-        self._config: SupervisorConfig = replace(
+        self._config: SupervisorConfig = structs.replace(
             config,
             run_directory=str(self.directory),
             annex_command=(),
@@ -207,7 +208,7 @@ class RemoteRank:
                 self.output = next(
                     (one.source for one in spec.binds if one.target == spec.output_path), ""
                 )
-                yield replace(spec, stdin=0)
+                yield structs.replace(spec, stdin=0)
             finally:
                 await stage.close()
                 await keep.close()

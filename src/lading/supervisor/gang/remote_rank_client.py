@@ -20,8 +20,11 @@ import socket
 import ssl
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
+from msgspec import structs
 
 from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure, RequestError
@@ -36,8 +39,7 @@ _MOST_WIRES = 1 << 24
 _LEAVE_TIME = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invitation:
+class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """First message to a remote rank: its rank, the network number, the assignment of the first
     machine.
     """
@@ -106,7 +108,7 @@ class RemoteRankClient:
     def _start(self, command: list[str], rank: int) -> None:
         config = self._assignment
         certificate = Path(config.api_ca_file).read_text() if config.api_ca_file else ""
-        alone = replace(config, outposts=None)
+        alone = structs.replace(config, outposts=None)
         lines: list[object] = [
             Invitation(rank=rank, wire=self._wire, assignment=alone, certificate=certificate)
         ]

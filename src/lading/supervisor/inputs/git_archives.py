@@ -19,20 +19,13 @@ from typing import IO
 from lading.client.api import ApiClient
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
-from lading.core.containers.mount_plan import GitTree
+from lading.core.containers.mount_plan import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor.inputs.unpack import TarReader, members
 
-BLOB = "blob"
-"""Name of the file of a blob, in a directory of its own."""
 # Bytes read at a time.
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def key(tree: GitTree) -> str:
-    """Key of a tree or blob in the cache of this machine."""
-    return f"git-{tree.hash}"
 
 
 async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: Path) -> None:

@@ -1,31 +1,16 @@
-"""Images of containers: archives of untrusted origin, and layers that are unpacked once.
-
-An image in a collection is found by its portable data hash; its archive, in docker-save layout, is
-read only when an engine needs it.
+"""Archives of images in docker-save layout, of untrusted origin.
 
 An archive names its layers and itself by hashes. A user who knows such a hash, but not the content,
 could name it to get content that another user's archive has brought to this machine. So nothing is
 used by its hash before the present archive was seen to contain that content (`prove`), once for
 each collection.
 
-Unpacked layers are stored once on this machine, named by the hash of their content:
-
-    <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
-    <cache>/images/<pdh>.lock   shared lock: in use
-    <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an
-                                attribute
-    <cache>/layers/.lock        held by the process that unpacks or evicts
-
-A layer is built in a temporary directory and renamed, so it is complete or absent. Its hash is
-checked during unpacking. When the layer exists already, the one in the archive is hashed
-nevertheless, once for each image: knowing a hash alone gives nobody the content of another image.
 An archive cannot write outside its layer: names and links are resolved inside the layer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import gzip
 import hashlib
 import logging
@@ -36,26 +21,20 @@ import tarfile
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 import msgspec
 
-from lading import removal
-from lading.client.api import ApiClient
-from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
-from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full
+from lading.client.disk_cache import CacheLayout, DiskCache
+from lading.client.disk_space import check_room
 from lading.core import images
-from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.core.data.filetree import File, from_manifest
-from lading.core.errors import ExecutionError, Failure, LadingError, RequestError, Unavailable
-from lading.core.images import ImageConfig, SavedImage, image_member
+from lading.core.containers.disk_space import Amount
+from lading.core.errors import ExecutionError, Failure
+from lading.core.images import ImageConfig, SavedImage
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.inputs.unpack import TarReader, hash_layer, members, unpack_layer
-from lading.supervisor.limits.disk_limits import check_room
+from lading.supervisor.inputs.unpack import TarReader, hash_layer, members
 
 # Bytes of a JSON document in an archive, which is read into memory.
 MOST_DOCUMENT = 16 << 20
@@ -304,233 +283,4 @@ def _fault(text: str) -> ExecutionError:
     return ExecutionError(text, Failure.IMAGE)
 
 
-class CollectionImage:
-    """The image in the collection with portable data hash `pdh`. Nothing is fetched before it is
-    used.
-    """
-
-    def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
-        self._api = api
-        self._blocks = blocks
-        self._pdh = pdh
-        self._found: tuple[str, File] | None = None
-
-    @property
-    def pdh(self) -> str:
-        """Portable data hash of the collection."""
-        return self._pdh
-
-    async def name(self) -> str:
-        """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
-        return (await self._find())[0]
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The bytes of the archive. Raises ExecutionError(IMAGE)."""
-        _, file = await self._find()
-        try:
-            async for chunk in read_file(self._blocks, file):
-                yield chunk
-        except LadingError as error:
-            raise ExecutionError(
-                f"image {self._pdh}: cannot be read: {error.message}", Failure.IMAGE
-            ) from error
-
-    async def _find(self) -> tuple[str, File]:
-        if self._found is None:
-            try:
-                record = await self._api.get(
-                    "collections", self._pdh, select=("uuid", "manifest_text")
-                )
-                entries = from_manifest(record["manifest_text"]).entries
-            except RequestError as error:
-                raise ExecutionError(
-                    f"image {self._pdh}: {error.message}", Failure.IMAGE
-                ) from error
-            files = {name: node for name, node in entries.items() if isinstance(node, File)}
-            member, identity = image_member(files)
-            self._found = identity, files[member]
-        return self._found
-
-
-_LAYOUT = CacheLayout(suffix=".json", pattern="*.lock", lock="{}.lock")
 _logger = logging.getLogger("lading.supervisor")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
-    """An image that is ready: its configuration, and the directories of its layers, lowest
-    first.
-    """
-
-    config: ImageConfig
-    layers: tuple[Path, ...]
-
-
-class _Description(msgspec.Struct, kw_only=True):
-    """Description of an image in the cache; `size` is the bytes of its layers.
-
-    `proven`: the archive of the image contained every layer. Otherwise the image counts as absent.
-    """
-
-    config: ImageConfig
-    size: int
-    proven: bool = False
-
-
-class LayerStore:
-    """The layer store below one cache directory; any number of processes may use it at the same
-    time.
-    """
-
-    def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
-        """`limit`: bytes of all images; `kept`: the configured reserve of the disk."""
-        self._images = cache / "images"
-        self._layers = cache / "layers"
-        self._limit = limit
-        # The images that were whole when they were looked at last, read once for check and use.
-        self._found: dict[str, Unpacked] = {}
-        self._cache = DiskCache(
-            self._images,
-            limit,
-            layout=_LAYOUT,
-            weigh=_size,
-            is_whole=self._is_whole,
-        )
-        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
-
-    async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
-        """The image, unpacked if necessary, and a descriptor that keeps it from eviction until it
-        is closed.
-
-        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no
-        space for it.
-        """
-        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            lease = await self._cache.acquire(image.pdh, lambda claim: self._unpack(image, claim))
-        except Unavailable as error:
-            raise ExecutionError(
-                f"image {image.pdh}: its layers are gone again; is the cache too small?",
-                Failure.NODE,
-            ) from error
-        return self._found[image.pdh], lease
-
-    def _is_whole(self, pdh: str) -> bool:
-        found = self._find(pdh)
-        if found is not None:
-            self._found[pdh] = found
-        return found is not None
-
-    def _find(self, pdh: str) -> Unpacked | None:
-        description = _read(self._cache.path(pdh))
-        if description is None or not description.proven:
-            return None
-        config = description.config
-        layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
-        return (
-            Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
-        )
-
-    async def _unpack(self, image: ImageSource, claim: EntryClaim) -> None:
-        lock = os.open(self._layers / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        archive = self._images / f".{image.pdh}.{os.getpid()}.tar"
-        try:
-            # In a thread: another process may hold the lock for as long as it unpacks.
-            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            self._sweep()
-            await fetch(image, archive, kept=self._kept)
-            config, size = await asyncio.to_thread(self._unpack_archive, archive)
-            claim.part.write_bytes(
-                msgspec.json.encode(_Description(config=config, size=size, proven=True))
-            )
-            claim.publish(size)
-            await asyncio.to_thread(self._evict)
-        except OSError as error:
-            failure = Failure.DISK if is_full(error) else Failure.NODE
-            raise ExecutionError(
-                f"image {image.pdh}: cannot be unpacked: {error.strerror}", failure
-            ) from error
-        finally:
-            archive.unlink(missing_ok=True)
-            os.close(lock)
-
-    def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
-        with ImageArchive(archive) as opened:
-            config = opened.config
-            size = sum(
-                self._unpack_layer(opened, member, diff_id)
-                for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True)
-            )
-        return config, size
-
-    def _unpack_layer(self, archive: ImageArchive, member: str, diff_id: str) -> int:
-        digest = diff_id.removeprefix("sha256:")
-        target = self._layers / digest
-        if target.is_dir():
-            # Another image has brought this layer. Naming its hash is no proof that this image
-            # contains it.
-            return archive.prove_layer(member, diff_id, limit=self._limit)
-        aside = self._layers / f".new-{os.getpid()}-{digest}"
-        try:
-            with archive.open(member) as source:
-                size = source.seek(0, os.SEEK_END)
-                source.seek(0)
-                found = unpack_layer(source, aside, limit=max(self._limit, GROWTH * size))
-            check_layer(member, found, diff_id)
-            aside.rename(target)
-        finally:
-            self._try_to_discard(aside)
-        return size
-
-    def _sweep(self) -> None:
-        """Remove temporary directories and files of processes that died during unpacking."""
-        for path in self._layers.glob(".new-*"):
-            if is_of_the_dead(path.name):
-                self._try_to_discard(path)
-        sweep(self._images)
-
-    def _evict(self) -> None:
-        """Remove the least recently used images until the rest fits the limit, then the unused
-        layers.
-        """
-        self._cache.evict()
-        kept = {
-            one.removeprefix("sha256:")
-            for path in self._images.glob("*.json")
-            if not path.name.startswith(".")
-            for one in _diff_ids(path)
-        }
-        for layer in self._layers.iterdir():
-            if not layer.name.startswith(".") and layer.name not in kept:
-                self._try_to_discard(layer)
-
-    def _discard(self, place: Path) -> None:
-        """Remove a file or directory from its place. Raises OSError."""
-        removal.discard(place, aside=self._layers.parent / removal.NAME)
-
-    def _try_to_discard(self, place: Path) -> None:
-        """Like `_discard`, but an error is logged only, so that the other removals continue."""
-        try:
-            self._discard(place)
-        except OSError as error:
-            _logger.warning("%s: cannot be removed: %s", place, error)
-
-
-def _size(path: Path) -> int:
-    """Bytes of an image's layers, by its file."""
-    description = _read(path)
-    return description.size if description is not None else 0
-
-
-def _diff_ids(path: Path) -> tuple[str, ...]:
-    description = _read(path)
-    return description.config.diff_ids if description is not None else ()
-
-
-def _read(path: Path) -> _Description | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Description)
-    except (OSError, msgspec.DecodeError):
-        # An unreadable description counts as missing.
-        return None

@@ -2,9 +2,6 @@
 
 Collections come from the cache of this machine, read-only and shared; a lease keeps them there
 until `close`. Large collections that are not cached are mounted and read on demand (`keep_mount`).
-
-`find_entry` reads the container's directories for `core.containers.output`: by descriptors, without
-following links.
 """
 
 from __future__ import annotations
@@ -13,22 +10,24 @@ import asyncio
 import errno
 import functools
 import os
-import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from lading import confined
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import download
 from lading.client.content_caches import TreeCache
+from lading.client.disk_space import check_room
 from lading.concurrency import in_thread, together
-from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
+    BLOB,
     CollectionPath,
     CopyCollection,
     GitTree,
@@ -41,16 +40,18 @@ from lading.core.containers.mount_plan import (
     Step,
     WriteFile,
 )
-from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
-from lading.core.data.filetree import FileTree, from_manifest, total_size
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind
-from lading.supervisor.inputs import git_archives
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.live_directories import LiveDirectories
-from lading.supervisor.limits.disk_limits import check_room
 from lading.supervisor.supervisor_config import LiveRoot
+
+# Many containers mount neither collections nor git trees, and a start waits for each import: what
+# these need is imported when there is one.
+if TYPE_CHECKING:
+    from lading.core.containers.output import Entry
+    from lading.core.data.filetree import FileTree
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777
@@ -91,6 +92,8 @@ class Inputs:
 
     async def tree(self, pdh: str) -> FileTree:
         """The files of a collection. Raises ExecutionError(INPUT) when it cannot be read."""
+        from lading.core.data.filetree import from_manifest
+
         if pdh not in self._trees:
             try:
                 record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
@@ -115,6 +118,8 @@ class Inputs:
                     await self._list_trees(asked)
 
     async def _list_trees(self, pdhs: Sequence[str]) -> None:
+        from lading.core.data.filetree import from_manifest
+
         rows = await self.api.list(
             "collections",
             filters=[
@@ -134,18 +139,21 @@ class Inputs:
 
     async def is_large(self, pdh: str) -> bool:
         """Whether mounting is better than downloading. Raises as `tree`."""
-        return (
-            bool(self.large)
-            and not self.cache.holds(pdh)
-            and total_size(await self.tree(pdh)) >= self.large
-        )
+        return bool(self.large) and not self.cache.holds(pdh) and await self.size(pdh) >= self.large
+
+    async def size(self, pdh: str) -> int:
+        """Bytes of the files of a collection. Raises as `tree`."""
+        from lading.core.data.filetree import total_size
+
+        return total_size(await self.tree(pdh))
 
     async def fill(self, pdh: str, directory: Path) -> None:
         """Download the collection into `directory`. Raises ExecutionError(DISK) when there is no
         space for it.
         """
-        tree = await self.tree(pdh)
-        size = total_size(tree)
+        from lading.client.collections import download
+
+        tree, size = await self.tree(pdh), await self.size(pdh)
         self._coming += size
         others = "" if self._coming == size else " and others that are fetched with it"
         try:
@@ -236,6 +244,9 @@ class Stage:
         """The entry at a place, without following links (`core.containers.output`). Raises OSError,
         Stopped.
         """
+        # Imported with the modules that save the output, after the start of the command.
+        from lading.supervisor.inputs.container_files import find_entry
+
         top, path = self._place(source)
         # Files of a collection are saved by reference, so their sizes are not needed.
         return find_entry(top, path, measured=not isinstance(source, CollectionPath), stop=stop)
@@ -313,7 +324,8 @@ class Stage:
         _check_mount_points(binds)
         if self._keep is not None:
             binds = [
-                replace(bind, source=str(self._keep.shown(Path(bind.source)))) for bind in binds
+                structs.replace(bind, source=str(self._keep.shown(Path(bind.source))))
+                for bind in binds
             ]
         self.binds = tuple(binds)
         self._open_streams()
@@ -340,14 +352,14 @@ class Stage:
         small = [
             pdh
             for pdh in wanted
-            if inputs.cache.holds(pdh) or total_size(await inputs.tree(pdh)) <= _SMALL_COLLECTION
+            if inputs.cache.holds(pdh) or await inputs.size(pdh) <= _SMALL_COLLECTION
         ]
         await _some_at_a_time(small, lease_collection)
         for pdh in wanted:
             if pdh not in self._trees:
                 await lease_collection(pdh)
         for tree in self.plan.git_trees:
-            await lease(git_archives.key(tree), functools.partial(inputs.fetch_git_tree, tree))
+            await lease(tree.key, functools.partial(inputs.fetch_git_tree, tree))
 
     def _place(self, source: Source) -> tuple[Path, str]:
         """A directory that no container can change, and the path of a place below it."""
@@ -364,13 +376,11 @@ class Stage:
             case CollectionPath() | KeepTree():
                 if self._keep is None:
                     raise ExecutionError(f"{_named(source)} is not mounted")
-                return self._keep.place(replace(source, path="")), source.path
+                return self._keep.place(structs.replace(source, path="")), source.path
             case LivePath(root, path):
                 return self._live.directory(root), path
             case GitTree(kind=kind, path=path):
-                return self._trees[
-                    git_archives.key(source)
-                ], git_archives.BLOB if kind == git_archives.BLOB else path
+                return self._trees[source.key], BLOB if kind == BLOB else path
 
     def _open_output(self, path: str) -> int:
         """A descriptor for writing a stream's file. Raises OSError, also when a link is in its
@@ -537,51 +547,3 @@ def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
             if stop():
                 raise confined.Stopped
     target.chmod(0o777)
-
-
-# Entries between two checks of `stop`.
-_STRIDE = 256
-# Files of a directory whose sizes are measured. Measuring all would take a third of the time of
-# saving small files; the bytes of all are counted when they are read.
-_MEASURED = 128
-
-
-def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry | None:
-    """The entry at `path` below `top`; None when it is missing or its parent is no directory.
-    Raises OSError, Stopped.
-
-    `measured`: the sizes of the first files of a directory are wanted.
-    """
-    try:
-        with ConfinedTree.open(top) as tree:
-            if not path:
-                return _directory(tree, measured=measured, stop=stop)
-            with tree.parent(path) as (folder, name):
-                return _entry(name, folder, measured=measured, stop=stop)
-    except (FileNotFoundError, NotADirectoryError):
-        # It was removed meanwhile, as by the running container.
-        return None
-
-
-def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Entry:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
-        with open_directory(name, folder) as tree:
-            return _directory(tree, measured=measured, stop=stop)
-    if stat.S_ISLNK(found.st_mode):
-        return LinkEntry(os.readlink(name, dir_fd=folder))
-    return FileEntry(found.st_size) if stat.S_ISREG(found.st_mode) else SpecialEntry()
-
-
-def _directory(tree: ConfinedTree, *, measured: bool, stop: Stop = never) -> DirectoryEntry:
-    names, files, sizes = list[str](), list[str](), dict[str, int]()
-    with os.scandir(tree.descriptor) as entries:
-        for number, entry in enumerate(entries):
-            if number % _STRIDE == 0 and stop():
-                raise Stopped
-            names.append(entry.name)
-            if entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-                if measured and len(files) <= _MEASURED:
-                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
-    return DirectoryEntry(tuple(names), frozenset(files), sizes)

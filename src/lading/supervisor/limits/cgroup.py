@@ -15,10 +15,11 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+
+import msgspec
 
 PARENT = "lading"
 # Microseconds: the kernel's default period of CPU quotas.
@@ -34,8 +35,7 @@ _BUFFER = 1 << 16
 _BARE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(msgspec.Struct, frozen=True):
     """Directories of the cgroup controllers of this machine, by controller. Version 2 has one for
     all.
     """

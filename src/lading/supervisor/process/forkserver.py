@@ -84,10 +84,11 @@ from lading.net import rpc
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
 from lading.supervisor.gang import rank_launcher
+from lading.supervisor.process.life_cycle import ignore_probes
 from lading.supervisor.process.standalone import clean_after_crash as clean
 from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
-from lading.supervisor.process.worker import WorkerPool, ignore_probes, work
+from lading.supervisor.process.worker import WorkerPool, work
 from lading.supervisor.supervisor import EngineMaker
 from lading.telemetry import LogFormat
 

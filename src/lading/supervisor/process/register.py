@@ -22,7 +22,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -44,8 +43,7 @@ _KILL_TIME = 1.0
 _POLL = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterEntry:
+class RegisterEntry(msgspec.Struct, frozen=True):
     """The content of a container's lock file."""
 
     UUID: str
@@ -61,8 +59,7 @@ class SupervisorCondition(StrEnum):
     """The supervisor is gone, its run directory is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredContainer:
+class RegisteredContainer(msgspec.Struct, frozen=True):
     """One container of the register."""
 
     uuid: str

@@ -19,18 +19,18 @@ import contextlib
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from lading import removal, telemetry
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import find_engines
 from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
+from lading.supervisor.process.life_cycle import ignore_probes, run_one
 from lading.supervisor.process.register import Register, RegisterEntry
-from lading.supervisor.process.worker import ignore_probes, run_one
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -48,11 +48,11 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     Conflict when the container is supervised here already, and the errors of `clean_after_crash`
     when an earlier supervisor left something.
     """
-    config = replace(supervisor_config.parse(text), lock_directory=str(register))
+    config = structs.replace(supervisor_config.parse(text), lock_directory=str(register))
     if uuid and config.container_uuid != uuid:
         raise Invalid(f"assignment: it is for {config.container_uuid}, not for {uuid}")
     if gpus:
-        config = replace(config, visible_gpus=gpus)
+        config = structs.replace(config, visible_gpus=gpus)
     ignore_probes()
     locks = _Locks(config, Register(register))
     if not detach:

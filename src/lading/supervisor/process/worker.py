@@ -27,24 +27,21 @@ import logging
 import os
 import resource
 import select
-import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from lading import removal
 from lading.client.transport import Transport
-from lading.concurrency import StopEvent
 from lading.core.errors import LadingError, TooLarge
 from lading.net import rpc
-from lading.supervisor import journal, linux, supervisor_config
+from lading.supervisor import journal, supervisor_config
 from lading.supervisor.container_trace import close_tracer
-from lading.supervisor.engines import user_namespace
+from lading.supervisor.process.life_cycle import Signals, ignore_probes, live, take_own_mounts
 from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
-from lading.supervisor.supervisor import EngineMaker, supervise
+from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.tracing import TracingSettings
 
@@ -321,107 +318,3 @@ class WorkerPool:
         del self._by_descriptor[worker.pidfd]
         os.close(worker.pidfd)
         os.waitpid(worker.pid, 0)
-
-
-def ignore_probes() -> None:
-    """Let USR1 and USR2 do nothing: by default they kill, and listings of supervisors send them.
-
-    Handlers rather than SIG_IGN, which the container's command would inherit (signal(7)).
-    """
-    signal.signal(signal.SIGUSR1, _do_nothing)
-    signal.signal(signal.SIGUSR2, _do_nothing)
-
-
-class Signals:
-    """Signals for the container that this process serves now. Make it in a running event loop."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.renew()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-            loop.add_signal_handler(number, lambda: self.stop.set())
-        loop.add_signal_handler(signal.SIGUSR1, lambda: self.flush.set())
-        loop.add_signal_handler(signal.SIGUSR2, lambda: self.reprice.set())
-        loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
-
-    def renew(self) -> None:
-        """Discard the signals for an earlier container."""
-        self.stop, self.flush = StopEvent(), asyncio.Event()
-        self.reprice, self.go = asyncio.Event(), asyncio.Event()
-
-
-def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) -> int:
-    """Supervise one container in this process; `lock` is the descriptor that locks its run
-    directory.
-
-    Leaves the mount namespace of the machine, and removes the run directory at the end; returns the
-    exit code of the process.
-    """
-    ignore_probes()
-    journal.write_holder(lock, journal.LockHolder(UUID=assignment.container_uuid, PID=os.getpid()))
-    take_own_mounts(Path(assignment.run_directory))
-    try:
-        return asyncio.run(_run(assignment, engines))
-    finally:
-        close_tracer(assignment.tracing)
-
-
-def take_own_mounts(directory: Path) -> None:
-    """As root: leave the mount namespace of the machine. `directory` is needed in the new one.
-
-    Call it before the process has a second thread. Raises OSError without permission.
-    """
-    if os.geteuid() != 0:
-        return
-    linux.leave_mount_namespace(directory)
-    # Without this file system containers only start some milliseconds later. It is never mounted in
-    # the namespace of the machine.
-    if linux.has_own_mounts():
-        # A kernel without it: only slower, see above.
-        with contextlib.suppress(OSError):
-            user_namespace.hold_in_memory()
-
-
-async def _run(assignment: SupervisorConfig, engines: EngineMaker) -> int:
-    return await live(assignment, Signals(), engines=engines)
-
-
-async def live(
-    assignment: SupervisorConfig,
-    signals: Signals,
-    *,
-    engines: EngineMaker,
-    transport: Transport | None = None,
-    on_idle: Callable[[], None] | None = None,
-    turn: Turn | None = None,
-) -> int:
-    """Run one container from its assignment to the removal of its run directory; return its exit
-    code.
-
-    Parts of the run directory that cannot be removed are moved aside (`lading.removal`). A given
-    `transport` stays open; `on_idle` and `turn` are those of `supervise`.
-    """
-    try:
-        return await supervise(
-            assignment,
-            engines=engines,
-            transport=transport,
-            stop=signals.stop,
-            flush=signals.flush,
-            reprice=signals.reprice,
-            on_idle=on_idle,
-            turn=turn,
-        )
-    finally:
-        try:
-            # Nothing else happens in this process now, so the removal may block.
-            directory = Path(assignment.run_directory)
-            linux.discard_directory(
-                directory, aside=removal.beside(directory), last=journal.LOCK_NAME
-            )
-        except OSError as error:
-            _logger.error("container=%s run directory stays: %s", assignment.container_uuid, error)
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    del number, frame

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Device, Exec, Exit, NetworkAccess
@@ -80,7 +80,7 @@ class IsolatingEngineSuite(EngineSuite):
     async def test_a_file_system_in_memory(self, kit: Kit) -> None:
         if kit.make(kit.settings).sees_private_mounts:
             pytest.skip("the caller makes them for this engine")
-        memory = replace(kit.bind("/fast"), memory=1 << 20)
+        memory = structs.replace(kit.bind("/fast"), memory=1 << 20)
         ended, out, _ = await kit.run(
             "echo x > /fast/file; cat /fast/file /proc/mounts", binds=(memory,)
         )
@@ -115,7 +115,7 @@ class IsolatingEngineSuite(EngineSuite):
         (kit.directory / "inner" / "file").write_text("deep\n")
         nested = (
             outer,
-            replace(inner, target="/outer/in"),
+            structs.replace(inner, target="/outer/in"),
             Bind(f"{inner.source}/file", "/etc/some/file", True),
         )
         _, out, _ = await kit.run("cat /outer/in/file /etc/some/file", binds=nested)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.config import load
 from lading.core.containers.container import ContainerState
@@ -195,7 +196,7 @@ def test_a_preemptible_vm_that_is_gone_was_taken_away() -> None:
         await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         assert scene.server.records[uuid]["runtime_status"]["failure"] == "preempted"
 
-    spot = tuple(replace(one, preemptible=True) for one in TYPES)
+    spot = tuple(structs.replace(one, preemptible=True) for one in TYPES)
     staged(Scene(troubles=QUICK, seconds=9999.0, types=spot), acts)
 
 

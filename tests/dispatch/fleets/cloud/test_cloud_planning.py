@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
 from lading.core.scheduling.cloud_limits import CloudRules, Limits
@@ -209,7 +211,7 @@ def test_what_a_gang_lacks_is_said() -> None:
     )
 
 
-SPOT = replace(KIND, name="t4.spot", price=0.3, preemptible=True)
+SPOT = structs.replace(KIND, name="t4.spot", price=0.3, preemptible=True)
 
 
 def prefers(uuid: str, **more: object) -> TrackedContainer:

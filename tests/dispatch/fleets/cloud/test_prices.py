@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Unavailable
 from lading.core.quantities import format_time
@@ -88,7 +88,7 @@ def heard(one: CloudMachine) -> Heard:
 
 def test_each_type_and_zone_is_asked_for_once_in_a_while_and_told_when_new() -> None:
     market, one, two, other = Market(), machine(), machine(), machine("b")
-    fixed = machine("c", replace(SPOT, preemptible=False))
+    fixed = machine("c", structs.replace(SPOT, preemptible=False))
 
     async def scene() -> None:
         serving = asyncio.create_task(prices(market, one, two, other, fixed).serve())
@@ -180,5 +180,5 @@ def test_what_a_container_pays_that_is_lost_with_its_vm() -> None:
     lost = spending(machine, Resources(2, GIB), wall=START.timestamp())
     assert lost is not None
     assert lost.since(format_time(START - timedelta(hours=1))) == pytest.approx(4.0)
-    free = CloudMachine(key="k", type="spot", secret="", kind=replace(SPOT, price=0.0))
+    free = CloudMachine(key="k", type="spot", secret="", kind=structs.replace(SPOT, price=0.0))
     assert spending(free, Resources(1, GIB), wall=START.timestamp()) is None

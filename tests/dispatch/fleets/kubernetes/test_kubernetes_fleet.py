@@ -18,6 +18,7 @@ import pytest
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import GIB, MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
+from lading.core.values import JsonObject
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.pod_table import Patience
@@ -98,6 +99,18 @@ async def test_the_assignment_goes_by_the_secret_alone(cluster: FakeCluster) -> 
     assert given["api_ca_file"] == "/etc/lading/server.crt"
     assert base64.b64decode(secret["data"]["server.crt"]) == b"PEM"
     assert secret["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(("size", "is_given"), [(1, True), (1 << 20, False)])
+async def test_the_record_goes_with_it_unless_it_is_large(
+    cluster: FakeCluster, size: int, is_given: bool
+) -> None:
+    known: JsonObject = {"container": {"command": ["x" * size]}, "auth": {"api_token": "t"}}
+    async with fleet_of(cluster) as fleet:
+        await fleet.start(replace(order(), known=known))
+    (secret,) = cluster.secrets.values()
+    given = json.loads(base64.b64decode(secret["data"]["assignment"]))
+    assert given["known"] == (known if is_given else {})
 
 
 async def test_the_client_uses_the_rights_of_its_role_alone(cluster: FakeCluster) -> None:

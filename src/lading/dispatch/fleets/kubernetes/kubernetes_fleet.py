@@ -60,6 +60,8 @@ _ILL = 3
 # Seconds in which the kubelet ends a Pod that is killed. With 0 the API server would forget a Pod
 # that may still run.
 _KILL_GRACE = 1
+# Bytes of a record in a secret, which may have 1 MiB; a larger record is asked for.
+_MOST_KNOWN = 1 << 17
 # Seconds: between two looks for a Pod that is being removed; a watch of this length needs no pause.
 _LONGEST_LOOK, _LONG_WATCH = 5.0, 1.0
 
@@ -317,6 +319,7 @@ class KubernetesFleet:
         if self._settings.certificate:
             certificate = f"{pod_manifest.MOUNT}/{pod_manifest.CERTIFICATE}"
         whole = kind.capacity
+        known = msgspec.json.encode(request.known)
         fields = dict(self._settings.template) | {
             "container_uuid": request.uuid,
             "supervisor_token": request.token,
@@ -324,6 +327,8 @@ class KubernetesFleet:
             "cache_directory": f"{data}/cache",
             "device_directory": f"{data}/gpus",
             "api_ca_file": certificate,
+            # Two calls less before the command begins.
+            "known": msgspec.Raw(known if len(known) <= _MOST_KNOWN else b"{}"),
             "instance_type": {
                 "Name": kind.name,
                 "VCPUs": whole.vcpus,

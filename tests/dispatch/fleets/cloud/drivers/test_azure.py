@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
@@ -41,7 +42,7 @@ def cloud(tmp_path: Path) -> Iterator[FakeAzure]:
 
 
 async def test_what_a_vm_is_asked_for_with(cloud: FakeAzure, tmp_path: Path) -> None:
-    spot = replace(SPEC, kind=replace(KIND, preemptible=True, added=5 * GIB // 2))
+    spot = replace(SPEC, kind=structs.replace(KIND, preemptible=True, added=5 * GIB // 2))
     async with driving(cloud, tmp_path) as driver:
         made = await driver.create(spot)
         assert driver.preemption == "azure"
@@ -179,7 +180,7 @@ async def test_without_a_key_and_with_tags_that_azure_has_not_nothing_is_asked_f
     ],
 )
 def test_sizes_of_a_family_share_a_group(size: str, spot: bool, family: str) -> None:
-    assert azure.group(replace(KIND, provider_type=size, preemptible=spot)) == family
+    assert azure.group(structs.replace(KIND, provider_type=size, preemptible=spot)) == family
 
 
 @pytest.mark.parametrize(

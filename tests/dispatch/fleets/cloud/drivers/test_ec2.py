@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError, EndpointConnectionError
+from msgspec import structs
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
@@ -92,7 +93,7 @@ async def test_no_other_subnet_is_tried_when_calls_are_too_many() -> None:
 async def test_what_an_instance_is_asked_for_with() -> None:
     client = Client(MADE)
     settings = replace(SETTINGS, subnets=(), groups=("sg-1",), profile="role")
-    kind = replace(KIND, added=5 * GIB // 2, preemptible=True)
+    kind = structs.replace(KIND, added=5 * GIB // 2, preemptible=True)
     await Ec2Driver(settings, client).create(spec(kind))
     (asked,) = client.asked
     assert asked["MetadataOptions"] == {"HttpTokens": "required", "HttpEndpoint": "enabled"}
@@ -111,7 +112,7 @@ async def test_volumes_are_encrypted_sized_and_tagged() -> None:
         SETTINGS, subnets=(), has_public_address=True, is_encrypted=True, kms_key="alias/k",
         root_size=20 * GIB, tags_volumes=True,
     )  # fmt: skip
-    await Ec2Driver(settings, client).create(spec(replace(KIND, added=GIB)))
+    await Ec2Driver(settings, client).create(spec(structs.replace(KIND, added=GIB)))
     (asked,) = client.asked
     assert asked["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is True
     root, scratch = asked["BlockDeviceMappings"]
@@ -188,7 +189,7 @@ async def test_the_prices_of_spot_instances_have_pages_and_the_volume_in_them() 
     two = {"Timestamp": at + timedelta(hours=1), "SpotPrice": "0.04", "AvailabilityZone": "z"}
     client = Client({"SpotPriceHistory": [one], "NextToken": "n"}, {"SpotPriceHistory": [two]}, {})
     driver = Ec2Driver(replace(SETTINGS, volume_price=0.72), client)
-    found = await driver.price_history(replace(KIND, added=GIB), "z", since=at)
+    found = await driver.price_history(structs.replace(KIND, added=GIB), "z", since=at)
     assert [(price.start, price.amount) for price in found] == [
         (at, 0.032),
         (two["Timestamp"], 0.041),
@@ -228,7 +229,7 @@ def test_each_code_has_its_class(code: str, message: str, kind: type[Exception])
      ("g4dn.xlarge", False, "g"), ("inf1.xlarge", False, "standard")],
 )  # fmt: skip
 def test_types_are_in_quota_groups(name: str, spot: bool, group: str) -> None:
-    kind = replace(KIND, provider_type=name, preemptible=spot)
+    kind = structs.replace(KIND, provider_type=name, preemptible=spot)
     assert Ec2Driver(SETTINGS, Client()).group(kind) == group
 
 
@@ -289,7 +290,9 @@ async def test_a_service_gives_volumes_as_asked(tmp_path: Path) -> None:
     )  # fmt: skip
     async with ec2.open_ec2(where) as driver, look as cloud:
         image = (await cloud.describe_images(Owners=["amazon"]))["Images"][0]["ImageId"]
-        wanted = replace(spec(replace(KIND, added=3 * GIB)), image=image, tags={"T": "vols"})
+        wanted = replace(
+            spec(structs.replace(KIND, added=3 * GIB)), image=image, tags={"T": "vols"}
+        )
         made = await driver.create(wanted)
         held = {"Name": "attachment.instance-id", "Values": [made.id]}
         volumes = (await cloud.describe_volumes(Filters=[held]))["Volumes"]

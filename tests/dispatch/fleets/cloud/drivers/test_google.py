@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
@@ -39,7 +40,7 @@ def cloud(tmp_path: Path) -> Iterator[FakeGoogle]:
 
 
 async def test_what_a_vm_is_asked_for_with(cloud: FakeGoogle, tmp_path: Path) -> None:
-    spot = replace(SPEC, kind=replace(KIND, preemptible=True, added=GIB))
+    spot = replace(SPEC, kind=structs.replace(KIND, preemptible=True, added=GIB))
     more: dict[str, Any] = {
         "Subnetwork": "s",
         "ExternalAddress": True,
@@ -115,7 +116,7 @@ async def test_vms_with_tags_that_are_none_are_not_ours(cloud: FakeGoogle, tmp_p
 
 def test_types_of_a_family_share_a_group() -> None:
     assert google.group(KIND) == "n2"
-    assert google.group(replace(KIND, preemptible=True)) == "n2-spot"
+    assert google.group(structs.replace(KIND, preemptible=True)) == "n2-spot"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
@@ -46,7 +47,7 @@ async def test_what_a_server_is_asked_for_with(cloud: FakeOpenStack, tmp_path: P
         "Network": ["n1", "n2"],
     }
     async with driving(cloud, tmp_path, **more) as driver:
-        made = await driver.create(replace(SPEC, kind=replace(KIND, added=GIB)))
+        made = await driver.create(replace(SPEC, kind=structs.replace(KIND, added=GIB)))
         again = await driver.create(SPEC)
     told = cloud.servers[made.id]
     assert base64.b64decode(told["user_data"]) == b"#!/bin/sh\n"
@@ -111,12 +112,12 @@ async def test_what_openstack_has_not_is_not_asked_for(
 ) -> None:
     async with driving(cloud, tmp_path) as driver:
         with pytest.raises(NoCapacity, match="no preemptible servers"):
-            await driver.create(replace(SPEC, kind=replace(KIND, preemptible=True)))
+            await driver.create(replace(SPEC, kind=structs.replace(KIND, preemptible=True)))
         with pytest.raises(
             Invalid,
             match=r"InstanceTypes\.l\.ProviderType: 'huge'; OpenStack has the flavors large",
         ):
-            await driver.create(replace(SPEC, kind=replace(KIND, provider_type="huge")))
+            await driver.create(replace(SPEC, kind=structs.replace(KIND, provider_type="huge")))
         with pytest.raises(Invalid, match="ResourceTags: a/b: 'c'; OpenStack has names of letters"):
             await driver.create(replace(SPEC, tags={"a/b": "c"}))
     assert cloud.servers == {}

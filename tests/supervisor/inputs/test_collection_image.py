@@ -6,7 +6,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.inputs.image_archive import CollectionImage
+from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer
 

@@ -1,0 +1,71 @@
+"""The image of a container, in a collection.
+
+It is found by the portable data hash of the collection; its archive, in docker-save layout, is read
+only when an engine needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
+from lading.core.images import image_member
+
+# Most containers find their image unpacked: what reading needs is imported by the first look.
+if TYPE_CHECKING:
+    from lading.core.data.filetree import File
+
+
+class CollectionImage:
+    """The image in the collection with portable data hash `pdh`. Nothing is fetched before it is
+    used.
+    """
+
+    def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
+        self._api = api
+        self._blocks = blocks
+        self._pdh = pdh
+        self._found: tuple[str, File] | None = None
+
+    @property
+    def pdh(self) -> str:
+        """Portable data hash of the collection."""
+        return self._pdh
+
+    async def name(self) -> str:
+        """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
+        return (await self._find())[0]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The bytes of the archive. Raises ExecutionError(IMAGE)."""
+        from lading.client.collections import read_file
+
+        _, file = await self._find()
+        try:
+            async for chunk in read_file(self._blocks, file):
+                yield chunk
+        except LadingError as error:
+            raise ExecutionError(
+                f"image {self._pdh}: cannot be read: {error.message}", Failure.IMAGE
+            ) from error
+
+    async def _find(self) -> tuple[str, File]:
+        from lading.core.data.filetree import File, from_manifest
+
+        if self._found is None:
+            try:
+                record = await self._api.get(
+                    "collections", self._pdh, select=("uuid", "manifest_text")
+                )
+                entries = from_manifest(record["manifest_text"]).entries
+            except RequestError as error:
+                raise ExecutionError(
+                    f"image {self._pdh}: {error.message}", Failure.IMAGE
+                ) from error
+            files = {name: node for name, node in entries.items() if isinstance(node, File)}
+            member, identity = image_member(files)
+            self._found = identity, files[member]
+        return self._found

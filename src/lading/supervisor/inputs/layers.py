@@ -1,0 +1,274 @@
+"""Image layers that are unpacked once on a machine, or on a node that Pods share.
+
+    <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
+    <cache>/images/<pdh>.lock   shared lock: in use
+    <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an
+                                attribute
+    <cache>/layers/.lock        shared lock: a process unpacks; exclusive: one removes layers
+    <cache>/layers/.lock-<2>    exclusive lock: a layer is built whose hash begins with these digits
+
+A layer is built in a temporary directory and renamed, so it is complete or absent. Its hash is
+checked during unpacking. When the layer exists already, the one in the archive is hashed
+nevertheless, once for each image: knowing a hash alone gives nobody the content of another image.
+
+Processes that unpack different images work at the same time; a layer of both is built once. No file
+is taken for abandoned because no process of this machine has a number: Pods that share a directory
+have process numbers of their own. The locks tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lading import removal
+from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
+from lading.core.containers.disk_space import AUTOMATIC, Amount
+from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.core.images import ImageConfig
+from lading.supervisor.engines import ImageSource
+
+# Most containers find their image unpacked: what unpacking needs is imported when there is none.
+if TYPE_CHECKING:
+    from lading.supervisor.inputs.image_archive import ImageArchive
+
+_NEW = ".new-"
+_logger = logging.getLogger("lading.supervisor")
+_LAYOUT = CacheLayout(suffix=".json", pattern="*.lock", lock="{}.lock")
+
+
+class Unpacked(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that is ready: its configuration, and the directories of its layers, lowest
+    first.
+    """
+
+    config: ImageConfig
+    layers: tuple[Path, ...]
+
+
+class _Description(msgspec.Struct, kw_only=True):
+    """Description of an image in the cache; `size` is the bytes of its layers.
+
+    `proven`: the archive of the image contained every layer. Otherwise the image counts as absent.
+    """
+
+    config: ImageConfig
+    size: int
+    proven: bool = False
+
+
+class LayerStore:
+    """The layer store below one cache directory; any number of processes may use it at the same
+    time.
+    """
+
+    def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
+        """`limit`: bytes of all images; `kept`: the configured reserve of the disk."""
+        self._images = cache / "images"
+        self._layers = cache / "layers"
+        self._limit = limit
+        # The images that were whole when they were looked at last, read once for check and use.
+        self._found: dict[str, Unpacked] = {}
+        self._cache = DiskCache(
+            self._images,
+            limit,
+            layout=_LAYOUT,
+            weigh=_size,
+            is_whole=self._is_whole,
+        )
+        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
+
+    async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
+        """The image, unpacked if necessary, and a descriptor that keeps it from eviction until it
+        is closed.
+
+        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no
+        space for it.
+        """
+        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            lease = await self._cache.acquire(image.pdh, lambda claim: self._unpack(image, claim))
+        except Unavailable as error:
+            raise ExecutionError(
+                f"image {image.pdh}: its layers are gone again; is the cache too small?",
+                Failure.NODE,
+            ) from error
+        return self._found[image.pdh], lease
+
+    def _is_whole(self, pdh: str) -> bool:
+        found = self._find(pdh)
+        if found is not None:
+            self._found[pdh] = found
+        return found is not None
+
+    def _find(self, pdh: str) -> Unpacked | None:
+        description = _read(self._cache.path(pdh))
+        if description is None or not description.proven:
+            return None
+        config = description.config
+        layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
+        return (
+            Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
+        )
+
+    async def _unpack(self, image: ImageSource, claim: EntryClaim) -> None:
+        from lading.supervisor.inputs import image_archive
+
+        lock = self._open_lock("")
+        # No other process has this name: the claim is the lock of the image.
+        archive = self._images / f".{image.pdh}.tar"
+        try:
+            # In a thread: another process may remove layers now.
+            await asyncio.to_thread(self._begin, lock)
+            await image_archive.fetch(image, archive, kept=self._kept)
+            config, size = await asyncio.to_thread(self._unpack_archive, archive)
+            claim.part.write_bytes(
+                msgspec.json.encode(_Description(config=config, size=size, proven=True))
+            )
+            claim.publish(size)
+            await asyncio.to_thread(self._finish, lock)
+        except OSError as error:
+            failure = Failure.DISK if is_full(error) else Failure.NODE
+            raise ExecutionError(
+                f"image {image.pdh}: cannot be unpacked: {error.strerror}", failure
+            ) from error
+        finally:
+            archive.unlink(missing_ok=True)
+            os.close(lock)
+
+    def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
+        from lading.supervisor.inputs.image_archive import ImageArchive
+
+        with ImageArchive(archive) as opened:
+            config = opened.config
+            size = sum(
+                self._unpack_layer(opened, member, diff_id)
+                for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True)
+            )
+        return config, size
+
+    def _unpack_layer(self, archive: ImageArchive, member: str, diff_id: str) -> int:
+        digest = diff_id.removeprefix("sha256:")
+        target = self._layers / digest
+        with self._building(digest):
+            if not target.is_dir():
+                return self._build_layer(archive, member, diff_id, target)
+        # Another image has brought this layer. Naming its hash is no proof that this image contains
+        # it.
+        return archive.prove_layer(member, diff_id, limit=self._limit)
+
+    def _build_layer(self, archive: ImageArchive, member: str, diff_id: str, target: Path) -> int:
+        from lading.supervisor.inputs import image_archive, unpack
+
+        aside = target.with_name(_NEW + target.name)
+        # A process may have been killed while it built this layer.
+        self._discard(aside)
+        try:
+            with archive.open(member) as source:
+                size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                limit = max(self._limit, image_archive.GROWTH * size)
+                found = unpack.unpack_layer(source, aside, limit=limit)
+            image_archive.check_layer(member, found, diff_id)
+            aside.rename(target)
+        finally:
+            self._try_to_discard(aside)
+        return size
+
+    def _open_lock(self, name: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        return os.open(self._layers / f".lock{name}", flags, 0o600)
+
+    @contextmanager
+    def _building(self, digest: str) -> Iterator[None]:
+        """Hold the lock of a layer that is built. Blocks."""
+        # Few locks for all layers, so that they can stay: to remove one is not safe.
+        lock = self._open_lock(f"-{digest[:2]}")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _begin(self, lock: int) -> None:
+        """Take the shared lock of all that unpack; before, remove what killed ones left, unless
+        another process unpacks. Blocks.
+        """
+        if try_lock(lock, fcntl.LOCK_EX):
+            self._sweep()
+        fcntl.flock(lock, fcntl.LOCK_SH)
+
+    def _finish(self, lock: int) -> None:
+        """Evict images and layers, unless another process unpacks, which will do it: no image may
+        name its layers yet.
+        """
+        if try_lock(lock, fcntl.LOCK_EX):
+            self._evict()
+
+    def _sweep(self) -> None:
+        """Remove temporary directories and files of processes that were killed."""
+        from lading.supervisor.inputs import image_archive
+
+        for path in self._layers.glob(f"{_NEW}*"):
+            lock = self._open_lock(f"-{path.name.rpartition('-')[2][:2]}")
+            try:
+                # A thread of a cancelled call may still build it.
+                if try_lock(lock, fcntl.LOCK_EX):
+                    self._try_to_discard(path)
+            finally:
+                os.close(lock)
+        image_archive.sweep(self._images)
+
+    def _evict(self) -> None:
+        """Remove the least recently used images until the rest fits the limit, then the unused
+        layers.
+        """
+        self._cache.evict()
+        kept = {
+            one.removeprefix("sha256:")
+            for path in self._images.glob("*.json")
+            if not path.name.startswith(".")
+            for one in _diff_ids(path)
+        }
+        for layer in self._layers.iterdir():
+            if not layer.name.startswith(".") and layer.name not in kept:
+                self._try_to_discard(layer)
+
+    def _discard(self, place: Path) -> None:
+        """Remove a file or directory from its place. Raises OSError."""
+        removal.discard(place, aside=self._layers.parent / removal.NAME)
+
+    def _try_to_discard(self, place: Path) -> None:
+        """Like `_discard`, but an error is logged only, so that the other removals continue."""
+        try:
+            self._discard(place)
+        except OSError as error:
+            _logger.warning("%s: cannot be removed: %s", place, error)
+
+
+def _size(path: Path) -> int:
+    """Bytes of an image's layers, by its file."""
+    description = _read(path)
+    return description.size if description is not None else 0
+
+
+def _diff_ids(path: Path) -> tuple[str, ...]:
+    description = _read(path)
+    return description.config.diff_ids if description is not None else ()
+
+
+def _read(path: Path) -> _Description | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Description)
+    except (OSError, msgspec.DecodeError):
+        # An unreadable description counts as missing.
+        return None
