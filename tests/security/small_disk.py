@@ -52,15 +52,18 @@ def mounted(*arguments: str) -> Iterator[Path]:
     """A mount at a new directory."""
     # Not pytest's own: other sessions tidy those up.
     point = Path(tempfile.mkdtemp(prefix="ls-"))
-    subprocess.run(["mount", *arguments, str(point)], check=True, capture_output=True)
     try:
-        yield point
+        subprocess.run(["mount", *arguments, str(point)], check=True, capture_output=True)
+        try:
+            yield point
+        finally:
+            # What ended a moment ago may still hold it.
+            until = time.monotonic() + 10
+            umount = ["umount", str(point)]
+            while subprocess.run(umount, check=False, capture_output=True).returncode:
+                assert time.monotonic() < until, f"{point} is still in use"
+                time.sleep(0.1)
     finally:
-        # What ended a moment ago may still hold it.
-        until = time.monotonic() + 10
-        while subprocess.run(["umount", str(point)], check=False, capture_output=True).returncode:
-            assert time.monotonic() < until, f"{point} is still in use"
-            time.sleep(0.1)
         point.rmdir()
 
 

@@ -23,6 +23,7 @@ from tests.system.cluster import LADING
 from tests.system.ec2 import IMAGE, Ec2, running_ec2
 
 pytestmark = pytest.mark.system
+PATIENCE = 300.0
 TYPES = {
     "small": {
         "ProviderType": "t3.small",
@@ -73,9 +74,18 @@ def test(config: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
         config.stem,
         *arguments,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            told, said = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            # It then removes its VMs; killed, it would leave them.
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
+            raise
+    assert told, said
+    return process.returncode, json.loads(told)
 
 
 test.__test__ = False  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ none.
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from lading.core.containers.disk_space import Amount
 from lading.supervisor.limits import project_quota
 from lading.supervisor.limits.project_quota import begin_project as begin
-from tests.security.small_disk import small_disk
+from tests.security.small_disk import mounted, small_disk
 
 MIB = 1 << 20
 PLACES = {"a": 0o2777, "b": 0o755}
@@ -34,6 +35,16 @@ def test_the_kernel_stops_who_writes_too_much() -> None:
             _check(disk / "run")
     except subprocess.CalledProcessError:
         pytest.skip("this kernel has no project quotas for ext4")
+
+
+def test_a_disk_that_cannot_be_mounted_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    refused = pytest.raises(subprocess.CalledProcessError)
+    with refused, mounted("-t", "no-file-system", "none"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def _check(directory: Path) -> None:

@@ -67,9 +67,11 @@ async def served(bench: Bench, **settings: Any) -> AsyncIterator[bytes]:
         **settings,
     }
     told = {**msgspec.to_builtins(bench.assignment()), "api_socket": str(socket)}
-    async with serving(bench.server, uds=str(socket)):
-        yield msgspec.json.encode(told)
-    socket.unlink(missing_ok=True)
+    try:
+        async with serving(bench.server, uds=str(socket)):
+            yield msgspec.json.encode(told)
+    finally:
+        socket.unlink(missing_ok=True)
 
 
 async def test_one_in_the_foreground(bench: Bench) -> None:
