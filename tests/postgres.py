@@ -7,6 +7,7 @@ except where asked for.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import pwd
@@ -14,11 +15,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -35,6 +38,48 @@ _PATIENCE = 120.0
 _UNSAFE = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off")
 
 
+class Cleaner:
+    """Deletes the records of all tables on a connection that it keeps, in a thread of its own:
+    tests have an event loop each, and a new connection first reads the catalogue of all tables.
+    """
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._connection: Any = None
+        self._statement = ""
+
+    async def clean(self) -> None:
+        """Leave no record in any table."""
+        await self._run(self._clean())
+
+    def close(self) -> None:
+        """Close the connection and end the thread."""
+        if self._connection is not None:
+            closing = asyncio.run_coroutine_threadsafe(self._connection.close(), self._loop)
+            closing.result(_PATIENCE)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE)
+        self._loop.close()
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _clean(self) -> None:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await asyncpg.connect(
+                host="127.0.0.1", port=self._server.port, user=_USER, database="lading"
+            )
+            rows = await self._connection.fetch(
+                "SELECT tablename FROM pg_tables"
+                " WHERE schemaname = 'public' AND tablename <> 'schema_versions'"
+            )
+            self._statement = "; ".join(f"DELETE FROM {row[0]}" for row in rows)
+        await self._connection.execute(self._statement)
+
+
 @dataclass
 class PostgresServer:
     """One server and its directory."""
@@ -43,7 +88,7 @@ class PostgresServer:
     port: int
     options: tuple[str, ...] = _UNSAFE
     process: subprocess.Popen[bytes] | None = None
-    tables: list[str] = field(default_factory=list)
+    cleaner: Cleaner | None = None
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def initialise(self) -> None:
@@ -138,6 +183,8 @@ def running_postgres(options: tuple[str, ...] = _UNSAFE) -> Iterator[PostgresSer
         try:
             yield server
         finally:
+            if server.cleaner is not None:
+                server.cleaner.close()
             server.stop("immediate")
     finally:
         shutil.rmtree(root)
@@ -154,16 +201,14 @@ def postgres() -> Iterator[PostgresServer]:
 async def emptied(server: PostgresServer, *, now: str = "now") -> Mapping[str, str | int]:
     """The one database that tests of records share, prepared and without records."""
     connection = server.connection()
-    if server.tables:
-        await server.sql("; ".join(f"DELETE FROM {name}" for name in server.tables), "lading")
-        return connection
-    await server.sql("CREATE DATABASE lading TEMPLATE template0")
-    database = await PostgresDatabase.open(connection, seal=make_seal())
-    await schema.prepare(database, now=now)
-    async with database.reading() as tx:
-        rows = await tx.fetch("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-    await database.close()
-    server.tables = [str(row[0]) for row in rows if row[0] != "schema_versions"]
+    if server.cleaner is None:
+        await server.sql("CREATE DATABASE lading TEMPLATE template0")
+        database = await PostgresDatabase.open(connection, seal=make_seal())
+        await schema.prepare(database, now=now)
+        await database.close()
+        server.cleaner = Cleaner(server)
+    else:
+        await server.cleaner.clean()
     return connection
 
 

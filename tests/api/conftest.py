@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from lading.testing.world import World, world
-from tests.postgres import emptied
+from tests.postgres import open_emptied
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def it(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    where = (
-        await emptied(request.getfixturevalue("postgres"))
-        if request.param == "postgresql"
-        else None
-    )
-    async with world(tmp_path, postgresql=where) as made:
-        yield made
+    async with AsyncExitStack() as stack:
+        database = None
+        if request.param == "postgresql":
+            database = await open_emptied(request.getfixturevalue("postgres"))
+            stack.push_async_callback(database.close)
+        yield await stack.enter_async_context(world(tmp_path, database=database))

@@ -306,17 +306,17 @@ async def world(
         **overrides,
     }
     config = load(None, settings)
-    given, database = (
-        database,
-        database or await _open(root, postgresql, make_seal(config.SystemRootToken)),
-    )
+    given = database
+    if database is None:
+        database = await _open(root, postgresql, make_seal(config.SystemRootToken))
     clock, blocks, source = (
         Clock(),
         MemoryBlocks(),
         random.Random(seed),
     )  # a fake: seeded on purpose
     try:
-        await schema.prepare(database, now=format_time(START))
+        if given is None:
+            await schema.prepare(database, now=format_time(START))
         app = make_app(
             database,
             config,
