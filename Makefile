@@ -17,9 +17,10 @@ demo: ## Run a pipeline on real reads: once, again (all reused), and with one pa
 	@$(BIN)/python -m examples.phage
 
 # The first run installs the Arvados Python client, pinned in requirements/client.txt, into an environment of its own.
-test: ## Run every test of modules, counted, and the quick ones with each real engine, fleet, database and client; under 20 minutes
+COVERAGE ?= 0
+test: ## Run every test of modules, and the quick ones with each real engine, fleet, database and client; COVERAGE=1 also measures coverage
 	@scripts/setup.sh test
-	@scripts/test.sh
+	@COVERAGE=$(COVERAGE) scripts/test.sh
 
 system: ## Run the other tests with real processes, engines, fleets and browsers; half an hour
 	@scripts/setup.sh test

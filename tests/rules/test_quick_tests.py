@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -52,7 +53,7 @@ CLIENTS: Final = {
 }
 
 
-def _calls(*arguments: str) -> list[list[str]]:
+def _calls(*arguments: str, **variables: str) -> list[list[str]]:
     """The programs that the script starts, in their order, with their arguments."""
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
@@ -65,7 +66,8 @@ def _calls(*arguments: str) -> list[list[str]]:
                 '#!/bin/sh\nprintf "%s\\t" "${0##*/}" "$@" >>calls\necho >>calls\n'
             )
             (programs / name).chmod(0o755)
-        subprocess.run([script, *arguments], check=True, timeout=60)
+        environment = os.environ | {"COVERAGE": "0"} | variables
+        subprocess.run([script, *arguments], env=environment, check=True, timeout=60)
         lines = (top / "calls").read_text().splitlines()
     return [line.removesuffix("\t").split("\t") for line in lines]
 
@@ -95,18 +97,29 @@ def _named(node: ast.AST) -> Iterator[str]:
     )
 
 
-def test_make_test_and_make_system_run_every_test() -> None:
-    counted, _, core, everything, quick = _calls()
-    assert [counted[0], core[0], everything[0], quick[0]] == ["coverage"] * 3 + ["pytest"]
-    assert [one for one in counted if one.startswith("--ignore=")] == [
-        f"--ignore={one}" for one in REAL
-    ]
-    assert "-m" not in counted[counted.index("pytest") + 1 :]
+def test_make_test_runs_every_test_of_modules() -> None:
+    for coverage, program in (("0", "pytest"), ("1", "coverage")):
+        call = _calls(COVERAGE=coverage)[0]
+        assert call[0] == program
+        arguments = call[call.index("pytest") + 1 :]
+        assert "-m" not in arguments
+        assert arguments[-len(REAL) :] == [f"--ignore={one}" for one in REAL]
+        assert not [one for one in arguments if one.startswith("tests")]
+
+
+def test_make_test_and_make_system_run_every_test_of_real_processes() -> None:
+    *_, quick = _calls()
     (others,) = _calls("system")
     at = quick.index("-m") + 1
     assert (quick.pop(at), others.pop(at)) == ("quick and not long", "not quick and not long")
     assert quick == others
+    assert quick[0] == "pytest"
     assert quick[at:] == [*REAL]
+
+
+def test_coverage_is_bounded() -> None:
+    found = [one for call in _calls(COVERAGE="1") for one in call if one.startswith("--fail")]
+    assert found == ["--fail-under=100", "--fail-under=92"]
 
 
 def test_arguments_select_tests() -> None:
@@ -116,12 +129,15 @@ def test_arguments_select_tests() -> None:
 def test_continuous_integration_runs_both() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert [line for line in lines if line.startswith("make")] == [
-        "make test",
+        "make test COVERAGE=1",
         "make system",
         "make check",
     ]
     makefile = (ROOT / "Makefile").read_text()
-    for target, script in (("test", "scripts/test.sh"), ("system", "scripts/test.sh system")):
+    for target, script in (
+        ("test", "COVERAGE=$(COVERAGE) scripts/test.sh"),
+        ("system", "scripts/test.sh system"),
+    ):
         recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         assert recipe
         assert recipe[1].splitlines()[-1] == f"\t@{script}"
