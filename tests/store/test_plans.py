@@ -194,6 +194,29 @@ async def test_requests_in_resolution_are_found_without_reading_all_that_wait(
     assert "container_requests_container_uuid_state" in plan
 
 
+async def test_waiting_workflow_runners_are_found_without_reading_all_that_wait(
+    database: Database,
+) -> None:
+    asked: Record = {
+        "filters": [["state", "=", "Queued"], ["priority", ">", 0],
+                    ["scheduling_parameters.supervisor", "=", True]],
+        "order": ["priority desc", "created_at asc", "uuid asc"],
+    }  # fmt: skip
+    query = check_query(asked, CONTAINERS, max_limit=1000)
+    sql, values = page_statement(database.dialect, CONTAINERS.plural, query, "uuid")
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            parameters = {"partitions": ['"supervisor":true'], "supervisor": number % 1000 == 0}
+            row = {"uuid": f"{number:027}", "state": "Queued", "priority": number + 1}
+            await records.insert(tx, CONTAINERS, row | {"scheduling_parameters": parameters})
+        if database.shared:
+            await tx.execute("ANALYZE containers")
+        plan = await _plan(tx, database, sql, tuple(values))
+        found = await tx.fetch(sql, tuple(values))
+    assert [str(row[0])[-4:] for row in found] == ["2000", "1000", "0000"]
+    assert "true_containers_scheduling_parameters_supervisor" in plan
+
+
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:
     explain = "EXPLAIN" if database.shared else "EXPLAIN QUERY PLAN"
     return "\n".join(" ".join(map(str, row)) for row in await tx.fetch(f"{explain} {sql}", values))  # type: ignore[arg-type]

@@ -59,6 +59,10 @@ _NEVER_NULL: Final = {
     for kind in RECORDS
     for first, *rest in kind.sparse
 }
+# Nested fields with keys whose true values have an index.
+_TRUE_KEYS: Final = frozenset(
+    (kind.plural, one.column, one.key) for kind in RECORDS for one in kind.key_indexes
+)
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
@@ -359,6 +363,13 @@ class ConditionWriter:
     def _compare_key(self, key: PropertyKey, operator: str, value: JSON) -> str:
         if operator in ("=", "!="):
             found = self._key_is(key, value)
+            if (
+                operator == "="
+                and value is True
+                and (self._table, key.column, key.key) in _TRUE_KEYS
+            ):
+                # Planners use the partial index of a condition that the statement repeats.
+                found += f" AND {may_be_true(self._name(key.column), key.key)}"
             return found if operator == "=" else f"NOT {found}"
         # Numbers are compared with numbers and texts with texts; all other types never match.
         number = not isinstance(value, str)
@@ -384,6 +395,16 @@ class ConditionWriter:
                 return f"{alias}.type = 'text' AND {alias}.value = ?"
         self.values.append(_compact(value))
         return f"{alias}.type IN ('object', 'array') AND {alias}.value = ?"
+
+
+def may_be_true(column: str, key: str) -> str:
+    """SQL condition that all rows meet in whose nested column a key is true, and few others: those
+    that have such a key elsewhere in the column. Nested values are stored without spaces.
+    """
+    # Of a comparison with a constant PostgreSQL expects that few rows meet it, so it takes the
+    # index.
+    without = f"replace({column}, '\"{key}\":true', '')"
+    return f"CASE WHEN {without} = {column} THEN 0 ELSE 1 END = 1"
 
 
 def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:

@@ -35,6 +35,7 @@ from lading.store import (
     webhooks,
 )
 from lading.store.database import Database, Dialect, Transaction
+from lading.store.query import may_be_true
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
 _TABLE: Final = (
@@ -295,6 +296,13 @@ def create_indexes(dialect: Dialect, kind: RecordType) -> Iterator[str]:
             f"CREATE INDEX IF NOT EXISTS {name}"
             f" ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
             f" WHERE {where}"
+        )
+    for one in kind.key_indexes:
+        name = "_".join(("true", kind.plural, one.column, one.key))
+        yield (
+            f"CREATE INDEX IF NOT EXISTS {name}"
+            f" ON {kind.plural} ({', '.join(map(dialect.order, one.fields))})"
+            f" WHERE {may_be_true(one.column, one.key)}"
         )
     for fields in kind.unique:
         name = "_".join(("unique", kind.plural, *fields))

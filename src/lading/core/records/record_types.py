@@ -19,6 +19,7 @@ from lading.core.records.schema import (
     PLANNING,
     SPLICE,
     Field,
+    KeyIndex,
     Parameter,
     RecordAction,
     RecordType,
@@ -428,6 +429,8 @@ CONTAINERS: Final = RecordType(
         ("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",), ("withdrawn_at",),
         ("finished_at",),
     ),
+    # Dispatchers look for the workflow runners among all that wait.
+    key_indexes=(KeyIndex("scheduling_parameters", "supervisor", ("state", "priority")),),
     owned=False,
 )  # fmt: skip
 

@@ -103,13 +103,25 @@ class RecordAction:
     rest: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KeyIndex:
+    """Index by `fields` of the rows in which the nested field `column` has true as value of
+    `key`.
+    """
+
+    column: str
+    key: str
+    fields: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordType:
     """One kind of record.
 
     `indexes` are groups of fields for look-ups and sorted lists; those in `sparse` contain only
-    rows in which none of the fields is null. `unique` fields may not repeat together; of
-    collections only current versions outside the trash count. `numbered` types have a growing `id`.
+    rows in which none of the fields is null, those in `key_indexes` only rows in which a key of a
+    nested field is true. `unique` fields may not repeat together; of collections only current
+    versions outside the trash count. `numbered` types have a growing `id`.
     Without `owned` the system user owns all records; without `stored` there is no table.
     """
 
@@ -121,6 +133,7 @@ class RecordType:
     actions: tuple[RecordAction, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     sparse: tuple[tuple[str, ...], ...] = ()
+    key_indexes: tuple[KeyIndex, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
     owned: bool = True
     stored: bool = True
