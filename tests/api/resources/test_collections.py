@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.api import manifests
+from lading.core.quantities import format_time
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import START, World, world
 
@@ -179,6 +180,16 @@ async def test_lists_sign_what_is_selected(it: World) -> None:
     assert "+A" in items[0]["manifest_text"]
     assert "+A" not in items[0]["unsigned_manifest_text"]
     assert len(await it.collections(select=["unsigned_manifest_text"])) == 2
+
+
+async def test_signatures_in_lists_end_with_the_trash_time(it: World) -> None:
+    soon = START + timedelta(hours=1)
+    await it.collection({"a": b"x"}, trash_at=format_time(soon))
+    (brief,) = await it.collections(select=["manifest_text"])
+    (full,) = await it.collections(select=["manifest_text", "trash_at"])
+    assert brief.keys() == full.keys() - {"trash_at"}
+    for item in (brief, full):
+        assert f"@{int(soon.timestamp()):08x}" in item["manifest_text"]
 
 
 @pytest.mark.parametrize("name", ["manifest_text", "unsigned_manifest_text"])

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
@@ -63,15 +64,19 @@ async def list_collections(call: ApiCall) -> ApiResponse:
     """A page of collections; manifests are signed when they are selected."""
     where = listed(call)
     query = generic.prepare_query(call, COLLECTIONS, where)
-    if query.select is None or not {"manifest_text", "unsigned_manifest_text"} & set(query.select):
+    names = query.select or ()
+    if "manifest_text" not in names:
         return await generic.list_records(call, COLLECTIONS, where)
+    # Signatures end with the trash time, whether the caller wants to see it or not.
+    if not (shows_time := "trash_at" in names):
+        call = replace(call, params={**call.params, "select": [*names, "trash_at"]})
     response = await generic.list_records(call, COLLECTIONS, where)
     # `API.MaxIndexDatabaseRead` limits the manifests of a page with the other texts.
     for item in response.body["items"]:
-        if "manifest_text" in item:
-            item["manifest_text"] = await sign(
-                call.services, call.caller, item["manifest_text"], item.get("trash_at")
-            )
+        trash_at = item["trash_at"] if shows_time else item.pop("trash_at")
+        item["manifest_text"] = await sign(
+            call.services, call.caller, item["manifest_text"], trash_at
+        )
     return response
 
 
