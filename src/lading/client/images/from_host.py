@@ -538,9 +538,10 @@ def compile_modules(
 def _compile(interpreter: Path, files: Sequence[str], folder: Path, steps: ImageSteps) -> None:
     # unchecked-hash: the compiled file depends on the content of the module, not on its time, and
     # is used without a check (PEP 552).
+    # -B: modules that compileall itself imports are not stored there with the time of their source.
     command = [
         str(interpreter),
-        *("-X", f"pycache_prefix={folder}", "-m", "compileall", "-q"),
+        *("-B", "-X", f"pycache_prefix={folder}", "-m", "compileall", "-q"),
         *("--invalidation-mode", "unchecked-hash", "-i", "-"),
     ]
     with TemporaryFile("w+") as listed:
