@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lading.core.errors import Invalid, Malformed
 from lading.core.protocols.daemon_http import (
+    MOST_PARTS,
     FormPart,
     RequestHead,
     byte_range,
@@ -96,6 +97,13 @@ def test_forms_are_read_by_offset() -> None:
 def test_broken_forms_are_refused(body: bytes, boundary: str) -> None:
     with pytest.raises(Invalid):
         form_parts(body, boundary)
+
+
+def test_a_form_of_very_many_parts_is_refused() -> None:
+    part = b"--X\r\nContent-Disposition: form-data; name=n\r\n\r\n\r\n"
+    assert len(form_parts(part * MOST_PARTS + b"--X--", "X")) == MOST_PARTS
+    with pytest.raises(Invalid, match="more than 10000 parts"):
+        form_parts(part * (MOST_PARTS + 1) + b"--X--", "X")
 
 
 @given(st.lists(st.binary(max_size=30), max_size=4))
