@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import coverage
 import hypothesis
@@ -28,6 +31,13 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "[lading.drivers]\nfake = lading.testing.cloud:open_fake\n"
     )
     monkeypatch.syspath_prepend(str(directory))
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A temporary directory on a disk, where that of `tmp_path` may be in memory below /dev."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -65,10 +65,10 @@ def test_what_is_asked_for_again_is_known() -> None:
     assert [seen.add(one) for one in "abacb"] == [False, False, True, False, False]
 
 
-async def test_a_volume_brings_into_the_cache_what_is_read_again(tmp_path: Path) -> None:
-    volume = DirectoryVolume(tmp_path)
+async def test_a_volume_brings_into_the_cache_what_is_read_again(disk_path: Path) -> None:
+    volume = DirectoryVolume(disk_path)
     await volume.put(HASH, DATA)
-    file = tmp_path / HASH[:3] / HASH
+    file = disk_path / HASH[:3] / HASH
     with file.open("rb") as opened:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     for _ in range(2):

@@ -28,9 +28,11 @@ from typing import Any, Final
 from lading.api.events import timers
 from lading.api.fair_shares import FairShares
 from lading.core.policy import fair_share
+from lading.core.quantities import format_time
 from lading.core.records.schema import JSON, Record
 from lading.store import fair_shares as rows
-from lading.testing.world import World, make_seal, world
+from lading.store import schema
+from lading.testing.world import START, World, make_seal, world
 from tests.simulation.memory_database import MemoryDatabase
 
 _CONFIG: Final[dict[str, JSON]] = {"FairShare": {"Enabled": True, "HalfLife": 86400.0}}
@@ -273,6 +275,7 @@ async def _play(seed: int, steps: int) -> None:
     slots = random.randint(1, 3)
     play: Play | None = None
     try:
+        await schema.prepare(database, now=format_time(START))
         with tempfile.TemporaryDirectory() as root:
             # The server is started again twice; nothing of fair share is in its memory.
             for life in range(3):

@@ -53,13 +53,13 @@ print(linux.mounts_below(str(directory)) == [str(directory / "root")])
 
 
 @needs_root
-def test_files_of_others_in_user_space_are_left_behind(tmp_path: Path) -> None:
+def test_files_of_others_in_user_space_are_left_behind(disk_path: Path) -> None:
     """Their programs could not end while a supervisor runs, where the machine does not share its
     mounts.
     """
     need_program("fusermount3")
     for name in ("theirs", "ours"):
-        (tmp_path / name).mkdir()
+        (disk_path / name).mkdir()
     work = """
 descriptors = [os.open("/dev/fuse", os.O_RDWR) for _ in range(2)]
 for name, descriptor in zip(("theirs", "ours"), descriptors):
@@ -70,7 +70,7 @@ linux.leave_mount_namespace(directory / "ours" / "run")
 print(len(before), linux.mounts_below(str(directory)) == [str(directory / "ours")])
 linux.unmount(str(directory / "ours"))
 """
-    assert in_own_namespace(work, tmp_path) == "2 True\n"
+    assert in_own_namespace(work, disk_path) == "2 True\n"
 
 
 @needs_root
