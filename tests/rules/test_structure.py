@@ -127,6 +127,20 @@ def test_every_module_has_its_test() -> None:
     refuse(missing)
 
 
+def test_commands_run_loops_that_hear_signals() -> None:
+    """An exception of a signal handler, at any place of a loop, can leave a task that never ends:
+    `interruption.run_in_loop` cancels the work in place of it.
+    """
+    commands = PRODUCT / "cli"
+    refuse(
+        f"{shown(path)}:{node.lineno}: asyncio.run; take run_in_loop"
+        for path in modules(commands)
+        if path.name != "interruption.py" and "asyncio.run(" in text(path)
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "asyncio.run"
+    )
+
+
 def test_no_test_sleeps() -> None:
     refuse(
         shown(path)

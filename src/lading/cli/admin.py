@@ -6,7 +6,6 @@ The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and `wiring
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import click
 
 from lading.cli import display
 from lading.cli.files import storage
+from lading.cli.interruption import run_in_loop
 from lading.client.environment import default_data_directory
 from lading.wiring.directory import DataDirectory
 
@@ -160,7 +160,7 @@ def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
     from lading.wiring import stores
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
-    found = asyncio.run((stores.check_upgrade if check else stores.upgrade)(directory))
+    found = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
     if as_json:
         display.emit_json({"found": found.found, "version": found.version, "done": not check,
                            "steps": list(found.steps), "columns": list(found.columns)})  # fmt: skip

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import click
 
 from lading.cli import display
+from lading.cli.interruption import run_in_loop
 from lading.cli.options import site_config_option
 from lading.core.errors import Invalid, LadingError, from_status
 
@@ -63,7 +64,7 @@ def instance() -> None:
 @display.json_option
 def list_(url: str | None, token_file: Path | None, data: Path | None, as_json: bool) -> None:
     """List the VMs with what they run and cost."""
-    answer = asyncio.run(_ask(_way(url, token_file, data), "GET", _PATH))
+    answer = run_in_loop(_ask(_way(url, token_file, data), "GET", _PATH))
     items: list[dict[str, Any]] = answer["items"]
     if as_json:
         display.emit_json(items)
@@ -89,7 +90,7 @@ def _change(name: str, help: str) -> None:
     def change(
         ids: Sequence[str], reason: str, url: str | None, token_file: Path | None, data: Path | None
     ) -> None:
-        refused = asyncio.run(_change_all(_way(url, token_file, data), name, ids, reason))
+        refused = run_in_loop(_change_all(_way(url, token_file, data), name, ids, reason))
         if refused:
             raise click.exceptions.Exit(1)
 
@@ -115,7 +116,7 @@ def logs(
     console of VMs that failed or disappeared, the supervisors' log of every VM that has one.
     """
     path = f"{_PATH}/logs{'?' + urlencode({'instance_id': id}) if id else ''}"
-    answer = asyncio.run(_ask(_way(url, token_file, data), "GET", path))
+    answer = run_in_loop(_ask(_way(url, token_file, data), "GET", path))
     if as_json:
         display.emit_json(answer if id else answer["items"])
         return

@@ -6,7 +6,6 @@ makes that safe.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Coroutine, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lading.cli import display
+from lading.cli.interruption import run_in_loop
 from lading.client.environment import default_data_directory
 from lading.wiring.directory import DataDirectory
 
@@ -131,7 +131,7 @@ def scrub(data: Path | None, volume: str, rate: str | None, as_json: bool) -> No
 
 
 def _run(work: Coroutine[Any, Any, _Answer]) -> _Answer:
-    return asyncio.run(work)
+    return run_in_loop(work)
 
 
 def _directory(data: Path | None) -> DataDirectory:
