@@ -136,3 +136,22 @@ async def test_the_handlers_of_before_return() -> None:
             pass
         assert signal.getsignal(signal.SIGTERM) is inside
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_work_that_leaves_nothing_behind_ends_at_once() -> None:
+    script = (
+        "import asyncio\n"
+        "from lading.cli.interruption import raising, run_until_killed\n"
+        "async def work():\n"
+        "    print('ready', flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "with raising():\n"
+        "    run_until_killed(work())\n"
+    )
+    command = (*_HEARING, sys.executable, "-c", script)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == -signal.SIGHUP

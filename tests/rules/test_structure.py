@@ -129,7 +129,7 @@ def test_every_module_has_its_test() -> None:
 
 def test_commands_run_loops_that_hear_signals() -> None:
     """An exception of a signal handler, at any place of a loop, can leave a task that never ends:
-    `interruption.run_in_loop` cancels the work in place of it.
+    the functions of `interruption` do otherwise.
     """
     commands = PRODUCT / "cli"
     refuse(

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import click
 
 from lading.cli import display
-from lading.cli.interruption import run_in_loop
+from lading.cli.interruption import run_until_killed
 from lading.cli.references import find_request
 from lading.cli.session import CliSession, with_session
 from lading.client.api import error_of
@@ -97,7 +97,8 @@ def shell(
         login = login or _USER
     form = {"login_username": login, "detach_keys": detach_keys}
     if connect:
-        sys.exit(run_in_loop(_connect(_server(), name, form)))
+        # ssh ends it by SIGHUP.
+        sys.exit(run_until_killed(_connect(_server(), name, form)))
     uuid = with_session(lambda session: _probe(session, name, form, wait=wait))
     proxy = proxy_command(uuid, login, detach_keys)
     if printing:
