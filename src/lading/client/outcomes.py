@@ -222,7 +222,7 @@ class EndWatch:
 
 @asynccontextmanager
 async def watch_ends(api: ApiClient, uuids: Iterable[str]) -> AsyncGenerator[EndWatch]:
-    """Watch for the ends of requests, with one connection for events once it has to wait."""
+    """Watch for the ends of requests. The connection for events is opened by the first wait."""
     watch = EndWatch(api)
     watch.add(uuids)
     try:

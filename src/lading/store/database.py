@@ -63,7 +63,7 @@ class Dialect(Protocol):
     columns: str
     """A query with one placeholder, a table's name, that gives the names of its columns."""
     literal_limits: bool
-    """Whether the limit of a query that walks along an index is best written into the statement."""
+    """Whether the planner needs the limit as a constant in order to walk along an index."""
 
     def column_type(self, type: str) -> str:
         """Column type for a `core.records.schema.Type`, or for "number", an auto-increment

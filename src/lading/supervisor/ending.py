@@ -25,7 +25,7 @@ from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 LAST_CALL = 1.0
-"""Seconds for a call in progress when the supervisor gets a stop signal: the server may have
+"""Seconds that a supervisor waits for a call in progress after a stop signal: the server may have
 received the call already.
 """
 

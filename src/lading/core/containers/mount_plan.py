@@ -121,7 +121,7 @@ class WriteFile(msgspec.Struct, frozen=True):
     writable: bool = False
 
     def __repr__(self) -> str:
-        """Without the content, which may be secret."""
+        """The path and the mode. The content is left out, as it may be secret."""
         return f"WriteFile({self.path!r}, writable={self.writable})"
 
 

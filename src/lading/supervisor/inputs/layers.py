@@ -71,7 +71,7 @@ class LayerStore:
     """
 
     def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
-        """`limit`: bytes of all images; `kept`: the configured reserve of the disk."""
+        """`limit`: most bytes of all images; `kept`: free space of the disk that images leave."""
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
@@ -208,8 +208,8 @@ class LayerStore:
         fcntl.flock(lock, fcntl.LOCK_SH)
 
     def _finish(self, lock: int) -> None:
-        """Evict images and layers, unless another process unpacks, which will do it: no image may
-        name its layers yet.
+        """Evict images and layers, if no other process unpacks an image: the layers that it has
+        unpacked belong to no image yet. That process evicts when it has ended.
         """
         if try_lock(lock, fcntl.LOCK_EX):
             self._evict()

@@ -112,7 +112,7 @@ def _free_number(descriptor: int, name: str) -> int:
     for number in range(_FIRST_PROJECT + first, _FIRST_PROJECT + first + _TRIES):
         if _used(descriptor, number) == Amount():
             return number
-    raise OSError("no project number is free")
+    raise OSError(f"{name}: {_TRIES} project numbers for its disk quota are all in use")
 
 
 def _used(descriptor: int, number: int) -> Amount:

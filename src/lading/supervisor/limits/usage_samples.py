@@ -123,7 +123,7 @@ class UsageSampler:
         self.lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
 
     def look_at(self, pid: int | None, *, mounts: str) -> None:
-        """Find the control group of a process that has just begun, if it has one of its own."""
+        """Find the control group of a process that was started, if the process has its own."""
         if pid:
             self.folders = find_folders(pid, find_hierarchy(mounts))
 
@@ -155,7 +155,7 @@ class UsageSampler:
         self._note(self._memory())
 
     def report(self) -> None:
-        """Write one line of each kind about the container."""
+        """Write the container's use of memory, processors, network and disk, a line for each."""
         if self.folders is None and not self._pid:
             return
         samples = self._sample()
@@ -165,7 +165,7 @@ class UsageSampler:
         self.lines.write(samples, self.clock())
 
     def report_host(self, folders: CgroupCounters) -> None:
-        """Write one line of each kind about the processes that serve the container."""
+        """Write the use by the processes that serve the container, in the same way."""
         memory = {
             name: read_rss(pid)
             for name, pid in {THIS_PROCESS: os.getpid(), **self.helpers}.items()

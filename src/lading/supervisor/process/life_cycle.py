@@ -52,7 +52,7 @@ class Signals:
         loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
 
     def renew(self) -> None:
-        """Discard the signals for an earlier container."""
+        """Replace all signals by new ones for the next container of this process."""
         self.stop, self.flush = StopEvent(), asyncio.Event()
         self.reprice, self.go = asyncio.Event(), asyncio.Event()
 
