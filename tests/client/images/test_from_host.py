@@ -205,6 +205,61 @@ def test_scripts_of_version_managers_come_last(host: SourceHost, tmp_path: Path)
     assert "/home/shims/plain" not in _names(parts)
 
 
+def _environment(host: SourceHost, name: str) -> SourceHost:
+    """The machine with an active virtual environment, which has the program `name`."""
+    folder = host.root / "opt/active/bin"
+    folder.mkdir(parents=True)
+    (folder.parent / "pyvenv.cfg").write_text("")
+    (folder / name).write_bytes(_elf(wide=True))
+    (folder / name).chmod(0o755)
+    return replace(host, search=("/opt/active/bin", *host.search))
+
+
+def test_scripts_of_packages_use_no_active_environment(host: SourceHost, tmp_path: Path) -> None:
+    (host.root / "usr/bin/align").write_text("#!/usr/bin/env perl\n")
+    names = _names(from_host(["align"], tmp_path, host=_environment(host, "perl")))
+    assert "/usr/bin/perl" in names
+    assert not any(name.startswith("/opt/active") for name in names)
+
+
+def test_the_usual_programs_come_from_no_active_environment(
+    host: SourceHost, tmp_path: Path
+) -> None:
+    names = _names(from_host(["plain"], tmp_path, host=_environment(host, "sh")))
+    assert not any(name.startswith("/opt/active") for name in names)
+
+
+def test_a_program_of_an_active_environment_can_be_called_by_its_name(
+    host: SourceHost, tmp_path: Path
+) -> None:
+    parts = from_host(["tool"], tmp_path, host=_environment(host, "tool"))
+    with tarfile.open(parts.layers[0].path) as tar:
+        assert tar.getmember("usr/local/bin/tool").linkname == "/opt/active/bin/tool"
+
+
+def test_env_finds_the_interpreter_of_a_script_in_the_image(
+    host: SourceHost, tmp_path: Path
+) -> None:
+    (host.root / "opt/own.py").write_text("#!/usr/bin/env python3\n")
+    (host.root / "opt/own.py").chmod(0o755)
+    parts = from_host(["/opt/own.py"], tmp_path, host=_environment(host, "python3"))
+    with tarfile.open(parts.layers[0].path) as tar:
+        script = tar.extractfile("usr/local/bin/python3")
+        assert script is not None
+        assert script.read() == b'#!/bin/sh\nexec /opt/active/bin/python3 "$@"\n'
+
+
+def test_an_interpreter_that_is_named_by_its_path_gets_no_further_name(
+    host: SourceHost, tmp_path: Path
+) -> None:
+    machine = _environment(host, "python3")
+    (host.root / "opt/own.py").write_text("#!/opt/active/bin/python3\n")
+    (host.root / "opt/own.py").chmod(0o755)
+    names = _names(from_host(["/opt/own.py"], tmp_path, host=machine))
+    assert "/opt/active/bin/python3" in names
+    assert "/usr/local/bin/python3" not in names
+
+
 def test_a_virtual_environment_comes_with_its_packages(host: SourceHost, tmp_path: Path) -> None:
     home = host.root / "opt/python"
     for path in ("bin/python3.11", "lib/python3.11/os.py", "lib/python3.11/__pycache__/os.pyc"):

@@ -8,7 +8,9 @@ The content of the image is found as follows:
   else
 - a script brings its interpreter; a script of a virtual environment brings that environment,
   compiled (below)
-- a program that is given by its path, absolute or relative, can be called by its name, too
+- names are looked for on PATH of the user, those of interpreters of packages and of the usual small
+  programs on PATH of the image first: an environment that is active has nothing to do with them
+- a program outside of PATH of the image can be called by its name there, too
 - each ELF file brings the libraries that its own loader finds for it
 - a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are
   always included
@@ -62,6 +64,7 @@ _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
 # Interpreters whose packages contain modules that scripts load by name.
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
 _LOCAL = "/usr/local/bin"
+_OWN_PATH = tuple(PATH.split(":"))
 # The UTF-8 locale, under its name on Debian and on others.
 _ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
 _FOLDERS = {
@@ -185,9 +188,10 @@ def from_host(
     wanted = {host.path(name) for name in programs}
     # Sorted: the order of additions must not depend on the order of the arguments.
     gathering.expect(wanted)
-    for name in sorted({*wanted, *_basics(host)}):
-        gathering.program(name)
-        gathering.offer(name)
+    for name in sorted(wanted):
+        gathering.named(name)
+    for name in _basics(host):
+        gathering.named(name, own_first=True)
     for name in packages:
         gathering.package(name)
     gathering.furnish()
@@ -227,11 +231,20 @@ class _Gathering:
         """Take note of the programs that will be named, before the first one."""
         self._has_pip = any(posixpath.basename(one).startswith("pip") for one in names)
 
-    def program(self, name: str, *, whole: bool = True) -> None:
+    def named(self, name: str, *, own_first: bool = False) -> None:
+        """Add the program of a name or path with its needs, and make it available by its name.
+
+        `own_first`: PATH of the image comes before that of the user. Raises Invalid where it is
+        neither a program nor on PATH.
+        """
+        path = self._locate(name, own_first=own_first)
+        self._program(path)
+        self._offer(path)
+
+    def _program(self, path: str, *, whole: bool = True) -> None:
         """Add one program with its needs, except for libraries; a `whole` interpreter comes with
         its standard library.
         """
-        path = self._locate(name)
         if path in self._done:
             return
         self._done.add(path)
@@ -244,7 +257,11 @@ class _Gathering:
         if owner is not None:
             self._package(self._whole(owner) if whole else owner)
         for interpreter in script_programs(self.selection.host(real)):
-            self.program(interpreter)
+            found = self._locate(interpreter, own_first=owner is not None)
+            self._program(found)
+            if "/" not in interpreter:
+                # In a container `env` looks for it on PATH of the image.
+                self._offer(found)
         if is_python(path) and self._packages.owner(path) is None:
             is_packaged = self._packages.owner(real) is not None
             self._pythons[path] = add_environment(
@@ -255,13 +272,12 @@ class _Gathering:
         """Add a complete package, if it is installed."""
         self._package(name)
 
-    def offer(self, name: str) -> None:
+    def _offer(self, path: str) -> None:
         """Make a program outside of PATH available in a directory of PATH: by a link, or for the
         interpreter of a Python environment, which finds its modules by its path, by a script.
         """
-        path = posixpath.normpath(name)
         folder = posixpath.dirname(path)
-        if "/" not in name or folder in PATH.split(":"):
+        if folder in _OWN_PATH:
             return
         is_environment = (
             is_python(path)
@@ -368,7 +384,7 @@ class _Gathering:
                     self.selection.add(path)
             for interpreter in self._interpreters(one):
                 if self._is_available(interpreter, one):
-                    self.program(interpreter, whole=False)
+                    self._program(self._locate(interpreter, own_first=True), whole=False)
 
     def _is_wanted(self, path: str) -> bool:
         """Whether a file of a package belongs in the image."""
@@ -407,7 +423,7 @@ class _Gathering:
         return found is not None and (found.essential or found.name in self._all_required(package))
 
     def _owner_of(self, program: str) -> str | None:
-        path = _find(self._host, program)
+        path = _find(self._host, program, own_first=True)
         return (
             self._packages.owner(path) or self._packages.owner(self._real(path)) if path else None
         )
@@ -418,8 +434,8 @@ class _Gathering:
     def _all_required(self, package: str) -> Sequence[str | None]:
         return closure(self._packages, package, lambda _: True)
 
-    def _locate(self, name: str) -> str:
-        found = _find(self._host, name)
+    def _locate(self, name: str, *, own_first: bool) -> str:
+        found = _find(self._host, name, own_first=own_first)
         if found is None:
             where = "is no program" if "/" in name else "is not on PATH"
             raise Invalid(
@@ -429,15 +445,16 @@ class _Gathering:
 
 
 def _basics(host: SourceHost) -> list[str]:
-    return [name for name in _BASICS if name == "sh" or _find(host, name)]
+    return [name for name in _BASICS if name == "sh" or _find(host, name, own_first=True)]
 
 
-def _find(host: SourceHost, name: str) -> str | None:
+def _find(host: SourceHost, name: str, *, own_first: bool) -> str | None:
     if "/" in name:
         candidates = [posixpath.normpath(name)] if name.startswith("/") else []
     else:
+        search = (*_OWN_PATH, *host.search) if own_first else host.search
         candidates = [
-            f"{folder}/{name}" for folder in dict.fromkeys(host.search) if folder.startswith("/")
+            f"{folder}/{name}" for folder in dict.fromkeys(search) if folder.startswith("/")
         ]
     found = [path for path in candidates if _is_program(host.root / path.lstrip("/"))]
     # Version managers put a script with the name of the program first on PATH; it would not work
