@@ -14,8 +14,14 @@ from lading.core.images import Account, ImageConfig, Whiteout
 DIFF_ID = "sha256:" + "a" * 64
 PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:100:Ann:/home/ann:/bin/sh\nodd:x:x:1:::\n"
+    "bob:x:²:0:::\n"
 )
 GROUP = "root:x:0:\nusers:x:100:\naudio:x:29:bob,ann\nshort:x:3\n"
+
+
+def deep(before: str, after: str) -> bytes:
+    """A document whose unused member is nested deeper than any decoder goes."""
+    return f'{before}"x":{"[" * 100_000}{"]" * 100_000}{after}'.encode()
 
 
 def config(**changes: Any) -> bytes:
@@ -43,7 +49,10 @@ def test_the_manifest_names_configuration_and_layers() -> None:
     assert (saved.config, saved.layers) == ("c.json", ("1/layer.tar",))
 
 
-@pytest.mark.parametrize("data", [b"x", b"{}", b"[]", b'[{"Config":1,"Layers":[]}]'])
+@pytest.mark.parametrize(
+    "data",
+    [b"x", b"{}", b"[]", b'[{"Config":1,"Layers":[]}]', b'[{"Config":"\xff"}]', deep("[{", "}]")],
+)
 def test_a_bad_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(ExecutionError, match=r"manifest\.json"):
         images.parse_manifest(data)
@@ -75,6 +84,8 @@ def test_a_configuration_that_says_nothing(settings: object) -> None:
     [
         (b"x", 1),
         (config(), 2),
+        (deep("{", "}"), 1),
+        (b'{"rootfs":{"diff_ids":["\xff"]}}', 1),
         (config(rootfs={"diff_ids": []}), 0),
         (config(rootfs={"diff_ids": ["md5:" + "a" * 64]}), 1),
         (config(rootfs={"diff_ids": ["sha256:../" + "a" * 61]}), 1),
@@ -136,7 +147,10 @@ def test_users_of_the_image(user: str, expected: Account) -> None:
     assert images.account(user, passwd=PASSWD, group=GROUP) == expected
 
 
-@pytest.mark.parametrize("user", ["nobody", "ann:nogroup", "odd"])
+@pytest.mark.parametrize(
+    "user",
+    ["nobody", "ann:nogroup", "odd", "9" * 5000, "²", "0:²", "4294967295", "0:99999999999", "bob"],
+)
 def test_an_unknown_user_is_refused(user: str) -> None:
     with pytest.raises(ExecutionError, match="not in its /etc"):
         images.account(user, passwd=PASSWD, group=GROUP)

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from lading import confined, removal
-from lading.core.errors import ExecutionError
+from lading.core.containers.disk_space import Amount
+from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.inputs.layers import LayerStore
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
@@ -116,6 +117,118 @@ def test_headers_are_bounded(tmp_path: Path, make: Callable[[], bytes]) -> None:
     need_root()
     with pytest.raises(ExecutionError, match="damaged"):
         unpack_layer(io.BytesIO(make()), tmp_path / "t", limit=LIMIT)
+
+
+def _member(name: str, content: bytes, *, holes: int = 0) -> bytes:
+    """A file of an archive, followed by a hole that makes it `holes` bytes long."""
+    member, head = tarfile.TarInfo(name), b""
+    if holes:
+        member.pax_headers = {
+            "GNU.sparse.major": "1",
+            "GNU.sparse.minor": "0",
+            "GNU.sparse.realsize": str(holes),
+            "GNU.sparse.name": name,
+        }
+        head = f"1\n0\n{len(content)}\n".encode().ljust(512, b"\0")
+    data = head + content
+    member.size = len(data)
+    return member.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % 512)
+
+
+def _archive(layers: dict[str, bytes], *, holes: int = 0) -> ArchiveImage:
+    ids = ["sha256:" + hashlib.sha256(one).hexdigest() for one in layers.values()]
+    config = json.dumps({"rootfs": {"type": "layers", "diff_ids": ids}}).encode()
+    name = hashlib.sha256(config).hexdigest()
+    manifest = [{"Config": "config.json", "RepoTags": None, "Layers": list(layers)}]
+    files = {"manifest.json": json.dumps(manifest).encode(), "config.json": config}
+    found = b"".join(_member(*one) for one in files.items())
+    found += b"".join(
+        _member(key, gzip.compress(one) if not holes else one, holes=holes)
+        for key, one in layers.items()
+    )
+    return ArchiveImage(f"sha256:{name}", found + bytes(1024))
+
+
+def _used(place: Path) -> int:
+    return sum(one.stat().st_blocks * 512 for one in place.rglob("*"))
+
+
+@pytest.mark.attack("an image of some kilobytes has a layer of 4 GiB that is a hole of its archive")
+async def test_holes_of_an_archive_are_refused(tmp_path: Path) -> None:
+    need_root()
+    inner = tarfile.TarInfo("big")
+    inner.size = 3 << 30
+    with pytest.raises(ExecutionError, match="sparse file"):
+        await LayerStore(tmp_path, limit=LIMIT).lease(
+            _archive({"a.tar": inner.tobuf(tarfile.GNU_FORMAT)}, holes=4 << 30)
+        )
+    assert _used(tmp_path) < 1 << 20
+
+
+@pytest.mark.attack("an image of some kilobytes has many layers, each as large as the cache")
+async def test_the_layers_of_an_image_are_bounded_together(tmp_path: Path) -> None:
+    need_root()
+    layers = {f"{one}.tar": make_layer({f"{one}": bytes(900_000)}) for one in range(8)}
+    with pytest.raises(ExecutionError, match="larger than the cache"):
+        await LayerStore(tmp_path, limit=2 << 20).lease(_archive(layers))
+
+
+@pytest.mark.attack("an image is packed so well that the cache does not count what it takes")
+async def test_what_is_packed_counts_as_it_is_on_disk(tmp_path: Path) -> None:
+    need_root()
+    store = LayerStore(tmp_path, limit=2 << 20)
+    for one in range(4):
+        layer = make_layer({f"{one}": bytes(1_500_000)})
+        os.close((await store.lease(_archive({"a.tar": layer})))[1])
+    assert _used(tmp_path) < 4 << 20
+
+
+@pytest.mark.attack("an image of some megabytes unpacks to more than the disk has")
+async def test_unpacking_leaves_the_reserve_of_the_disk(tmp_path: Path) -> None:
+    need_root()
+    free = os.statvfs(tmp_path)
+    kept = Amount(free.f_bavail * free.f_frsize - (64 << 20), 0)
+    layer = make_layer({"zeros": bytes(200 << 20)})
+    with pytest.raises(ExecutionError, match="almost full") as caught:
+        await LayerStore(tmp_path, limit=LIMIT, kept=kept).lease(_archive({"a.tar": layer}))
+    assert caught.value.failure is Failure.DISK
+    assert list((tmp_path / "layers").glob(".new-*")) == []
+
+
+@pytest.mark.attack("an image unpacks for minutes after its container was cancelled")
+async def test_unpacking_ends_with_its_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_root()
+    begun, ended = asyncio.Event(), asyncio.Event()
+    loop, real = asyncio.get_running_loop(), unpack_layer
+
+    def watched(*given: Any, **named: Any) -> object:
+        loop.call_soon_threadsafe(begun.set)
+        try:
+            return real(*given, **named)
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    monkeypatch.setattr("lading.supervisor.inputs.unpack.unpack_layer", watched)
+    layer = make_layer({"zeros": bytes(400 << 20)})
+    task = asyncio.create_task(LayerStore(tmp_path, limit=LIMIT).lease(_archive({"a.tar": layer})))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.wait_for(ended.wait(), 5)
+    assert _used(tmp_path) < 200 << 20
+
+
+@pytest.mark.attack(
+    "the documents of an image are nested so deep that reading them ends the supervisor"
+)
+async def test_deep_documents_are_refused(tmp_path: Path) -> None:
+    need_root()
+    deep = b"[" * 100_000 + b"]" * 100_000
+    found = _member("manifest.json", b'[{"Config":"c","Layers":["l"],"x":' + deep + b"}]")
+    with pytest.raises(ExecutionError, match="cannot be read"):
+        await LayerStore(tmp_path, limit=LIMIT).lease(ArchiveImage("sha256:0", found + bytes(1024)))
 
 
 SECRET = "the content of another user's image"

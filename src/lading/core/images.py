@@ -33,8 +33,14 @@ MOST_ELEMENTS = 256
 """Limit for the path of a layer member. Real images have some 40; deeper ones only make removal
 difficult.
 """
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""Errors of a JSON decoder for the document of an image: not JSON, not UTF-8, nested too deep."""
 # Characters of a name in a message.
 _SHOWN = 100
+# ASCII digits: `str.isdigit` accepts others, such as a superscript, which `int` does not.
+_NUMBER = re.compile(r"[0-9]{1,10}")
+# 2**32 - 1 stands for "no change" in the calls of Linux that set ids.
+_LARGEST_ID = (1 << 32) - 2
 # A digest of the OCI image specification; no other algorithm is in use.
 _LAYER_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPAQUE = ".wh..wh..opq"
@@ -111,7 +117,7 @@ def parse_manifest(data: bytes) -> SavedImage:
     """The contents of `manifest.json`. Raises ExecutionError(IMAGE)."""
     try:
         entries = msgspec.json.decode(data, type=list[_ManifestEntry])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise _fault(f"manifest.json of the image cannot be read: {error}") from error
     if len(entries) != 1:
         raise _fault(
@@ -126,7 +132,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
     """
     try:
         raw = msgspec.json.decode(data, type=_Config)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise _fault(f"the image's configuration cannot be read: {error}") from error
     _check_layers(raw.rootfs.diff_ids, layers)
     settings = raw.config or _Settings()
@@ -191,15 +197,15 @@ def account(user: str, *, passwd: str, group: str) -> Account:
     name, _, wanted_group = user.partition(":")
     name = name or "0"
     entry = _find(passwd, name, fields=4)
-    if entry is None and not name.isdigit():
-        raise _fault(f"the image's user {name!r} is not in its /etc/passwd")
+    if entry is None and not _is_id(name):
+        raise _fault(f"the image's user {name[:_SHOWN]!r} is not in its /etc/passwd")
     uid = int(entry[2] if entry else name)
     # Without an entry the group is root's, as with Docker.
     gid = int(entry[3]) if entry else 0
     if wanted_group:
         found = _find(group, wanted_group, fields=3)
-        if found is None and not wanted_group.isdigit():
-            raise _fault(f"the image's group {wanted_group!r} is not in its /etc/group")
+        if found is None and not _is_id(wanted_group):
+            raise _fault(f"the image's group {wanted_group[:_SHOWN]!r} is not in its /etc/group")
         return Account(uid, int(found[2] if found else wanted_group))
     return Account(uid, gid, _groups_of(group, entry[0]) if entry else ())
 
@@ -275,14 +281,14 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _is_id(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and int(text) <= _LARGEST_ID
+
+
 def _find(table: str, name: str, *, fields: int) -> list[str] | None:
     """The line of a passwd-like table whose name, or else whose number (third field), is `name`."""
     lines = [line.split(":") for line in table.splitlines()]
-    usable = [
-        line
-        for line in lines
-        if len(line) >= fields and all(one.isdigit() for one in line[2:fields])
-    ]
+    usable = [line for line in lines if len(line) >= fields and all(map(_is_id, line[2:fields]))]
     by_name = [line for line in usable if line[0] == name]
     found = by_name or [line for line in usable if line[2] == name]
     return found[0] if found else None
@@ -293,7 +299,7 @@ def _groups_of(table: str, name: str) -> tuple[int, ...]:
     return tuple(
         int(line[2])
         for line in lines
-        if len(line) >= 4 and line[2].isdigit() and name in line[3].split(",")
+        if len(line) >= 4 and _is_id(line[2]) and name in line[3].split(",")
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.inputs.unpack import unpack_layer
+from lading.supervisor.inputs.unpack import LayerContent, hash_layer, unpack_layer
 from lading.testing.images import make_layer
 
 pytestmark = pytest.mark.usefixtures("as_root")
@@ -37,8 +37,10 @@ def layer_of(*members: tarfile.TarInfo) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(layer: bytes, target: Path, *, limit: int = 1 << 20, **more: int) -> str:
-    return unpack_layer(io.BytesIO(layer), target, limit=limit, **more)
+def unpack(
+    layer: bytes, target: Path, *, limit: int = 1 << 20, most_members: int = 5_000_000
+) -> str:
+    return unpack_layer(io.BytesIO(layer), target, limit=limit, most_members=most_members).digest
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
@@ -265,3 +267,39 @@ def test_spoiled_layers_leave_everything_else_alone(tmp_path: Path) -> None:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["cache"]
         shutil.rmtree(target)
         assert [path.name for path in (tmp_path / "cache").iterdir()] == ["other"]
+
+
+class Over(Exception):
+    pass
+
+
+def over() -> None:
+    raise Over
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layer_of(member("big", size=5 << 20)),
+        gzip.compress(layer_of(member("big", size=5 << 20))),
+        layer_of(*(member(f"{number}/" + "d/" * 250, tarfile.DIRTYPE) for number in range(5))),
+    ],
+    ids=["data", "packed data", "directories"],
+)
+def test_long_work_asks_whether_to_go_on(tmp_path: Path, layer: bytes) -> None:
+    with pytest.raises(Over):
+        unpack_layer(io.BytesIO(layer), tmp_path / "t", limit=1 << 30, watch=over)
+
+
+def test_hashing_asks_whether_to_go_on() -> None:
+    layer = gzip.compress(layer_of(member("big", size=5 << 20)))
+    with pytest.raises(Over):
+        hash_layer(io.BytesIO(layer), limit=1 << 30, watch=over)
+
+
+def test_a_layer_says_what_it_takes(tmp_path: Path) -> None:
+    layer = layer_of(member("a/b/c", size=5), member("e", size=1))
+    found = unpack_layer(io.BytesIO(gzip.compress(layer)), tmp_path / "t", limit=1 << 20)
+    digest = hashlib.sha256(layer).hexdigest()
+    assert found == LayerContent(digest, len(layer), unpacked=6 + 4 * 4096)
+    assert hash_layer(io.BytesIO(layer), limit=1 << 20) == LayerContent(digest, len(layer))

@@ -44,6 +44,7 @@ import msgspec
 
 from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Full, Invalid, Malformed
+from lading.core.images import UNREADABLE
 
 # Bytes read at a time.
 _CHUNK = 1 << 20
@@ -198,7 +199,7 @@ def read_config(data: bytes) -> ArchiveConfig:
     """Decode the used fields of an image configuration. Raises Malformed."""
     try:
         return msgspec.json.decode(data, type=ArchiveConfig)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Malformed(f"image: its configuration cannot be read: {error}") from error
 
 

@@ -50,6 +50,7 @@ from lading.core.errors import (
     Unavailable,
     from_status,
 )
+from lading.core.images import UNREADABLE
 
 # Media types of manifests and indexes; without them registries send older formats.
 _ACCEPT = ", ".join(
@@ -409,7 +410,7 @@ def _split(address: str) -> tuple[str, str]:
 def _parse(body: bytes, reference: ImageReference) -> _Document:
     try:
         document = msgspec.json.decode(body, type=_Document)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Malformed(
             f"{reference.name}: damaged image: its manifest cannot be read: {error}"
         ) from error

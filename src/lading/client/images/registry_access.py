@@ -43,6 +43,7 @@ import msgspec
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
+from lading.core.images import UNREADABLE
 
 # A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
@@ -115,7 +116,7 @@ def read_token(body: bytes, address: str) -> str:
     """The token in the response of a token service. Raises Unauthenticated if there is none."""
     try:
         answer = msgspec.json.decode(body, type=TokenAnswer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         answer = TokenAnswer()
     token = answer.token or answer.access_token
     # The token becomes part of a header.
@@ -144,7 +145,7 @@ def find_login(environ: Mapping[str, str], host: str) -> Login | None:
                     base64.b64decode(entry.auth, validate=True).decode().partition(":")
                 )
                 return Login(name, password.rstrip("\0"))
-        except (msgspec.DecodeError, binascii.Error, UnicodeDecodeError) as error:
+        except (*UNREADABLE, binascii.Error) as error:
             raise Invalid(
                 f"{path}: damaged: {error}; log in again with 'docker login {host}'"
             ) from error

@@ -44,6 +44,7 @@ from lading.client.images.archive import (
 from lading.client.images.from_host import SourceHost, from_host, goarch
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
 from lading.core.errors import Invalid, Malformed, NotFound
+from lading.core.images import UNREADABLE
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")
 _TOPS = frozenset(("bin", "usr", "sbin", "etc", "lib"))
@@ -257,7 +258,7 @@ def read_saved(members: Members, folder: Path, *, steps: ImageSteps = UNWATCHED)
         images = msgspec.json.decode(
             read_document(members, "manifest.json"), type=list[DockerManifestEntry]
         )
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Malformed(f"{members.source}: damaged image: manifest.json: {error}") from error
     if len(images) != 1:
         names = sorted(name for one in images for name in one.repo_tags or ("<none>",))
@@ -320,7 +321,7 @@ def _manifests(
 def _index(members: Members, name: str) -> Index:
     try:
         return msgspec.json.decode(read_document(members, name), type=Index)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Malformed(f"{members.source}: damaged image: {name}: {error}") from error
 
 

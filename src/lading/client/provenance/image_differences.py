@@ -20,6 +20,7 @@ from lading.client.images.archive import TarMembers, read_config, read_document
 from lading.client.images.sources import DockerManifestEntry
 from lading.core.data import filetree
 from lading.core.errors import Malformed
+from lading.core.images import UNREADABLE
 
 LARGEST: Final = 1 << 30
 """Bytes of an archive that is read for a comparison."""
@@ -80,7 +81,7 @@ def read_image(path: Path) -> ImageContents:
         found = msgspec.json.decode(
             read_document(members, "manifest.json"), type=list[DockerManifestEntry]
         )
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Malformed(f"{path.name}: damaged image: manifest.json: {error}") from error
     if len(found) != 1:
         raise Malformed(f"{path.name}: holds {len(found)} images")

@@ -30,7 +30,8 @@ from aiodocker.stream import Stream
 from msgspec import structs
 
 from lading.client.images.docker_api import learn_version
-from lading.concurrency import cancel_all, drain
+from lading.concurrency import cancel_all, drain, in_thread
+from lading.confined import Stop, Stopped
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
@@ -142,7 +143,7 @@ class DockerEngine:
             # A daemon reuses layers by their hash alone, also those of other users.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
-                await asyncio.to_thread(archive.prove, self._image, limit=self._cache_size)
+                await in_thread(lambda stop, _: self._prove(archive, stop))
                 if not is_there:
                     await self._load(image, archive)
             self._proofs.add(image.pdh, self._image)
@@ -155,6 +156,13 @@ class DockerEngine:
             # `sweep` removes remaining files before the next image.
             with contextlib.suppress(OSError):
                 place.unlink()
+
+    def _prove(self, archive: ImageArchive, stop: Stop) -> None:
+        def watch() -> None:
+            if stop():
+                raise Stopped
+
+        archive.prove(self._image, limit=self._cache_size, watch=watch)
 
     async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
         with self._faults("cannot load the image", Failure.IMAGE):

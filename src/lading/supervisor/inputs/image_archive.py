@@ -34,7 +34,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, SavedImage
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.inputs.unpack import TarReader, hash_layer, members
+from lading.supervisor.inputs.unpack import TarReader, Watch, hash_layer, members, unwatched
 
 # Bytes of a JSON document in an archive, which is read into memory.
 MOST_DOCUMENT = 16 << 20
@@ -45,8 +45,8 @@ _MOST_LINKS = 10
 # Bytes hashed at a time.
 _CHUNK = 1 << 20
 _BLOBS = "blobs/sha256/"
-# An image larger than the cache is used nevertheless; one that decompresses to more than four times
-# its size is refused.
+# An image larger than the cache is used nevertheless; one that decompresses to more than the cache
+# and four times its size is refused.
 GROWTH = 4
 # Members from which daemons take names of images. The owner of an archive must not name images of
 # the machine.
@@ -96,6 +96,9 @@ class ImageArchive:
         path, file = posixpath.normpath(name), None
         for _ in range(_MOST_LINKS):
             member = self._members.get(path)
+            if member is not None and member.issparse():
+                # Its holes are read as any number of zeros, which nothing on the disk bounds.
+                raise _fault(f"the image archive's {name[:100]} is a sparse file")
             if member is None or member.isreg():
                 file = self._tar.extractfile(member) if member is not None else None
                 break
@@ -113,21 +116,25 @@ class ImageArchive:
             raise _fault(f"the image archive's {name[:100]} has more than {MOST_DOCUMENT} bytes")
         return data
 
-    def prove_layer(self, member: str, diff_id: str, *, limit: int) -> int:
-        """Check that a layer has the content of the hash in its name; return its size in the
-        archive.
+    def limit(self, wanted: int) -> int:
+        """Most bytes of all layers, uncompressed: `wanted`, or more for a large archive."""
+        return max(wanted, GROWTH * self._path.stat().st_size)
+
+    def prove_layer(
+        self, member: str, diff_id: str, *, limit: int, watch: Watch = unwatched
+    ) -> int:
+        """Check that a layer has the content of the hash in its name; return its bytes,
+        uncompressed.
         """
         with self.open(member) as source:
-            size = source.seek(0, 2)
-            source.seek(0)
             try:
-                found = hash_layer(source, limit=max(limit, GROWTH * size))
+                found = hash_layer(source, limit=limit, watch=watch)
             except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise _fault(f"the image's layer {member[:100]} is damaged: {error}") from error
-        check_layer(member, found, diff_id)
-        return size
+        check_layer(member, found.digest, diff_id)
+        return found.size
 
-    def prove(self, identity: str, *, limit: int) -> None:
+    def prove(self, identity: str, *, limit: int, watch: Watch = unwatched) -> None:
         """Check that the archive contains the image `sha256:<hex>`: its configuration, and the
         content of every layer.
 
@@ -137,8 +144,9 @@ class ImageArchive:
         digest = f"sha256:{hashlib.sha256(self._configuration).hexdigest()}"
         if digest != identity and not self._leads_to(identity, digest):
             raise _fault(f"the image archive is named {identity}, but its content is {digest}")
+        left = self.limit(limit)
         for member, diff_id in zip(self.saved.layers, self.config.diff_ids, strict=True):
-            self.prove_layer(member, diff_id, limit=limit)
+            left -= self.prove_layer(member, diff_id, limit=left, watch=watch)
 
     def _leads_to(self, identity: str, digest: str) -> bool:
         """Whether a blob of the archive with this identity is a manifest of the configuration."""
@@ -149,7 +157,7 @@ class ImageArchive:
         try:
             manifest: Any = msgspec.json.decode(data)
             named = manifest["config"]["digest"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (*images.UNREADABLE, KeyError, TypeError):
             # Not a manifest that names a configuration.
             return False
         return f"sha256:{hashlib.sha256(data).hexdigest()}" == identity and named == digest
@@ -270,7 +278,7 @@ def _without_annotations(data: bytes) -> object:
             {key: value for key, value in one.items() if key != "annotations"}
             for one in index["manifests"]
         ]
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+    except (*images.UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise _fault(f"the image archive's {_INDEX} cannot be read: {error}") from error
     return index
 

@@ -31,6 +31,9 @@ import msgspec
 
 from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
+from lading.client.disk_space import check_room
+from lading.concurrency import in_thread
+from lading.confined import Stop, Stopped
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.images import ImageConfig
@@ -39,8 +42,11 @@ from lading.supervisor.engines import ImageSource
 # Most containers find their image unpacked: what unpacking needs is imported when there is none.
 if TYPE_CHECKING:
     from lading.supervisor.inputs.image_archive import ImageArchive
+    from lading.supervisor.inputs.unpack import Watch
 
 _NEW = ".new-"
+# Bytes for which the disk must have room at each check during unpacking: about those between two.
+_STRIDE = 4 << 20
 _logger = logging.getLogger("lading.supervisor")
 _LAYOUT = CacheLayout(suffix=".json", pattern="*.lock", lock="{}.lock")
 
@@ -130,7 +136,9 @@ class LayerStore:
             # In a thread: another process may remove layers now.
             await asyncio.to_thread(self._begin, lock)
             await image_archive.fetch(image, archive, kept=self._kept)
-            config, size = await asyncio.to_thread(self._unpack_archive, archive)
+            config, size = await in_thread(
+                lambda stop, _: self._unpack_archive(archive, self._watch(stop, image.pdh))
+            )
             claim.part.write_bytes(
                 msgspec.json.encode(_Description(config=config, size=size, proven=True))
             )
@@ -145,28 +153,48 @@ class LayerStore:
             archive.unlink(missing_ok=True)
             os.close(lock)
 
-    def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
+    def _watch(self, stop: Stop, pdh: str) -> Watch:
+        """Ends the unpacking of an image when it is cancelled, or when the disk has no room."""
+
+        def watch() -> None:
+            if stop():
+                raise Stopped
+            check_room(self._layers, self._kept, need=_STRIDE, what=f"image {pdh}")
+
+        return watch
+
+    def _unpack_archive(self, archive: Path, watch: Watch) -> tuple[ImageConfig, int]:
         from lading.supervisor.inputs.image_archive import ImageArchive
 
         with ImageArchive(archive) as opened:
-            config = opened.config
-            size = sum(
-                self._unpack_layer(opened, member, diff_id)
-                for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True)
-            )
+            config, size = opened.config, 0
+            limit = opened.limit(self._limit)
+            for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True):
+                size += self._unpack_layer(opened, member, diff_id, max(limit - size, 0), watch)
         return config, size
 
-    def _unpack_layer(self, archive: ImageArchive, member: str, diff_id: str) -> int:
+    def _unpack_layer(
+        self, archive: ImageArchive, member: str, diff_id: str, limit: int, watch: Watch
+    ) -> int:
+        """Unpack a layer of at most `limit` bytes unless it is there; the bytes it takes."""
         digest = diff_id.removeprefix("sha256:")
         target = self._layers / digest
         with self._building(digest):
             if not target.is_dir():
-                return self._build_layer(archive, member, diff_id, target)
+                return self._build_layer(archive, member, diff_id, target, limit, watch)
         # Another image has brought this layer. Naming its hash is no proof that this image contains
         # it.
-        return archive.prove_layer(member, diff_id, limit=self._limit)
+        return archive.prove_layer(member, diff_id, limit=limit, watch=watch)
 
-    def _build_layer(self, archive: ImageArchive, member: str, diff_id: str, target: Path) -> int:
+    def _build_layer(
+        self,
+        archive: ImageArchive,
+        member: str,
+        diff_id: str,
+        target: Path,
+        limit: int,
+        watch: Watch,
+    ) -> int:
         from lading.supervisor.inputs import image_archive, unpack
 
         aside = target.with_name(_NEW + target.name)
@@ -174,15 +202,12 @@ class LayerStore:
         self._discard(aside)
         try:
             with archive.open(member) as source:
-                size = source.seek(0, os.SEEK_END)
-                source.seek(0)
-                limit = max(self._limit, image_archive.GROWTH * size)
-                found = unpack.unpack_layer(source, aside, limit=limit)
-            image_archive.check_layer(member, found, diff_id)
+                found = unpack.unpack_layer(source, aside, limit=limit, watch=watch)
+            image_archive.check_layer(member, found.digest, diff_id)
             aside.rename(target)
         finally:
             self._try_to_discard(aside)
-        return size
+        return max(found.size, found.unpacked)
 
     def _open_lock(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC

@@ -12,7 +12,8 @@ An archive is untrusted. It may contain only those devices that every container 
 give a container the disks of the machine. It may not set attributes of overlayfs
 (`trusted.overlay.*`). The sum of its files, with holes of sparse files, must fit the given limit,
 and so must the data that is read, so that a small file cannot fill a disk; headers have a separate
-limit, as they are held in memory.
+limit, as they are held in memory. During long work a `Watch` of the caller looks whether the disk
+has room, and whether to stop.
 
 The tarfile module keeps every member that it has read, reads headers of any length and number into
 memory, and recurses once for each header that precedes another. A compressed archive of some
@@ -31,9 +32,11 @@ import shutil
 import stat
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, Self
+
+import msgspec
 
 from lading.confined import ConfinedTree
 from lading.core.errors import ExecutionError, Failure
@@ -167,6 +170,31 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEVICES: Final = frozenset({(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2)})
 
 
+# Bytes read, and entries made, between two calls of a `Watch`. A member of some hundred bytes may
+# make 256 directories.
+_WATCHED_BYTES: Final = 4 << 20
+_WATCHED_ENTRIES: Final = 1000
+# Bytes of the disk that a file or directory takes besides its content, at least.
+_ENTRY = 4096
+
+Watch = Callable[[], None]
+"""Called during long work; its exception ends the work."""
+
+
+def unwatched() -> None:
+    """The `Watch` of work that cannot be stopped."""
+
+
+class LayerContent(msgspec.Struct, frozen=True):
+    """Content of a layer: the SHA-256 (hex) and the bytes of its plain archive, and, if it was
+    unpacked, the bytes of its files on disk.
+    """
+
+    digest: str
+    size: int
+    unpacked: int = 0
+
+
 class _Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
@@ -174,16 +202,21 @@ class _Readable(Protocol):
 class _Hashing:
     """Reads from another file and hashes the data, at most `limit` bytes."""
 
-    def __init__(self, source: _Readable, limit: int) -> None:
-        self._source = source
-        self._left = limit
+    def __init__(self, source: _Readable, limit: int, watch: Watch) -> None:
+        self._source, self._limit, self._watch = source, limit, watch
+        self._unwatched = 0
+        self.size = 0
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1, /) -> bytes:
         """Like a file's read."""
         data = self._source.read(size)
-        self._left -= len(data)
-        if self._left < 0:
+        self.size += len(data)
+        self._unwatched += len(data)
+        if self._unwatched >= _WATCHED_BYTES:
+            self._unwatched = 0
+            self._watch()
+        if self.size > self._limit:
             raise _fault(
                 "it is larger than the cache for images; raise Local.CacheSize if it is meant to be"
             )
@@ -192,18 +225,22 @@ class _Hashing:
 
 
 def unpack_layer(
-    source: IO[bytes], target: Path, *, limit: int, most_members: int = _MOST_MEMBERS
-) -> str:
-    """Unpack the archive `source` into the new directory `target`; return the SHA-256 (hex) of the
-    plain archive.
+    source: IO[bytes],
+    target: Path,
+    *,
+    limit: int,
+    watch: Watch = unwatched,
+    most_members: int = _MOST_MEMBERS,
+) -> LayerContent:
+    """Unpack the archive `source` into the new directory `target`.
 
     `limit` is the maximum of its bytes, and of the bytes of its files. Raises ExecutionError(IMAGE)
     for an archive that cannot be a layer, OSError when the disk fails or is full.
     """
-    stream = _Hashing(_plain(source), limit)
+    stream = _Hashing(_plain(source), limit, watch)
     target.mkdir(mode=0o755)
     try:
-        with ConfinedTree.open(target) as tree, _Layer(tree, limit) as layer:
+        with ConfinedTree.open(target) as tree, _Layer(tree, limit, watch) as layer:
             with TarReader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
                 for member in members(tar, most=most_members):
                     layer.add(tar, member)
@@ -220,17 +257,17 @@ def unpack_layer(
         if error.errno not in _IMPOSSIBLE:
             raise
         raise _fault(f"a member that cannot be: {error.strerror}") from error
-    return stream.digest.hexdigest()
+    return LayerContent(stream.digest.hexdigest(), stream.size, layer.unpacked)
 
 
-def hash_layer(source: IO[bytes], *, limit: int) -> str:
-    """The SHA-256 (hex) of the plain archive `source`, as `unpack_layer` returns it; raises the
-    same errors for damage.
+def hash_layer(source: IO[bytes], *, limit: int, watch: Watch = unwatched) -> LayerContent:
+    """Hash and size of the plain archive `source`, as `unpack_layer` returns them; raises the same
+    errors for damage.
     """
-    stream = _Hashing(_plain(source), limit)
+    stream = _Hashing(_plain(source), limit, watch)
     while stream.read(_CHUNK):
         pass
-    return stream.digest.hexdigest()
+    return LayerContent(stream.digest.hexdigest(), stream.size)
 
 
 def _plain(source: IO[bytes]) -> _Readable:
@@ -247,9 +284,9 @@ def _plain(source: IO[bytes]) -> _Readable:
 class _Layer:
     """A layer directory during unpacking, and descriptors of the recently used directories."""
 
-    def __init__(self, tree: ConfinedTree, limit: int) -> None:
-        self._tree = tree
-        self._room = limit
+    def __init__(self, tree: ConfinedTree, limit: int, watch: Watch) -> None:
+        self._tree, self._limit, self._watch = tree, limit, watch
+        self._files = self._entries = 0
         self._folders: dict[str, int] = {}
         self._directory_times: dict[str, int] = {}
 
@@ -259,9 +296,15 @@ class _Layer:
     def __exit__(self, *_: object) -> None:
         self._forget()
 
+    @property
+    def unpacked(self) -> int:
+        """Bytes of the disk that the entries take, roughly."""
+        return self._files + _ENTRY * self._entries
+
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Unpack one member of the archive."""
         self._count(member)
+        self._count_entry()
         path = member_path(member.name)
         mark = whiteout(path)
         if mark is not None:
@@ -287,12 +330,17 @@ class _Layer:
                     os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
 
     def _count(self, member: tarfile.TarInfo) -> None:
-        self._room -= max(member.size, 0) if member.isreg() else 0
-        if member.size < 0 or self._room < 0:
+        self._files += max(member.size, 0) if member.isreg() else 0
+        if member.size < 0 or self._files > self._limit:
             raise _fault(
                 "its files are larger than the cache for images;"
                 " raise Local.CacheSize if they are meant to be"
             )
+
+    def _count_entry(self) -> None:
+        self._entries += 1
+        if self._entries % _WATCHED_ENTRIES == 0:
+            self._watch()
 
     def _hide(self, mark: Whiteout) -> None:
         if mark.opaque:
@@ -451,6 +499,7 @@ class _Layer:
             except FileNotFoundError:
                 # Nothing is in the way.
                 pass
+            self._count_entry()
             os.mkdir(name, 0o755, dir_fd=folder)
         raise _fault(f"{name[:_SHOWN]!r} cannot be made a directory")
 
