@@ -36,14 +36,12 @@ _LOOPBACK6 = "00000000000000000000000001000000"
 _MAPPED = "0000000000000000FFFF0000"
 
 
-async def connect(first: int | None, port: int) -> socket.socket:
+async def connect(first: int, port: int) -> socket.socket:
     """Connect to a port of the container whose first process is `first`.
 
     Raises NotFound when nothing of the container listens there, Unavailable when the container
     cannot be reached.
     """
-    if first is None:
-        raise Unavailable("the container is not running")
     try:
         shared = _same(first, "net")
         found = await asyncio.to_thread(_find, first, port, shared)

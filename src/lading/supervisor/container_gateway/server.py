@@ -30,6 +30,7 @@ from lading.net.certificates import DECADE, derive_key, load_identity, make_cert
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe, read_head
 from lading.supervisor.container_gateway import ports, shell
+from lading.supervisor.container_gateway.first_process import first_process
 from lading.supervisor.engines import Engine
 
 LIMITS = HttpLimits(connections=4096, trusted=())
@@ -125,7 +126,7 @@ class GatewayServer:
     async def _pass_on(self, pipe: Pipe, head: HttpHead, port: int) -> None:
         """Pass the request to the port, and the response to the caller."""
         try:
-            target = await ports.connect(self._engine.first, port)
+            target = await ports.connect(await first_process(self._engine), port)
         except LadingError as error:
             raise Invalid(error.message) from error
         inner = Pipe(*await asyncio.open_connection(sock=target, limit=LIMIT))

@@ -32,6 +32,7 @@ from lading.core.errors import LadingError
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe, join
 from lading.supervisor.container_gateway import ports
+from lading.supervisor.container_gateway.first_process import first_process
 from lading.supervisor.engines import Engine, Exec, Execution, Size
 
 DEFAULT_USER = "root"
@@ -185,7 +186,8 @@ class _Login(asyncssh.SSHServer):
                 f"{host}: only ports of the container itself; use localhost",
             )
         try:
-            target = await ports.connect(self._entry.engine.first, port)
+            first = await first_process(self._entry.engine)
+            target = await ports.connect(first, port)
             _, peer = await asyncio.get_running_loop().create_connection(SSHForwarder, sock=target)
         except (LadingError, OSError) as error:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, str(error)) from error
@@ -301,6 +303,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
                 user=self._entry.user,
                 terminal=self._size if self._terminal is not None else None,
             )
+            await first_process(self._entry.engine)
             self._execution = execution = await self._entry.engine.execute(order)
             code = await self._converse(channel, execution)
         except LadingError as error:

@@ -288,7 +288,10 @@ class Engine(Protocol):
 
     @property
     def first(self) -> int | None:
-        """The container's first process, by its number on this machine, during `run`, else None."""
+        """The container's first process, by its number on this machine, during `run`, else None.
+
+        Once it is known, `execute` works.
+        """
 
     async def execute(self, order: Exec) -> Execution:
         """Run a command beside the container's own. Raises ExecutionError(USER) when it cannot be

@@ -115,7 +115,7 @@ class DockerEngine:
         self._kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
-        self._is_held = False
+        self._is_started = self._is_held = False
         self.notes: list[str] = []
 
     @property
@@ -264,6 +264,7 @@ class DockerEngine:
                 )
                 try:
                     await self._start(container)
+                    self._is_started = True
                     counting = counting or await self._watch_limits(container)
                     # "next-exit" would miss a command that ended at once; after the start,
                     # "not-running" can only mean ended.
@@ -298,8 +299,8 @@ class DockerEngine:
 
     @property
     def first(self) -> int | None:
-        """The container's first process."""
-        return self._pid
+        """The container's first process, once it has started: podman makes it before."""
+        return self._pid if self._is_started or self._is_held else None
 
     async def execute(self, order: Exec) -> Execution:
         """Start it by the daemon. Raises ExecutionError(USER) when it cannot be started."""
