@@ -77,6 +77,24 @@ async def test_a_dispatcher_with_nothing_to_say_says_that_it_is_there() -> None:
     assert server.statuses == {}
 
 
+async def test_marks_without_a_change_do_not_put_off_the_report_that_is_due() -> None:
+    server = FakeContainers()
+    made = publisher(server, {}, longest=0.05)
+    task = asyncio.create_task(made.publish())
+
+    async def look_again() -> None:
+        # The loop of a dispatcher marks after each of its passes.
+        while True:
+            made.mark()
+            await asyncio.sleep(0)
+
+    marking = asyncio.create_task(look_again())
+    await server.wait_for(lambda: len(server.calls) > 2)
+    for one in (task, marking):
+        one.cancel()
+    await asyncio.gather(task, marking, return_exceptions=True)
+
+
 async def test_misfits_are_named_when_they_are_new_and_when_nothing_was_said_for_long() -> None:
     server, found = FakeContainers(), {"a"}
     client = ApiClient(server, "secret", retry=NO_RETRY)

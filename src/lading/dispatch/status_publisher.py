@@ -17,6 +17,7 @@ Source: docs/spec/dispatch, section Reports.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,6 +63,7 @@ class StatusPublisher:
         self._longest = longest
         self._posted: dict[str, WaitStatus] = {}
         self._reported = False
+        self._due = 0.0
         self._stale = asyncio.Event()
 
     def mark(self) -> None:
@@ -78,13 +80,15 @@ class StatusPublisher:
         """Post changes for ever. Raises Conflict when another dispatcher has taken over the
         token.
         """
+        clock = asyncio.get_running_loop().time
+        self._due = clock() + self._longest
         while True:
-            try:
-                async with asyncio.timeout(self._longest):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._due):
                     await self._stale.wait()
             # A report is due although nothing changed: it shows that this dispatcher is there, and
-            # renews its lease.
-            except TimeoutError:
+            # renews its lease. Marks do not put it off, since most of them change nothing.
+            if clock() >= self._due:
                 self._reported = False
             # Cleared before the post: a change that comes meanwhile leads to another post.
             self._stale.clear()
@@ -128,6 +132,7 @@ class StatusPublisher:
             self._decisions.put_back(entries)
             raise
         self._posted, self._reported, self._named = current, True, misfits
+        self._due = asyncio.get_running_loop().time() + self._longest
         # More decisions are waiting than one request takes.
         if len(self._decisions):
             self.mark()
