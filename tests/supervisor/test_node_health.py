@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from lading.core.containers.container import Container
+from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.machine import can_report, is_broken, report
 from tests.supervisor.supervised import Bench
+
+
+def of(**attributes: Any) -> Container:
+    return Container.from_record({"uuid": "", "command": ["true"], **attributes})
 
 
 @pytest.mark.parametrize(
@@ -30,14 +37,38 @@ from tests.supervisor.supervised import Bench
     ],
 )
 def test_words_of_a_broken_machine(text: str) -> None:
-    assert is_broken(text)
+    assert is_broken(ExecutionError(text, Failure.NODE), of())
 
 
 @pytest.mark.parametrize(
     "text", ["the command cannot be started: executable file `x` not found", "", "exit code 1"]
 )
 def test_words_of_a_broken_container(text: str) -> None:
-    assert not is_broken(text)
+    assert not is_broken(ExecutionError(text, Failure.NODE), of())
+
+
+FULL = "No space left on device"
+NO_CRUN = "crun cannot be run"
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        (f"executable file `{NO_CRUN}` not found", {"command": [NO_CRUN]}),
+        (f"open `/x/rootfs/d/{FULL}`: Not a directory", {"mounts": {f"/d/{FULL}": {}}}),
+        (f"open `{FULL}`: Not a directory", {"mounts": {f"/x/{FULL}/y": {"kind": "tmp"}}}),
+        (f"chdir `/a\n{NO_CRUN}`: Not a directory", {"cwd": f"/a\n{NO_CRUN}"}),
+        (f"setenv {FULL}", {"environment": {FULL: ""}}),
+    ],
+)
+def test_names_that_a_user_has_chosen_do_not_count(text: str, chosen: dict[str, Any]) -> None:
+    assert is_broken(ExecutionError(text, Failure.NODE), of())
+    assert not is_broken(ExecutionError(text, Failure.NODE), of(**chosen))
+
+
+@pytest.mark.parametrize("failure", [Failure.USER, Failure.IMAGE, Failure.DISK])
+def test_faults_of_the_container_do_not_count(failure: Failure) -> None:
+    assert not is_broken(ExecutionError(FULL, failure), of())
 
 
 async def test_the_machine_is_marked(bench: Bench, tmp_path: Path) -> None:

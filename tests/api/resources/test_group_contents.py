@@ -161,6 +161,7 @@ async def test_trash_is_left_out(it: World) -> None:
         ({"uuid": "zzzzz-j7d0g-fffffffffffffff", "exclude_home_project": True}, 422),
         ({"include": "head_uuid"}, 422),
         ({"include": 5}, 422),
+        ({"include": [["owner_uuid"]]}, 422),
         ({"filters": [["nope", "=", 1]]}, 422),
         ({"count": "x"}, 422),
     ],

@@ -414,7 +414,8 @@ def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
 
 def _include(given: JSON) -> tuple[str, ...]:
     names = [part.strip() for part in given.split(",")] if isinstance(given, str) else given or []
-    if not isinstance(names, list) or not all(name in _INCLUDED for name in names):
+    # A list is compared, not hashed: its elements may be of any type.
+    if not isinstance(names, list) or not all(name in tuple(_INCLUDED) for name in names):
         raise Invalid(f"include: must be among {', '.join(_INCLUDED)}")
     return tuple(dict.fromkeys(names))
 
