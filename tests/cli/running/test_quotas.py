@@ -10,7 +10,7 @@ from tests.cli.site import Site
 def test_the_life_of_a_quota(site: Site) -> None:
     site.lading("project", "create", "thesis")
     done = site.lading("quota", "set", "thesis", "--containers", "2", "--ram", "8GiB")
-    assert "the quota of group thesis is set" in done.stderr
+    assert "the quota of project thesis is set" in done.stderr
     given = ("--money", "200/week", "--budget", "500", "--warn-at", "75", "--stop")
     done = site.lading("quota", "set", "project:thesis", *given, "--json")
     found = json.loads(done.stdout)
@@ -19,12 +19,13 @@ def test_the_life_of_a_quota(site: Site) -> None:
     (listed,) = json.loads(site.lading("quota", "list", "--json").stdout)
     assert (listed["uuid"], listed["use"]["containers"]) == (found["uuid"], 0)
     shown = site.lading("quota", "show", "thesis").stdout
-    assert "thesis   group  containers    0        2        ░░░░░░░░░░ 0%" in shown
+    assert "thesis   project  containers    0        2        ░░░░░░░░░░ 0%" in shown
     assert "$200.00" in shown
     assert "what runs is stopped" in shown
     site.lading("quota", "set", "thesis", "--ram", "none", "--no-stop")
     assert "RAM" not in site.lading("quota", "list").stdout
-    assert "is removed" in site.lading("quota", "remove", "thesis").stderr
+    removed = site.lading("quota", "remove", "thesis").stderr
+    assert "the quota of project thesis is removed" in removed
     assert "has no quota" in site.lading("quota", "show", "thesis", code=1).stderr
 
 

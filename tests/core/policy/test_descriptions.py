@@ -19,6 +19,14 @@ def test_lines_of_the_limits_that_are_set() -> None:
     ]
 
 
+def test_kinds_of_subjects() -> None:
+    group = {"subject_uuid": "zzzzz-j7d0g-000000000000000"}
+    assert kind_text(group, "role") == "role"
+    assert kind_text(group, "project") == "project"
+    assert kind_text(group, "filter") == kind_text(group) == "project or role"
+    assert kind_text({"subject_uuid": "zzzzz-xvhdp-000000000000000"}) == "request"
+
+
 def test_bars() -> None:
     shares = (0.0, 0.01, 0.5, 1.0, 3.0)
     assert [UseLine("", "", "", one).bar.count("█") for one in shares] == [0, 1, 5, 10, 10]

@@ -12,6 +12,7 @@ from lading.cli.references import find_project, find_request
 from lading.cli.session import CliSession, with_session
 from lading.cli.users import find_user
 from lading.client.api import Record
+from lading.client.quota_kinds import subject_kinds
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.policy import descriptions
@@ -67,20 +68,22 @@ def set_quota(subject: str, as_json: bool, **given: Any) -> None:
     """
     attributes = _attributes(given)
 
-    async def action(session: CliSession) -> Record:
+    async def action(session: CliSession) -> tuple[Record, str]:
         uuid = await _find_subject(session, subject)
         found = await session.api.list(_QUOTAS, filters=[["subject_uuid", "=", uuid]], limit=1)
-        if found:
-            return await session.api.update(_QUOTAS, found[0]["uuid"], attributes)
-        if not attributes:
+        if not found and not attributes:
             raise Invalid("no limit is given; see 'lading quota set --help'")
-        return await session.api.create(_QUOTAS, {**attributes, "subject_uuid": uuid})
+        if found:
+            made = await session.api.update(_QUOTAS, found[0]["uuid"], attributes)
+        else:
+            made = await session.api.create(_QUOTAS, {**attributes, "subject_uuid": uuid})
+        return made, await _kind(session, made)
 
-    made = with_session(action)
+    made, kind = with_session(action)
     if as_json:
         display.emit_json(_picked(made))
     else:
-        display.note(f"the quota of {descriptions.kind_text(made)} {made['name']} is set")
+        display.note(f"the quota of {kind} {made['name']} is set")
 
 
 def _attributes(given: dict[str, Any]) -> Record:
@@ -102,15 +105,16 @@ def _attributes(given: dict[str, Any]) -> Record:
 def list_quotas(as_json: bool) -> None:
     """List the quotas that you can see, with their use."""
 
-    async def action(session: CliSession) -> list[Record]:
+    async def action(session: CliSession) -> tuple[list[Record], list[str]]:
         pages = session.api.pages(_QUOTAS, select=descriptions.SHOWN)
-        return await _with_use(session, [one async for page in pages for one in page])
+        found = await _with_use(session, [one async for page in pages for one in page])
+        return found, await subject_kinds(session.api, found)
 
-    found = with_session(action)
+    found, kinds = with_session(action)
     if as_json:
         display.emit_json([_picked(one) for one in found])
     else:
-        _print(found)
+        _print(found, kinds)
 
 
 @quota.command()
@@ -119,14 +123,15 @@ def list_quotas(as_json: bool) -> None:
 def show(subject: str, as_json: bool) -> None:
     """Show the limits of SUBJECT and their use."""
 
-    async def action(session: CliSession) -> Record:
-        return (await _with_use(session, [await _find(session, subject)]))[0]
+    async def action(session: CliSession) -> tuple[Record, str]:
+        (found,) = await _with_use(session, [await _find(session, subject)])
+        return found, await _kind(session, found)
 
-    found = with_session(action)
+    found, kind = with_session(action)
     if as_json:
         display.emit_json(_picked(found))
         return
-    _print([found])
+    _print([found], [kind])
     if found["money"] is not None or found["budget"] is not None:
         click.echo()
         at_end = "what runs is stopped" if found["stop"] else "what runs goes on"
@@ -139,22 +144,26 @@ def show(subject: str, as_json: bool) -> None:
 def remove(subject: str, as_json: bool) -> None:
     """Remove all limits of SUBJECT."""
 
-    async def action(session: CliSession) -> Record:
+    async def action(session: CliSession) -> tuple[Record, str]:
         found = await _find(session, subject)
-        return await session.api.delete(_QUOTAS, found["uuid"])
+        gone = await session.api.delete(_QUOTAS, found["uuid"])
+        return gone, await _kind(session, gone)
 
-    found = with_session(action)
+    found, kind = with_session(action)
     if as_json:
         display.emit_json(_picked(found))
     else:
-        display.note(f"the quota of {descriptions.kind_text(found)} {found['name']} is removed")
+        display.note(f"the quota of {kind} {found['name']} is removed")
 
 
-def _print(found: Sequence[Record]) -> None:
+async def _kind(session: CliSession, quota: Record) -> str:
+    return (await subject_kinds(session.api, [quota]))[0]
+
+
+def _print(found: Sequence[Record], kinds: Sequence[str]) -> None:
     rows = [
-        (one["name"], descriptions.kind_text(one), line.label, line.used, line.most,
-         f"{line.bar} {line.share:.0%}")
-        for one in found
+        (one["name"], kind, line.label, line.used, line.most, f"{line.bar} {line.share:.0%}")
+        for one, kind in zip(found, kinds, strict=True)
         for line in descriptions.use_lines(one, one["use"])
     ]  # fmt: skip
     display.table(_HEADINGS, rows, optional=("KIND",))

@@ -62,11 +62,17 @@ class UseLine:
         return _FULL * filled + _EMPTY * (_WIDTH - filled)
 
 
-def kind_text(quota: Record) -> str:
-    """The kind of the subject."""
-    return {Infix.USER: "user", Infix.GROUP: "group", Infix.REQUEST: "request"}.get(
-        Infix(infix_of(quota["subject_uuid"])), ""
-    )
+def is_of_group(quota: Record) -> bool:
+    """Whether the subject is a project or a role: both are groups in the API."""
+    return infix_of(quota["subject_uuid"]) == Infix.GROUP
+
+
+def kind_text(quota: Record, group_class: str = "") -> str:
+    """The kind of the subject. `group_class`: that of a project or a role, if it can be read."""
+    if is_of_group(quota):
+        return group_class if group_class in ("project", "role") else "project or role"
+    kinds = {Infix.USER: "user", Infix.REQUEST: "request"}
+    return kinds.get(Infix(infix_of(quota["subject_uuid"])), "")
 
 
 def use_lines(quota: Record, use: Record) -> list[UseLine]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from lading.client.api import Record
+from lading.client.quota_kinds import subject_kinds
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.policy import descriptions
@@ -54,15 +55,16 @@ async def show(visit: Visit) -> Response:
     )  # fmt: skip
     rows = found[:_PAGE]
     uses = await _uses(visit, [one["uuid"] for one in rows])
+    kinds = await subject_kinds(visit.api, rows)
     return visit.page(
         "quotas.html",
         rows=[
             QuotaRow(
                 one,
-                descriptions.kind_text(one),
+                kind,
                 descriptions.use_lines(one, uses.get(one["uuid"], {})),
             )
-            for one in rows
+            for one, kind in zip(rows, kinds, strict=True)
         ],
         older=f"{PLACE}?after={quote(key_of(rows[-1]))}" if len(found) > _PAGE else "",
         fields=_FIELDS,
