@@ -29,6 +29,11 @@ __version__ = "0.3.0"
 _HOMES = {"Executor": "executor", "RemoteFunction": "functions", "Site": "site", "connect": "site"}
 
 
+def __dir__() -> list[str]:
+    """The names of the Python API, for completion in a shell or a notebook."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     # Loaded when it is used: the command line starts without it.
     if name in __all__:

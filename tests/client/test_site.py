@@ -200,3 +200,7 @@ def test_a_long_manifest_is_stored(stage: Site, site: lading.Site, tmp_path: Pat
         (tmp_path / f"{number:0200}").write_text("x")
     found = stage.call(stage.world.ok("GET", f"collections/{site.put(tmp_path)}"))
     assert found["manifest_text"].count("0:1:") + found["manifest_text"].count(":1:0") > 400
+
+
+def test_the_names_of_the_python_api_can_be_completed() -> None:
+    assert dir(lading) == sorted(lading.__all__)
