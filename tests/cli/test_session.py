@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from starlette.applications import Starlette
 
 from lading.cli.main import cli
 from lading.cli.running.waiting import tell_failure
@@ -15,6 +17,9 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.outcomes import RequestOutcome
 from lading.client.transport import HttpTransport
+from lading.core.errors import Unavailable
+from lading.net.certificates import make_certificate
+from lading.testing.asgi import serving
 
 
 def test_without_a_server_it_is_said_what_to_do(
@@ -102,3 +107,19 @@ def test_another_server_that_does_not_run_is_not_mistaken_for_ours(
     assert done.exit_code == 1
     assert "http://127.0.0.2:1: cannot be reached: Connection refused" in done.stderr
     assert "lading up" not in done.stderr
+
+
+async def test_a_certificate_that_is_not_trusted_is_told_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    certificate, key = make_certificate("localhost", now=datetime.now(UTC))
+    (tmp_path / "crt").write_text(certificate)
+    (tmp_path / "key").write_text(key)
+    monkeypatch.setenv("ARVADOS_API_TOKEN", "v2/a/b")
+    monkeypatch.delenv("ARVADOS_API_HOST_INSECURE", raising=False)
+    files = {"ssl_certfile": str(tmp_path / "crt"), "ssl_keyfile": str(tmp_path / "key")}
+    async with serving(Starlette(), **files) as server:
+        monkeypatch.setenv("ARVADOS_API_HOST", f"127.0.0.1:{server.port}")
+        with pytest.raises(Unavailable, match="SSL_CERT_FILE names the certificates to trust"):
+            async with connect() as session:
+                await session.api.list("users")

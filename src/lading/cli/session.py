@@ -54,11 +54,23 @@ async def connect() -> AsyncGenerator[CliSession]:
             yield session
         except Unavailable as error:
             # A command may speak with others too, as with a registry of images.
-            is_ours = server.address in error.message
-            if not (is_ours and isinstance(error.__cause__, ConnectionRefusedError)):
+            remedy = _remedy(error.__cause__)
+            if not remedy or server.address not in error.message:
                 raise
-            remedy = "start it with 'lading up', or correct ARVADOS_API_HOST"
-            raise Unavailable(f"{error.message}; no server runs there: {remedy}") from error
+            raise Unavailable(f"{error.message}; {remedy}") from error
+
+
+def _remedy(fault: BaseException | None) -> str:
+    """The action that a person takes after a connection failed so; "" for other faults."""
+    if isinstance(fault, ConnectionRefusedError):
+        return "no server runs there: start it with 'lading up', or correct ARVADOS_API_HOST"
+    # By its name: most commands have no need of the module of TLS.
+    if type(fault).__name__ == "SSLCertVerificationError":
+        return (
+            "SSL_CERT_FILE names the certificates to trust; ARVADOS_API_HOST_INSECURE=1, as the "
+            "file 'env' in the data directory of 'lading up' has it, trusts any"
+        )
+    return ""
 
 
 @asynccontextmanager
