@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -93,3 +95,41 @@ def test_streams_that_are_closed_are_replaced() -> None:
     shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
     # The next file has none of their numbers.
     assert subprocess.run(shell, check=False, timeout=60).returncode > 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("utf-8", "├ \\udcff é"),
+        ("ascii", "├ \\udcff é"),
+        ("latin-1", "? ? é"),
+    ],
+)
+def test_characters_that_the_locale_lacks(encoding: str, shown: str) -> None:
+    code = (
+        "import sys; from lading.cli.console import open_streams; open_streams()\n"
+        r"print('\u251c \udcff \xe9')"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8").strip() == shown
+
+
+def test_ctrl_c_while_the_command_line_is_imported() -> None:
+    """It ends the program by the signal, without a traceback."""
+    code = (
+        "import os, signal, sys\n"
+        "from importlib.abc import MetaPathFinder\n"
+        "class Interrupted(MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'lading.cli.main': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sys.argv = ['lading', '--version']\n"
+        "from lading.cli.console import main; main()\n"
+    )
+    hearing = ("env", "--default-signal=INT")
+    words = [*hearing, sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -1,4 +1,4 @@
-"""Terminals that are closed."""
+"""Terminals that are closed, and full disks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lading.cli.hangup import is_hangup, unread
+from lading.cli.hangup import full_stream, is_hangup, unread
 
 FAILED = OSError(errno.EIO, "Input/output error")
 
@@ -67,3 +67,35 @@ def test_output_that_nobody_reads_is_dropped() -> None:
 def test_other_faults_of_output_are_raised() -> None:
     with pytest.raises(OSError, match="No space"), unread():
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor"], ["doctor", "--json"]])
+def test_a_full_disk_of_standard_output_is_told(arguments: list[str], unbuffered: str) -> None:
+    words = [sys.executable, "-m", "lading", *arguments]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            words,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert "standard output: its disk is full; make room there" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("{" if "--json" in arguments else "lading: ")
+
+
+def test_messages_to_a_full_disk_are_dropped() -> None:
+    script = "import sys; from lading.cli import display; display.note('text'); sys.exit(7)"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-c", script], stderr=full, check=False, timeout=60)
+    assert done.returncode == 7
+
+
+def test_a_full_disk_of_another_file() -> None:
+    assert full_stream(OSError(errno.ENOSPC, "No space left on device")) == ""
+    assert full_stream(ValueError()) == ""

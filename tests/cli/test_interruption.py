@@ -22,19 +22,19 @@ async def test_a_second_ctrl_c_leaves(capsys: pytest.CaptureFixture[str]) -> Non
 
     asked = asyncio.Event()
     with pytest.raises(click.exceptions.Exit) as left:
-        async with interruptible("zzzzz-xvhdp-1", asked.set) as was_interrupted:
+        async with interruptible("zzzzz-xvhdp-1", asked.set, see="lading top") as was_interrupted:
             os.kill(os.getpid(), signal.SIGTERM)
             await asked.wait()
             assert was_interrupted()
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.Event().wait()
     assert left.value.exit_code == 130
-    assert "left zzzzz-xvhdp-1; see: lading request show" in capsys.readouterr().err
+    assert "left zzzzz-xvhdp-1; see: lading top" in capsys.readouterr().err
 
 
 async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
     async def wait() -> None:
-        async with interruptible("x", lambda: None):
+        async with interruptible("x", lambda: None, see=""):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(wait())
@@ -132,7 +132,7 @@ async def test_the_handlers_of_before_return() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with raising():
         inside = signal.getsignal(signal.SIGTERM)
-        async with interruptible("x", lambda: None):
+        async with interruptible("x", lambda: None, see=""):
             pass
         assert signal.getsignal(signal.SIGTERM) is inside
     assert signal.getsignal(signal.SIGTERM) is before

@@ -1,8 +1,8 @@
-"""Streams that nobody reads any more: a terminal that is closed while a command that ignores SIGHUP
-(`nohup`, `trap '' HUP`) uses it, and a pipe whose reader has ended.
+"""Streams that accept no more output: a terminal that is closed while a command that ignores SIGHUP
+(`nohup`, `trap '' HUP`) uses it, a pipe whose reader has ended, and a file on a full disk.
 
-For a terminal the kernel answers each later call with the error EIO, which a failing disk has too.
-So the standard streams are asked.
+For a terminal the kernel answers each later call with the error EIO, which a failing disk has too;
+a full disk may be that of any other file. So the standard streams are asked.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import select
+import stat
 import sys
 import termios
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 _STREAMS = (0, 1, 2)
+# A full disk, a quota of the file system, and the limit of a file's size.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_hangup(error: BaseException, streams: Sequence[int] = _STREAMS) -> bool:
@@ -28,11 +32,22 @@ def is_broken_pipe(error: BaseException) -> bool:
     return _consists_of(error, errno.EPIPE)
 
 
-def silence() -> None:
-    """Send what is still to be written to /dev/null: no one can read it."""
+def full_stream(error: BaseException) -> str:
+    """The standard stream that is a file on a full disk, if that is the fault; "" otherwise."""
+    if not any(_consists_of(error, one) for one in _FULL):
+        return ""
+    full = _full_streams()
+    return "" if not full else "standard output" if 1 in full else "standard error"
+
+
+def silence(*, is_full: bool = False) -> None:
+    """Send what is still to be written to /dev/null: no one can read it. `is_full`: after an error
+    of a full disk.
+    """
     aside = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    full = _full_streams() if is_full else frozenset()
     for number in _STREAMS:
-        if _is_closed(number) or _has_no_reader(number):
+        if number in full or _is_closed(number) or _has_no_reader(number):
             os.dup2(aside, number)
     os.close(aside)
     for stream in (sys.stdout, sys.stderr):
@@ -42,14 +57,15 @@ def silence() -> None:
 @contextmanager
 def unread() -> Generator[None]:
     """Output that does not decide how the command ends: where its reader has left, it is dropped,
-    and so is all that follows.
+    and so is all that follows; messages for which a full disk has no room, too.
     """
     try:
         yield
     except OSError as error:
-        if not (isinstance(error, BrokenPipeError) or is_hangup(error)):
+        is_full = full_stream(error) == "standard error"
+        if not (is_full or isinstance(error, BrokenPipeError) or is_hangup(error)):
             raise
-        silence()
+        silence(is_full=is_full)
 
 
 def _consists_of(error: BaseException, number: int) -> bool:
@@ -65,6 +81,31 @@ def _is_closed(number: int) -> bool:
         # Of anything but a terminal this is ENOTTY.
         return bool(error.args[0] == errno.EIO)
     return False
+
+
+def _full_streams() -> frozenset[int]:
+    """The numbers of standard streams with output that their full disk does not take."""
+    found = set()
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        # What could not be written is still in the buffer of the stream, if it has one.
+        try:
+            stream.flush()
+            is_full = getattr(stream, "write_through", False) and _has_no_room(number)
+        except OSError as error:
+            is_full = error.errno in _FULL
+        if is_full:
+            found.add(number)
+    return frozenset(found)
+
+
+def _has_no_room(number: int) -> bool:
+    """Whether a stream without a buffer (PYTHONUNBUFFERED) is a file on a full disk."""
+    found = os.fstat(number)
+    if stat.S_ISREG(found.st_mode):
+        return os.fstatvfs(number).f_bavail == 0
+    # /dev/full is a device like /dev/null.
+    is_device = stat.S_ISCHR(found.st_mode) and not os.isatty(number)
+    return is_device and found.st_rdev != Path(os.devnull).stat().st_rdev
 
 
 def _has_no_reader(number: int) -> bool:

@@ -83,10 +83,10 @@ def run_in_loop(work: Awaitable[_Answer]) -> _Answer:
 
 
 def run_until_killed(work: Coroutine[object, object, _Answer]) -> _Answer:
-    """Result of the work, in a new event loop. SIGTERM and SIGHUP end the process at once: for
-    work that leaves nothing behind.
+    """Result of the work, in a new event loop. Ctrl-C, SIGTERM and SIGHUP end the process at once:
+    for work that leaves nothing behind.
     """
-    for number in _ENDING:
+    for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     return asyncio.run(work)
@@ -128,10 +128,12 @@ def leave(left: SystemExit) -> NoReturn:
 
 @asynccontextmanager
 async def interruptible(
-    uuid: str, cancel: Callable[[], None]
+    work: str, cancel: Callable[[], None], *, see: str
 ) -> AsyncGenerator[Callable[[], bool]]:
     """Inside, the first Ctrl-C (or SIGTERM) calls `cancel`, the second exits. Yields a function
     that returns whether there was one.
+
+    `work`: what is cancelled; `see`: the command that shows what becomes of it.
     """
     loop, count = asyncio.get_running_loop(), 0
     task = asyncio.current_task()
@@ -141,7 +143,7 @@ async def interruptible(
         nonlocal count
         count += 1
         if count == 1:
-            display.note(f"cancelling {uuid}; press Ctrl-C again to leave without waiting")
+            display.note(f"cancelling {work}; press Ctrl-C again to leave without waiting")
             cancel()
         else:
             # Only the second Ctrl-C leaves: by then the server knows of the cancellation.
@@ -157,7 +159,7 @@ async def interruptible(
         # Cancelled by something else.
         if count < 2:
             raise
-        display.note(f"left {uuid}; see: lading request show {uuid}")
+        display.note(f"left {work}; see: {see}")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         for number, handler in zip(numbers, before, strict=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib
 import keyword
+import signal
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -208,7 +209,7 @@ class LazyGroup(click.Group):
         """Run the sub-command; an error leaves the process with its exit code."""
         # Behind -- they are those of the user's command.
         words = ctx.args[: ctx.args.index("--")] if "--" in ctx.args else ctx.args
-        with _ending_unread():
+        with _ending_unread(ctx):
             try:
                 return super().invoke(ctx)
             except (click.ClickException, LadingError, BaseExceptionGroup) as error:
@@ -270,9 +271,9 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _ending_unread() -> Generator[None]:
-    """Where nobody reads the output any more, exit: with 141 after a broken pipe, with 1 if the
-    terminal was closed.
+def _ending_unread(ctx: click.Context | None = None) -> Generator[None]:
+    """Where the output cannot be written any more, exit: with 141 after a broken pipe, with 1 if
+    the terminal was closed, and with an error if the disk is full.
     """
     try:
         yield
@@ -281,6 +282,11 @@ def _ending_unread() -> Generator[None]:
 
         # A terminal is closed by a signal too, whose end of the command fails to write to it.
         interruption.raise_received(error)
+        if stream := hangup.full_stream(error):
+            hangup.silence(is_full=True)
+            code = exit_codes.own_code(ctx, 1) if ctx else 1
+            as_json = ctx is not None and exit_codes.is_json(ctx)
+            fail(f"{stream}: its disk is full; make room there", code, as_json=as_json)
         is_unread = hangup.is_broken_pipe(error)
         if not (is_unread or hangup.is_hangup(error)):
             raise
@@ -346,6 +352,9 @@ def cli(ctx: click.Context) -> None:
         from lading.cli import interruption
 
         ctx.with_resource(interruption.raising())
+    # The modules of the command are imported (`console.main`).
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # `obj` is set by tests; completion must not connect.
     if ctx.obj is None and not ctx.resilient_parsing:
         from lading.cli.session import connect

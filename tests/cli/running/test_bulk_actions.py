@@ -76,6 +76,18 @@ def test_delete(site: Site, image: str) -> None:
     assert gone["uuid"] == live
 
 
+def test_what_is_being_cancelled_is_not_to_be_cancelled_again(site: Site, image: str) -> None:
+    live = submit(site, image, "slow")
+    shown = json.loads(site.lading("request", "show", "--json", live).stdout)
+    container = shown["container_uuid"]
+    supervisor = site.call(site.world.lock(container))
+    state = {"state": "Running"}
+    site.call(site.world.ok("PUT", f"containers/{container}", state, token=supervisor))
+    site.lading("request", "cancel", live)
+    refused = site.lading("request", "delete", live, code=1)
+    assert f"{live}: is being cancelled; 'lading wait {live}' first" in refused.stderr
+
+
 def test_what_failed_is_run_again_with_what_it_needs(site: Site, image: str) -> None:
     first = submit(site, image, "step.0", "--property", "k=v", "--env", "A=1")
     submit(site, image, "step.1", "--input", f"/in={first}", "--after", first)

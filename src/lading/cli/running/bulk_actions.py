@@ -89,9 +89,12 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
         "that has ended",
         is_sure=yes,
     )
-    live = next((one["uuid"] for one in found if one["state"] == "Committed"), None)
+    live = next((one for one in found if one["state"] == "Committed"), None)
     if live is not None:
-        raise Invalid(f"{live}: has not ended; 'lading request cancel {live}' first")
+        uuid = live["uuid"]
+        if live["priority"]:
+            raise Invalid(f"{uuid}: has not ended; 'lading request cancel {uuid}' first")
+        raise Invalid(f"{uuid}: is being cancelled; 'lading wait {uuid}' first")
     uuids = [str(one["uuid"]) for one in found]
     done = with_session(
         lambda session: act_on_each(

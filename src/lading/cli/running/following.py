@@ -22,6 +22,7 @@ from urllib.parse import quote
 import msgspec
 
 from lading.cli.display import write_all
+from lading.cli.hangup import full_stream, is_broken_pipe
 from lading.client.api import ApiClient, Record, events
 from lading.client.outcomes import RequestOutcome, reason
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
@@ -354,14 +355,17 @@ class Follower:
 
     async def follow(self) -> RequestOutcome:
         """Show the log until the request is final; return its outcome. Raises the errors of the
-        API, and BrokenPipeError when nobody reads the output any more: the request goes on.
+        API, and OSError when nobody reads the output any more or its disk is full: the request
+        goes on.
         """
         try:
             return await self._follow()
-        except BrokenPipeError:
-            if self._request["state"] != "Final":
-                uuid = self._request["uuid"]
-                self._watcher.say(f"nobody reads the output any more; {uuid} goes on")
+        except OSError as error:
+            stream = full_stream(error)
+            if self._request["state"] != "Final" and (stream or is_broken_pipe(error)):
+                unread = "nobody reads the output any more"
+                fault = f"the disk of {stream} is full" if stream else unread
+                self._watcher.say(f"{fault}; {self._request['uuid']} goes on")
             raise
 
     async def _follow(self) -> RequestOutcome:

@@ -27,7 +27,9 @@ def parse_input(text: str) -> Input:
     if not separator or not source:
         raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
     if target != STDIN and not _is_target(target):
-        raise Invalid(f"{text}: TARGET must be an absolute path in the container, or stdin")
+        raise Invalid(
+            f"{text}: TARGET must be an absolute path in the container without '..', or stdin"
+        )
     path = Path(source)
     # A file of this name has precedence over stored data.
     if path.exists():

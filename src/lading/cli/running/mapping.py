@@ -164,9 +164,9 @@ def map(
             tell_list(session, f"{_stem(specs[0])}.")
         if detach:
             return 0
-        return await _finish(
-            session, uuids, structs.replace(spec, project=project), output=output, as_json=as_json
-        )
+        see = f"lading request list --name '{_stem(specs[0])}.*'"
+        owned = structs.replace(spec, project=project)
+        return await _finish(session, uuids, owned, output=output, see=see, as_json=as_json)
 
     from lading.cli.running.standard_input import standard_input
 
@@ -197,27 +197,33 @@ async def _finish(
     spec: RequestSpec,
     *,
     output: Path | None,
+    see: str,
     as_json: bool,
 ) -> int:
     """Wait for the requests, combine their outputs, download and show them. The exit code.
 
-    `spec` names the collection of all outputs and its project.
+    `spec` names the collection of all outputs and its project; `see` is the command that lists the
+    requests.
     """
     # Imported here, as everywhere below: `lading map --detach` waits for nothing.
     from lading.cli.running.waiting import tell_failure, worst
 
-    ended, is_interrupted = await _await_all(session, uuids, is_quiet=as_json)
+    ended, is_interrupted = await _await_all(session, uuids, see=see, is_quiet=as_json)
     combined = await _combine(session, ended, spec)
+    written = ""
     if output is not None and combined is not None:
         tree = await find_tree(session, FileReference(combined["uuid"]))
         from lading.cli.files import data
 
-        await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        written = f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}"
     with unread():
         if as_json:
             _emit(ended, combined)
         else:
             _show(ended, combined, is_interrupted=is_interrupted)
+            if written:
+                display.note(written)
             tell_failure(session, ended)
     code = worst(ended)
     return INTERRUPTED if is_interrupted and code else code
@@ -305,7 +311,7 @@ async def _store(
 
 
 async def _await_all(
-    session: CliSession, uuids: Sequence[str], *, is_quiet: bool
+    session: CliSession, uuids: Sequence[str], *, see: str, is_quiet: bool
 ) -> tuple[list[RequestOutcome], bool]:
     """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended. The
     outcomes, and whether there was a Ctrl-C.
@@ -326,7 +332,8 @@ async def _await_all(
     def cancel() -> None:
         cancelling.append(asyncio.create_task(cancel_all(), name="cancel"))
 
-    async with interruptible(f"{len(uuids)} requests", cancel) as was_interrupted:
+    work = f"{len(uuids)} request{'s' if len(uuids) > 1 else ''}"
+    async with interruptible(work, cancel, see=see) as was_interrupted:
         try:
             ended = await wait_and_show(session.api, uuids, is_quiet=is_quiet)
         finally:

@@ -402,7 +402,9 @@ async def follow_to_end(
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
     watcher = Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note, further=further or {})
     follower = Follower(session.api, request, watcher)
-    async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
+    uuid = request["uuid"]
+    see = f"lading request show {uuid}"
+    async with interruptible(uuid, follower.cancel, see=see) as was_interrupted:
         outcome = await follower.follow()
     code = outcome.exit_code
     # A command that ended well before the cancellation keeps its code.
