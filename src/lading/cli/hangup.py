@@ -32,9 +32,14 @@ def is_broken_pipe(error: BaseException) -> bool:
     return _consists_of(error, errno.EPIPE)
 
 
+def is_full_disk(error: BaseException) -> bool:
+    """Whether all that failed is output to full disks."""
+    return any(_consists_of(error, one) for one in _FULL)
+
+
 def full_stream(error: BaseException) -> str:
     """The standard stream that is a file on a full disk, if that is the fault; "" otherwise."""
-    if not any(_consists_of(error, one) for one in _FULL):
+    if not is_full_disk(error):
         return ""
     full = _full_streams()
     return "" if not full else "standard output" if 1 in full else "standard error"

@@ -282,16 +282,28 @@ def _ending_unread(ctx: click.Context | None = None) -> Generator[None]:
 
         # A terminal is closed by a signal too, whose end of the command fails to write to it.
         interruption.raise_received(error)
-        if stream := hangup.full_stream(error):
+        if hangup.is_full_disk(error):
+            stream = hangup.full_stream(error)
             hangup.silence(is_full=True)
             code = exit_codes.own_code(ctx, 1) if ctx else 1
             as_json = ctx is not None and exit_codes.is_json(ctx)
-            fail(f"{stream}: its disk is full; make room there", code, as_json=as_json)
+            fail(_full_disk_text(error, stream), code, as_json=as_json)
         is_unread = hangup.is_broken_pipe(error)
         if not (is_unread or hangup.is_hangup(error)):
             raise
         hangup.silence()
         sys.exit(exit_codes.UNREAD if is_unread else 1)
+
+
+def _full_disk_text(error: BaseException, stream: str) -> str:
+    if stream:
+        return f"{stream}: its disk is full; make room there"
+    # Imported here: most commands end well.
+    import tempfile
+
+    named = getattr(error, "filename", None)
+    place = named or f"a file that is written here, or a temporary one in {tempfile.gettempdir()}"
+    return f"{place}: no room is left on the disk; make room, or write to another one"
 
 
 def fail(message: str, code: int, *, as_json: bool = False, status: int | None = None) -> NoReturn:
