@@ -148,6 +148,10 @@ def test_cgroups_in_part(machine: CheckedMachine) -> None:
     for name in ("memory", "cpu", "pids"):
         (machine.root / "sys/fs/cgroup" / name).mkdir()
     assert _find(machine, "cgroups").found == "version 1: memory, cpu, pids"
+    rootless = _find(replace(machine, user=1000), "cgroups")
+    assert rootless.verdict is CheckResult.WARNING
+    assert "--ram and --vcpus limit no container" in rootless.found
+    assert rootless.mend == "boot with systemd.unified_cgroup_hierarchy=1"
 
 
 def test_the_hybrid_layout_that_crun_refuses(machine: CheckedMachine) -> None:
@@ -155,6 +159,7 @@ def test_the_hybrid_layout_that_crun_refuses(machine: CheckedMachine) -> None:
     unified.mkdir()
     (unified / "cgroup.controllers").write_text("hugetlb\n")
     check = _find(machine, "cgroup layout")
+    assert "also that of podman" in check.found
     assert check.mend.endswith("mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb")
 
 

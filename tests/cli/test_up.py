@@ -48,6 +48,7 @@ def test_one_line_when_it_is_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     ("found", "said"),
     [
         (EngineChoice(name="podman", is_rootless=True), "lading: engine: podman rootless"),
+        (EngineChoice(name="podman", warning="no limits"), "engine: podman\nlading: no limits"),
         (EngineChoice(mend="apt install crun"), "there is one; to get one: apt install crun"),
     ],
 )

@@ -200,6 +200,13 @@ def _cgroups(machine: CheckedMachine) -> Check:
     ]
     lacking = [name for name in _CONTROLLERS if name not in found]
     kind = "version 2" if unified else "version 1" if found else "none"
+    if not lacking and machine.user and not unified:
+        return Check(
+            name="cgroups",
+            verdict=CheckResult.WARNING,
+            found=f"{kind}: --ram and --vcpus limit no container of Docker or podman without root",
+            mend="boot with systemd.unified_cgroup_hierarchy=1",
+        )
     if not lacking:
         return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
     said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
@@ -221,7 +228,8 @@ def _hybrid(machine: CheckedMachine) -> Check:
     return Check(
         name="cgroup layout",
         verdict=CheckResult.WARNING,
-        found=f"hybrid, {left} is left in version 2: crun by itself refuses; lading gets around it",
+        found=f"hybrid, {left} is left in version 2: crun refuses, also that of podman; "
+        "the native engine gets around it",
         mend=f"mkdir /sys/fs/cgroup/{left}; mount -t cgroup -o {left} cgroup /sys/fs/cgroup/{left}",
     )
 

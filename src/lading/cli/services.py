@@ -169,6 +169,8 @@ def _tell_engine(ready: ServerReady) -> None:
         return
     if ready.engine.name:
         click.echo(f"lading: engine: {ready.engine}")
+        if ready.engine.warning:
+            display.note(ready.engine.warning)
     else:
         display.note(
             "no engine: data is served, containers wait until there is one; "

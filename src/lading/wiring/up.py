@@ -224,6 +224,8 @@ async def _keep_later(dispatcher: ChildService, choose: Callable[[], EngineChoic
             break
         await asyncio.sleep(_ENGINE_PAUSE)
     say(f"engine: {found}; containers run from now on")
+    if found.warning:
+        say(found.warning)
     await dispatcher.keep()
 
 

@@ -21,6 +21,7 @@ def search(
     has_systemd: bool = True,
     is_confined: bool = False,
     private: Collection[str] = (),
+    has_cgroup2: bool = True,
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -32,6 +33,7 @@ def search(
         has_systemd=lambda: has_systemd,
         is_confined=lambda: is_confined,
         is_private=lambda path, user: path in private,
+        has_cgroup2=lambda: has_cgroup2,
     )
 
 
@@ -99,6 +101,13 @@ def test_a_private_directory_is_the_own_one_that_nobody_else_writes_to(tmp_path:
     assert not is_private(str(tmp_path / "none"), user)
     directory.chmod(0o770)
     assert not is_private(str(directory), user)
+
+
+def test_an_engine_without_root_limits_nothing_on_cgroup_version_1() -> None:
+    assert search(sockets={_PODMAN}).choose().warning == ""
+    assert search(sockets={"/p.sock"}, has_cgroup2=False).choose().warning == ""
+    found = search(sockets={_PODMAN}, has_cgroup2=False).choose()
+    assert found.warning.startswith("--ram and --vcpus limit no container here")
 
 
 def test_a_configured_engine_is_not_looked_for() -> None:

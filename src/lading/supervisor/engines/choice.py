@@ -21,6 +21,11 @@ from lading.supervisor.engines import AUTOMATIC, NATIVE
 
 # Seconds for a connection to a socket of this machine: a service answers at once or not at all.
 _ANSWER_TIME = 1.0
+# An engine without root is given controllers of version 2 alone, and ignores limits elsewhere.
+_NO_LIMITS = (
+    "--ram and --vcpus limit no container here: without root that takes cgroup version 2 "
+    "(boot with systemd.unified_cgroup_hierarchy=1), or 'sudo lading up'"
+)
 # CAP_SYS_ADMIN (capabilities(7)): the right to make namespaces and to mount.
 _SYS_ADMIN = 1 << 21
 
@@ -36,6 +41,8 @@ class EngineChoice:
     is_rootless: bool = False
     mend: str = ""
     """The command that brings an engine, if there is none."""
+    warning: str = ""
+    """A promise of Lading that the engine does not keep here."""
 
     def __str__(self) -> str:
         return f"{self.name or 'none'}{' rootless' if self.is_rootless else ''}"
@@ -54,6 +61,7 @@ class EngineSearch:
     has_systemd: Callable[[], bool] = lambda: Path("/run/systemd/system").is_dir()
     is_confined: Callable[[], bool] = lambda: is_confined(Path("/proc/self/status").read_text())
     is_private: Callable[[str, int], bool] = lambda path, user: is_private(path, user)
+    has_cgroup2: Callable[[], bool] = lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
@@ -63,7 +71,10 @@ class EngineSearch:
             return EngineChoice(name=NATIVE)
         for name, path, is_rootless in self._services():
             if self.answers(path):
-                return EngineChoice(name=name, socket=path, is_rootless=is_rootless)
+                warning = _NO_LIMITS if is_rootless and not self.has_cgroup2() else ""
+                return EngineChoice(
+                    name=name, socket=path, is_rootless=is_rootless, warning=warning
+                )
         return EngineChoice(mend=self._mend())
 
     def _services(self) -> list[tuple[str, str, bool]]:
