@@ -14,6 +14,7 @@ from lading.supervisor.engines import (
     Engines,
     EngineSettings,
     choose_engine,
+    command_failure,
     find_engines,
 )
 from lading.supervisor.engines.docker import DockerEngine
@@ -93,3 +94,18 @@ def test_no_engine_at_all() -> None:
     engines.preload()
     with pytest.raises(ExecutionError, match="there are: none"):
         engines.make("auto", SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("executable file `x` not found in $PATH", "in the image?"),
+        ("open executable: Permission denied", "is it an executable program"),
+        ("exec container process `/x`: Exec format error", "a program for this processor"),
+    ],
+)
+def test_advice_about_a_command_that_cannot_be_started(said: str, advice: str) -> None:
+    error = command_failure(said)
+    assert error.failure is Failure.USER
+    assert error.message.startswith(f"the command cannot be started: {said}; ")
+    assert advice in error.message

@@ -405,6 +405,21 @@ class Engines(msgspec.Struct, frozen=True):
         return self.found.get(name) or self.others().get(name)
 
 
+def command_failure(said: str) -> ExecutionError:
+    """The error for a command that was never started; `said`: the reason that the engine gave."""
+    reason = said.lower()
+    if "permission denied" in reason:
+        advice = "is it an executable program, or a script whose interpreter is executable?"
+    elif "exec format error" in reason:
+        advice = (
+            "is it a program for this processor, or a script that begins with the line of its "
+            "interpreter, as #!/bin/sh?"
+        )
+    else:
+        advice = "is the program, or the interpreter it names, in the image?"
+    return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)
+
+
 def find_engines() -> Engines:
     """The engines of this package, and of the entry point group `lading.engines`."""
     return Engines(OWN, has_native=choose_engine() == NATIVE, others=registered)

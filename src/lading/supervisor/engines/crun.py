@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import ContainerSpec
+from lading.supervisor.engines import ContainerSpec, command_failure
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
 
 # Joins every cgroup named before `--`, then becomes the program after it.
@@ -100,11 +100,7 @@ def failure(said: str) -> ExecutionError:
     """The error for a message of crun about a command that was never started."""
     # Words of crun's messages about the command itself; others are faults of the machine.
     if "executable" in said or "exec " in said or "chdir" in said:
-        return ExecutionError(
-            f"the command cannot be started: {said};"
-            " is the program, or the interpreter it names, in the image?",
-            Failure.USER,
-        )
+        return command_failure(said)
     return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
 
 

@@ -45,6 +45,7 @@ from lading.supervisor.engines import (
     Exit,
     ImageSource,
     check_live,
+    command_failure,
     owners,
 )
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
@@ -582,6 +583,5 @@ def start_failure(said: str) -> ExecutionError:
     """The error for a daemon's refusal to start a container, the user's fault or the machine's."""
     # Words of the daemons' messages about the command itself.
     if "exec" in said or "chdir" in said or "no such file" in said:
-        advice = "is the program, or the interpreter it names, in the image?"
-        return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)
+        return command_failure(said)
     return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
