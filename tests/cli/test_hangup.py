@@ -10,10 +10,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
 
 from lading.cli.hangup import full_stream, is_hangup, unread
-from lading.cli.main import cli
 
 FAILED = OSError(errno.EIO, "Input/output error")
 
@@ -89,25 +87,6 @@ def test_a_full_disk_of_standard_output_is_told(arguments: list[str], unbuffered
     assert "standard output: its disk is full; make room there" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("{" if "--json" in arguments else "lading: ")
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (
-            OSError(errno.ENOSPC, "", "/tmp/named"),
-            "lading: /tmp/named: no room is left on the disk",
-        ),
-        (ExceptionGroup("", [OSError(errno.EDQUOT, "")]), "or a temporary one in /"),
-    ],
-)
-def test_a_full_disk_of_a_file_that_a_command_writes(error: Exception, told: str) -> None:
-    def connect() -> None:
-        raise error
-
-    done = CliRunner().invoke(cli, ["request", "list"], obj=connect)
-    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
-    assert told in done.stderr
 
 
 def test_messages_to_a_full_disk_are_dropped() -> None:

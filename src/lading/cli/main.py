@@ -273,37 +273,25 @@ class LazyGroup(click.Group):
 @contextmanager
 def _ending_unread(ctx: click.Context | None = None) -> Generator[None]:
     """Where the output cannot be written any more, exit: with 141 after a broken pipe, with 1 if
-    the terminal was closed, and with an error if the disk is full.
+    the terminal was closed. A full disk and a file that this user may not use are told in a line.
     """
     try:
         yield
     except (OSError, BaseExceptionGroup) as error:
-        from lading.cli import hangup, interruption
+        from lading.cli import file_faults, hangup, interruption
 
         # A terminal is closed by a signal too, whose end of the command fails to write to it.
         interruption.raise_received(error)
-        if hangup.is_full_disk(error):
-            stream = hangup.full_stream(error)
-            hangup.silence(is_full=True)
+        if text := file_faults.text_of(error):
+            hangup.silence(is_full=hangup.is_full_disk(error))
             code = exit_codes.own_code(ctx, 1) if ctx else 1
             as_json = ctx is not None and exit_codes.is_json(ctx)
-            fail(_full_disk_text(error, stream), code, as_json=as_json)
+            fail(text, code, as_json=as_json)
         is_unread = hangup.is_broken_pipe(error)
         if not (is_unread or hangup.is_hangup(error)):
             raise
         hangup.silence()
         sys.exit(exit_codes.UNREAD if is_unread else 1)
-
-
-def _full_disk_text(error: BaseException, stream: str) -> str:
-    if stream:
-        return f"{stream}: its disk is full; make room there"
-    # Imported here: most commands end well.
-    import tempfile
-
-    named = getattr(error, "filename", None)
-    place = named or f"a file that is written here, or a temporary one in {tempfile.gettempdir()}"
-    return f"{place}: no room is left on the disk; make room, or write to another one"
 
 
 def fail(message: str, code: int, *, as_json: bool = False, status: int | None = None) -> NoReturn:

@@ -45,6 +45,8 @@ def test_one_request(site: Site, here: Path) -> None:
     ]  # fmt: skip
     assert "give a new name" in site.lading("export", "plot1", "-o", "crate", code=1).stderr
     assert "not there" in site.lading("export", "plot1", "-o", "no/crate", code=1).stderr
+    refused = site.lading("export", "plot1", "-o", "/proc/crate", code=1).stderr
+    assert "/proc/crate: cannot be written" in refused
 
 
 def test_a_tree_with_data_as_an_archive(site: Site, here: Path) -> None:

@@ -22,7 +22,7 @@ from lading.client.provenance.crate_writing import CrateWriter
 from lading.client.provenance.cwlprov_export import BagOptions, WrittenBag, export_cwlprov
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.signing import load_key, sign
-from lading.core.errors import Conflict
+from lading.core.errors import Conflict, Unavailable
 
 _UNSTATED: Final = "Not stated."
 KEY: Final = "LADING_SIGNING_KEY"
@@ -98,7 +98,13 @@ def export(
     )
     write = _write_bag if form == "cwlprov" else _write_crate
     # Beside the target, so that the crate appears whole or not at all.
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.absolute().parent) as at:
+    try:
+        beside = tempfile.TemporaryDirectory(
+            prefix=f".{output.name}.", dir=output.absolute().parent
+        )
+    except OSError as error:
+        raise Unavailable(f"{output}: cannot be written: {error.strerror}") from error
+    with beside as at:
         place = Path(at) / "crate"
         count = write(place, output.suffix == ".zip", wanted, signing)
         # Refused if somebody made the target meanwhile, unless it is an empty directory.
