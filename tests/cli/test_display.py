@@ -74,6 +74,17 @@ def test_a_table_in_a_file_is_whole(
     assert capsys.readouterr().out == "A  B\na  " + "b" * 90 + "\n"
 
 
+def test_a_table_of_sentences_is_whole_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    display.table(("A", "B"), [("a", "b" * 90)], is_cut=False)
+    assert "b" * 90 in capsys.readouterr().out
+    display.table(("A", "B"), [("a", "b" * 90)])
+    assert "b" * 90 not in capsys.readouterr().out
+
+
 def test_fields_leave_out_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     display.fields([("name", "x"), ("other thing", ""), ("ab", "y")])
     assert capsys.readouterr().out == "name  x\nab    y\n"

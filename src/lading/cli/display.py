@@ -91,15 +91,19 @@ def confirm(question: str) -> None:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, optional: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    optional: Sequence[str] = (),
+    is_cut: bool = True,
 ) -> None:
     """Print rows below headings, in columns; states are coloured on a terminal.
 
     On a narrow terminal the columns `optional` are left out, the first one first, and texts of the
-    last column are cut. Output to a file or a program is never cut.
+    last column are cut if `is_cut`. Output to a file or a program is never cut.
     """
     lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
-    if sys.stdout.isatty():
+    if is_cut and sys.stdout.isatty():
         # Imported here: it imports modules for each kind of compression.
         import shutil
 

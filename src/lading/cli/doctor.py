@@ -467,6 +467,8 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float, as_json: b
         display.table(
             ("CHECK", "RESULT", "FOUND"),
             ((check.name, check.verdict, check.found) for check in checks),
+            # A finding is a sentence: its end counts.
+            is_cut=False,
         )
         click.echo()
         if any(check.mend for check in checks):

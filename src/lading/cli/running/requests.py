@@ -96,10 +96,11 @@ def request() -> None:
 def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
     """List requests, the newest first.
 
-    STATE is that of the container, once there is one; a command that failed is `failed` with its
-    exit code. MEMORY is the most that it used, CPU the time of processors, beside what was asked
-    for. On a narrow terminal columns are left out and long commands cut. What a request waits for
-    stands behind its state, and in a sentence below: a quota, its turn, another request, a time.
+    STATE is that of the container, once there is one; a command that failed is `failed` with
+    its exit code, one that is stopped because the request was cancelled is `(cancelling)`.
+    MEMORY is the most that it used, CPU the time of processors, beside what was asked for. On a
+    narrow terminal columns are left out and long commands cut. What a request waits for stands
+    behind its state, and in a sentence below: a quota, its turn, another request, a time.
     Requests that are expected to miss their deadline are named below, too.
     """
     wanted = RequestSelection(**selected)
@@ -146,11 +147,16 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
 def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, ...]:
     """A line of the list."""
+    state = shown_state(one)
+    if wait:
+        state = f"{state} ({wait['reason']})"
+    elif one.request["state"] == "Committed" and not one.request["priority"]:
+        state = f"{state} (cancelling)"
     seconds = seconds_of(one, now)
     return (
         one.request["uuid"],
         display.age(one.request["created_at"], now),
-        f"{shown_state(one)} ({wait['reason']})" if wait else shown_state(one),
+        state,
         "" if seconds is None else display.duration(seconds),
         usage.shown_memory(one.container) if one.container else "",
         usage.shown_cpu(one.container) if one.container else "",
