@@ -26,6 +26,13 @@ def test_help_names_every_command_with_its_own_first_sentence() -> None:
     assert "This machine:" in text
 
 
+@pytest.mark.parametrize("words", [[], ["request"], ["admin"]])
+def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == CliRunner().invoke(cli, [*words, "--help"]).stdout
+
+
 def test_help_imports_little() -> None:
     code = (
         "import sys, lading.cli.main as m\n"

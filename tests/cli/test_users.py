@@ -89,3 +89,8 @@ def test_mistakes(site: Site, arguments: tuple[str, ...], code: int, words: str)
 def test_a_name_that_is_taken(site: Site) -> None:
     site.lading("user", "create", "once")
     assert "'once' is taken" in site.lading("user", "create", "once", code=1).stderr
+
+
+def test_a_name_with_a_blank_is_quoted_in_the_next_command(site: Site) -> None:
+    done = site.lading("user", "create", "Grace Hopper")
+    assert "'lading token create --for 'Grace Hopper' --all'" in done.stderr

@@ -318,6 +318,10 @@ def _leave(error: BaseException, own: int = 0, *, as_json: bool = False) -> NoRe
     if isinstance(error, LadingError):
         fail(error.message, own or 1, as_json=as_json, status=error.status)
     assert isinstance(error, click.ClickException)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        # A group without a command: its message is the whole help, to be read as it is.
+        click.echo(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     said = error.format_message()
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "lading"

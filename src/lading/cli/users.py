@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -79,7 +80,7 @@ def create(
         return
     click.echo(made["uuid"])
     display.note(
-        f"{name} has no token yet; 'lading token create --for {name} --all' "
+        f"{name} has no token yet; 'lading token create --for {shlex.quote(name)} --all' "
         "makes one that may do all they may"
     )
 

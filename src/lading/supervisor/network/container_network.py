@@ -306,9 +306,10 @@ def _load_filter(text: str, timeout: float) -> None:
 
 def _fault(error: OSError) -> ExecutionError:
     hint = "; only root can do that" if isinstance(error, PermissionError) and os.geteuid() else ""
-    return ExecutionError(
-        f"the network of the container cannot be made: {error}{hint}", Failure.NODE
-    )
+    # Errors of system calls name a part in place of a file, if anything.
+    part = f"{error.filename}: " if error.filename else ""
+    said = f"{part}{error.strerror or error}{hint}"
+    return ExecutionError(f"the network of the container cannot be made: {said}", Failure.NODE)
 
 
 def _listen(host: str, port: int) -> socket.socket:
