@@ -213,6 +213,23 @@ async def test_subscriptions_have_an_end(it: World) -> None:
         assert await socket.ask({"method": "subscribe"}) == {"status": 400}
 
 
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [["event_type", "in", ["update"] * 600]],
+        [["created_at", ">", "2020-01-01T00:00:00Z"]] * 600,
+    ],
+)
+async def test_the_values_of_all_filters_are_bounded(it: World, filters: list[object]) -> None:
+    async with connected(it) as socket:
+        await socket.receive()
+        message = {"method": "subscribe", "filters": filters}
+        assert await socket.ask(message) == {"status": 200}
+        assert await socket.ask(message) == {"status": 400}
+        assert await socket.ask({"method": "unsubscribe", "filters": filters}) == {"status": 200}
+        assert await socket.ask(message) == {"status": 200}
+
+
 async def test_users_hear_of_their_own(it: World) -> None:
     token = await it.user("u")
     await it.ensure_image(token)

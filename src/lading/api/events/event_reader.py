@@ -10,7 +10,7 @@ Source: docs/spec/api, section Websocket.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,6 +34,10 @@ FRESH: Final = timedelta(seconds=1)
 this process.
 """
 # What each dispatcher calls, and its token may call.
+MOST_VALUES: Final = 1000
+"""Values in the filters of one reader. Each event is compared with them in the loop that serves
+all clients: a reader must not make events costly for others.
+"""
 _DISPATCHING: Final = "/arvados/v1/dispatch/statuses"
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": lambda one, other: one == other,
@@ -174,6 +178,13 @@ def matches(one: JSON, event: LogEvent) -> bool:
         except (ValueError, OverflowError):
             return True
     return True
+
+
+def count_values(filters: Iterable[JSON]) -> int:
+    """The number of values that each event is compared with, for filters as `is_filter` has
+    them.
+    """
+    return sum(len(one[2]) if isinstance(one[2], list) else 1 for one in filters)
 
 
 def is_filter(one: JSON) -> bool:

@@ -18,7 +18,14 @@ import msgspec
 
 from lading.api.events.audit import latest
 from lading.api.events.event_bus import Listener, LogEvent
-from lading.api.events.event_reader import EventReader, is_filter, meets, missed
+from lading.api.events.event_reader import (
+    MOST_VALUES,
+    EventReader,
+    count_values,
+    is_filter,
+    meets,
+    missed,
+)
 from lading.api.http import ApiCall, ApiResponse, decode
 from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.records.attributes import MAX_INTEGER
@@ -120,6 +127,8 @@ def _filters(given: JSON) -> list[JSON]:
         found = decode(found, "filters")
     if not isinstance(found, list) or not all(is_filter(one) for one in found):
         raise Invalid('filters: must be a list, as [["event_type", "in", ["update"]]]')
+    if count_values(found) > MOST_VALUES:
+        raise Invalid(f"filters: more than {MOST_VALUES} values")
     return found
 
 

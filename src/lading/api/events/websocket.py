@@ -21,7 +21,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from lading.api.authorization import authenticate, find_token
 from lading.api.events.audit import latest
 from lading.api.events.event_bus import Listener, LogEvent
-from lading.api.events.event_reader import EventReader, is_filter, meets, missed
+from lading.api.events.event_reader import (
+    MOST_VALUES,
+    EventReader,
+    count_values,
+    is_filter,
+    meets,
+    missed,
+)
 from lading.api.http import decode
 from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
@@ -245,12 +252,17 @@ class _Session:
             raise ValueError("filters")
         method = message.get("method")
         async with self._turn:
+            values = count_values(filters) + sum(map(count_values, self._subscriptions))
             if method == "unsubscribe":
                 self._subscriptions.remove(filters)
                 if not self._subscriptions:
                     self._listener.take_offers("")
                 await self._send({"status": 200})
-            elif method == "subscribe" and len(self._subscriptions) < _SUBSCRIPTIONS:
+            elif (
+                method == "subscribe"
+                and len(self._subscriptions) < _SUBSCRIPTIONS
+                and values <= MOST_VALUES
+            ):
                 selected = _selected(message.get("offers"))
                 dispatcher = self._reader.dispatcher if selected else ""
                 await self._subscribe(filters, message.get("last_log_id"))
