@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -182,4 +183,18 @@ def test_a_phone_of_320_pixels(cluster: Cluster, reader: Visitor) -> None:
     for view in ("", "/log", "/usage", "/files", "/timeline", "/graph", "/compare", "/shell",
                  "/files/show?path=a-long-name.txt"):  # fmt: skip
         reader.go(f"/ui/requests/{request}{view}")
+        reader.check()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_without_a_space_are_broken(cluster: Cluster, reader: Visitor, width: int) -> None:
+    name = "w" * 200
+    request = _ended(cluster, name, f"echo text > /out/{name}")
+    output = cluster.lading("request", "show", request, "--json").stdout
+    collection = json.loads(output)["output_uuid"]
+    reader.page.set_viewport_size({"width": width, "height": 800})
+    pages = [f"/ui/requests/{request}{view}" for view in ("", "/files", "/graph", "/timeline")]
+    pages += [f"/ui/requests/{request}/files/show?path={name}", f"/ui/collections/{collection}"]
+    for page in (*pages, f"/ui/search?q={name}", "/ui/projects"):
+        reader.go(page)
         reader.check()
