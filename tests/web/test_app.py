@@ -16,6 +16,16 @@ async def test_without_a_session_the_login_comes_first(here: PageSite) -> None:
     assert answer.headers["location"] == "/ui/login?next=%2Fui%2Frequests%3Fstate%3DFailed"
 
 
+async def test_a_form_that_comes_after_the_session_leads_back_to_its_page(here: PageSite) -> None:
+    browser = here.browser()
+    referer = "https://localhost/ui/requests/submit"
+    answer = await browser.post("/ui/requests/submit", referer=referer)
+    assert answer.status == 303
+    assert answer.headers["location"] == "/ui/login?next=%2Fui%2Frequests%2Fsubmit&unsent=1"
+    assert "fill in the form again" in await browser.words(answer.headers["location"])
+    assert "fill in the form again" not in await browser.words("/ui/login")
+
+
 async def test_every_answer_has_the_headers(here: PageSite, browser: Browser) -> None:
     for path in ("/ui/", "/ui/login", "/ui/none", "/ui/static/page.css", "/ui/static/none.css"):
         headers = (await browser.get(path)).headers
@@ -48,6 +58,32 @@ async def test_a_part_of_a_page_has_no_frame(browser: Browser) -> None:
     answer = await browser.get("/ui/requests/none", hx_request="true")
     assert answer.status == 404
     assert b"<html" not in answer.body
+
+
+async def test_a_page_is_loaded_again_when_its_record_is_gone(
+    here: PageSite, browser: Browser
+) -> None:
+    request = await here.world.submit("x")
+    path = f"/ui/requests/{request['uuid']}"
+    await here.world.ok("DELETE", f"container_requests/{request['uuid']}")
+    for part in ("state", "results"):
+        answer = await browser.get(f"{path}/{part}", hx_request="true")
+        assert (answer.status, answer.headers["hx-refresh"]) == (204, "true")
+    # No reload without end: the page itself is refused.
+    assert (await browser.get(path)).status == 404
+    # What a form sends is answered with the reason.
+    answer = await browser.post(f"{path}/cancel")
+    assert (answer.status, "hx-refresh" in answer.headers) == (404, False)
+
+
+async def test_a_collection_in_the_trash_leads_to_the_trash(
+    here: PageSite, browser: Browser
+) -> None:
+    uuid = await here.files.collection({"a": b"a"})
+    await here.world.ok("DELETE", f"collections/{uuid}")
+    text = await browser.text(f"/ui/collections/{uuid}")
+    assert f"The collection {uuid} is in the trash. Restore it there to see it." in text
+    assert '<a class="button main" href="/ui/trash">' in text
 
 
 async def test_an_ended_session_sends_a_part_of_a_page_to_the_login(here: PageSite) -> None:

@@ -51,6 +51,7 @@ _FAULT: Final = 1011
 _FAILED: Final = "This did not work"
 # The API's words for a record that is not there, with the name of its type and its uuid.
 _NO_RECORD: Final = re.compile(r"Path not found: no (\w+) '([^']*)'.*", re.DOTALL)
+_IN_TRASH: Final = re.compile(r"Path not found: (collection \S+ is in the trash).*", re.DOTALL)
 _TITLES: Final = {
     400: "This request cannot be read",
     403: "This is not allowed",
@@ -221,6 +222,9 @@ def _refuse(visit: Visit, error: LadingError) -> Response:
         # The token of the session was ended elsewhere.
         return _to_login(visit)
     status = error.status
+    if visit.is_fragment and _is_gone(visit, error):
+        # The whole page is about this record: loaded again, it says so.
+        return Response(status_code=204, headers={"HX-Refresh": "true"})
     is_form = visit.incoming.method == "POST"
     # Of a form not the address is wrong, but what was written.
     title = _FAILED if is_form and status == 404 else _TITLES.get(status, _FAILED)
@@ -228,11 +232,21 @@ def _refuse(visit: Visit, error: LadingError) -> Response:
     text = _plain(error.message) if status == 404 else error.message
     template = "fault.html" if visit.is_fragment else "error.html"
     back = browser_rules.own_place(visit.incoming.headers) if is_form else ""
-    return visit.page(template, status=status, title=title, text=text, back=back)
+    in_trash = status == 404 and _IN_TRASH.fullmatch(error.message) is not None
+    return visit.page(template, status=status, title=title, text=text, back=back, in_trash=in_trash)
+
+
+def _is_gone(visit: Visit, error: LadingError) -> bool:
+    """Whether the record that the address names is not there any more."""
+    found = _NO_RECORD.fullmatch(error.message) if error.status == 404 else None
+    is_read = visit.incoming.method == "GET"
+    return found is not None and is_read and found[2] == visit.parts.get("uuid")
 
 
 def _plain(text: str) -> str:
     """A fault in the words of the page."""
+    if (found := _IN_TRASH.fullmatch(text)) is not None:
+        return f"The {found[1]}. Restore it there to see it."
     found = _NO_RECORD.fullmatch(text)
     if found is None:
         return text
@@ -241,18 +255,19 @@ def _plain(text: str) -> str:
 
 
 def _to_login(visit: Visit) -> Response:
-    place = visit.place if visit.incoming.method in ("GET", "HEAD") else browser_rules.HOME
+    is_read = visit.incoming.method in ("GET", "HEAD")
+    # What a form sent is dropped; the login leads back to its page.
+    form = "" if is_read else browser_rules.own_place(visit.incoming.headers)
     if visit.incoming.url.path == _EVENTS:
         # Browsers ask for a stream again and again, unless the answer is 204.
         return Response(status_code=204)
     if visit.is_fragment:
         # A redirection would put the form of the login into a part of the page.
         return Response(status_code=204, headers={"HX-Refresh": "true"})
-    response = visit.redirect(f"/ui/login?{_next(place)}")
+    asked = {"next": visit.place if is_read else form or browser_rules.HOME}
+    if form:
+        asked["unsent"] = "1"
+    response = visit.redirect(f"/ui/login?{urlencode(asked)}")
     if visit.session is not None:
         response.headers["Set-Cookie"] = browser_rules.cookie("", seconds=0)
     return response
-
-
-def _next(place: str) -> str:
-    return urlencode({"next": place})

@@ -22,14 +22,19 @@ from lading.web.visit import Visit
 
 _LOGIN: Final = "/ui/login"
 _REFUSED: Final = "This token was refused: it is mistyped, it has ended, or its user is not active."
+_UNSENT: Final = (
+    "Your login had ended, so nothing was changed. Log in, then fill in the form again."
+)
 
 
 async def show(visit: Visit) -> Response:
     """The form for a token."""
     if visit.session is not None:
         return visit.redirect(browser_rules.safe_place(visit.query("next")))
-    refused = visit.query("refused") == "token"
-    return await show_form(visit, visit.query("next"), fault=_REFUSED if refused else "")
+    fault = _UNSENT if visit.query("unsent") else ""
+    if visit.query("refused") == "token":
+        fault = _REFUSED
+    return await show_form(visit, visit.query("next"), fault=fault)
 
 
 async def submit(visit: Visit) -> Response:
