@@ -217,9 +217,9 @@ async def test_one_volume_as_other_servers_reach_it(store: Store) -> None:
     assert (
         await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})
     ).status == 409
-    assert (
-        await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": "soon"})
-    ).status == 400
+    for bad in ("soon", "\u00b2"):
+        sent = {"X-Keep-Mtime": bad}
+        assert (await store.ask("POST", f"{block}/discard", headers=sent)).status == 400
     seen = (await store.ask("HEAD", block)).headers["x-keep-mtime"]
     assert (
         await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})

@@ -274,7 +274,7 @@ def _prefix(request: Request, rest: Sequence[str]) -> str:
 def _mtime(request: Request) -> int:
     text = request.headers.get(MTIME, "0")
     # 20 digits: the largest 64-bit number.
-    if not text.isdigit() or len(text) > 20:
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
         raise Malformed(f"{MTIME}: not a time in nanoseconds")
     return int(text)
 

@@ -40,6 +40,7 @@ def test_whose_request_it_is() -> None:
         (dashes, "notebook--c.example", "/a", ("notebook", "")),
         (ports, "h:2005", "/services/x/", (":2005", "")),
         (ports, "h:2011", "/a", None),
+        (ports, "h:\u00b2", "/a", None),
         (ports, "h:1", "/a", None),
         (ports, "h", "/a", None),
     ):

@@ -84,7 +84,8 @@ class PortAddresses:
         label = name.removesuffix(self.suffix) if self.suffix and name.endswith(self.suffix) else ""
         if _LABEL.fullmatch(label):
             return PortAddress(name=label, base="")
-        if self.first and port.isdigit() and len(port) < 6 and self.first <= int(port) <= self.last:
+        number = int(port) if port.isascii() and port.isdigit() and len(port) < 6 else 0
+        if self.first and self.first <= number <= self.last:
             return PortAddress(name=f":{port}", base="")
         path = str(scope["path"])
         if not path.startswith(PREFIX):

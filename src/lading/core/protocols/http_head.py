@@ -94,6 +94,10 @@ class HttpHead(NamedTuple):
         return "\r\n".join(lines).encode("latin-1")
 
 
+# RFC 9110, section 8.6; at most 2^63 - 1 bytes. `isdigit` accept more than these digits.
+_LENGTH: Final = re.compile("[0-9]{1,19}")
+
+
 def parse_request(data: bytes) -> HttpHead:
     """Parse the head of a request, with the empty line at its end. Raises Malformed."""
     return _parse(data, _REQUEST)
@@ -119,6 +123,8 @@ def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
     lengths = [value for name, value in fields if name.lower() == "content-length"]
     if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):
         raise Malformed("HTTP: the message has more than one length")
+    if lengths and not _LENGTH.fullmatch(lengths[0]):
+        raise Malformed(f"HTTP: {lengths[0][:60]!r} is no length")
     return head
 
 

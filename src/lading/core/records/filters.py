@@ -233,6 +233,9 @@ def _parts(entry: JSON) -> tuple[JSON, str, JSON]:
 
 def _triple(entry: JSON, kind: RecordType) -> Expression:
     attribute, operator, operand = _parts(entry)
+    # No attribute has one (`attributes.parse`), and SQLite ends a pattern at it.
+    if any(_has_nul(one) for one in (attribute, operand)):
+        raise Invalid(f"Invalid filter {shorten(entry)}: must not contain a NUL character")
     if isinstance(attribute, str) and attribute.lstrip().startswith("("):
         return _columns(attribute, operator, operand, kind)
     if operator == "@@":
@@ -244,6 +247,11 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
             raise Invalid("Invalid attribute [] in filter: name at least one")
         return Either(tuple(_one(name, operator, operand, kind) for name in attribute))
     return _one(attribute, operator, operand, kind)
+
+
+def _has_nul(value: JSON) -> bool:
+    some = value if isinstance(value, list) else (value,)
+    return any(isinstance(one, str) and "\0" in one for one in some)
 
 
 # `(column operator column)`.
