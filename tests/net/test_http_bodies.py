@@ -51,7 +51,7 @@ async def test_a_head_request_has_none() -> None:
 @pytest.mark.parametrize(
     ("head", "sent"),
     [
-        ("Content-Length: 3", b"ab"), ("Content-Length: x", b"ab"),
+        ("Content-Length: 3", b"ab"),
         ("Transfer-Encoding: chunked", b"3\r\nab"),
         ("Transfer-Encoding: chunked", b"3\r\nabcd\r\n"),
         ("Transfer-Encoding: chunked", b"-3\r\nabcd\r\n"), ("Transfer-Encoding: chunked", b"3"),

@@ -62,6 +62,8 @@ def test_what_two_readers_may_read_differently_does_not_pass(bad: bytes) -> None
 def test_no_answer() -> None:
     with pytest.raises(Malformed):
         http_head.parse_answer(REQUEST)
+    with pytest.raises(Malformed, match="'x' is no length"):
+        http_head.parse_answer(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")
 
 
 @given(st.binary(max_size=200))
