@@ -59,8 +59,6 @@ def parse_head(data: bytes) -> RequestHead:
         if name in headers and name in _ONCE:
             raise Malformed(f"the header {name} stands there twice")
         headers[name] = value
-    if not re.fullmatch("[0-9]{1,15}", headers.get("content-length", "0")):
-        raise Malformed("the length of the body is not clear")
     if headers.get("transfer-encoding", "chunked").lower() != "chunked":
         raise Malformed("the only transfer coding taken is chunked")
     closing = headers.get("connection", "").lower() == "close" or head.start.endswith("0")

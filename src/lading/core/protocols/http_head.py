@@ -94,8 +94,8 @@ class HttpHead(NamedTuple):
         return "\r\n".join(lines).encode("latin-1")
 
 
-# RFC 9110, section 8.6; at most 2^63 - 1 bytes. `isdigit` accept more than these digits.
-_LENGTH: Final = re.compile("[0-9]{1,19}")
+# RFC 9110, section 8.6; below a petabyte. `isdigit` accepts more than these digits.
+_LENGTH: Final = re.compile("[0-9]{1,15}")
 
 
 def parse_request(data: bytes) -> HttpHead:
