@@ -23,17 +23,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_hangup(error: BaseException, streams: Sequence[int] = _STREAMS) -> bool:
-    """Whether all that failed are calls to a terminal of ours that has been closed."""
+    """Whether each error is one of a terminal of this process that has been closed."""
     return _consists_of(error, errno.EIO) and any(map(_is_closed, streams))
 
 
 def is_broken_pipe(error: BaseException) -> bool:
-    """Whether all that failed is output to pipes whose readers have ended."""
+    """Whether each error is one of a pipe whose reader has ended."""
     return _consists_of(error, errno.EPIPE)
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether all that failed is output to full disks."""
+    """Whether each error is one of a full disk, a full quota or the largest size of a file."""
     return any(_consists_of(error, one) for one in _FULL)
 
 

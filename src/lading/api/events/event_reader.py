@@ -33,11 +33,11 @@ FRESH: Final = timedelta(seconds=1)
 """Time for which the principal of a listener is not looked up again, unless a token was changed in
 this process.
 """
-# What each dispatcher calls, and its token may call.
 MOST_VALUES: Final = 1000
-"""Values in the filters of one reader. Each event is compared with them in the loop that serves
-all clients: a reader must not make events costly for others.
+"""Most values in the filters of one reader. Each event is compared with them in the loop that
+serves all clients, so that a reader with more would delay the others.
 """
+# What each dispatcher calls, and its token may call.
 _DISPATCHING: Final = "/arvados/v1/dispatch/statuses"
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": lambda one, other: one == other,

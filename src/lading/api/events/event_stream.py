@@ -128,7 +128,7 @@ def _filters(given: JSON) -> list[JSON]:
     if not isinstance(found, list) or not all(is_filter(one) for one in found):
         raise Invalid('filters: must be a list, as [["event_type", "in", ["update"]]]')
     if count_values(found) > MOST_VALUES:
-        raise Invalid(f"filters: more than {MOST_VALUES} values")
+        raise Invalid(f"filters: more than {MOST_VALUES} values; open streams with fewer")
     return found
 
 

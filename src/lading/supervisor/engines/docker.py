@@ -300,7 +300,7 @@ class DockerEngine:
 
     @property
     def first(self) -> int | None:
-        """The container's first process, once it has started: podman makes it before."""
+        """The container's first process, None before its start, also where podman has made it."""
         return self._pid if self._is_started or self._is_held else None
 
     async def execute(self, order: Exec) -> Execution:

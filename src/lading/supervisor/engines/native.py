@@ -590,9 +590,7 @@ def _hierarchy() -> Hierarchy:
 
 
 def account_of(user: str, rootfs: Path) -> Account:
-    """The numbers of the image's user, by the files of its root file system. Raises
-    ExecutionError.
-    """
+    """The numbers of the image's user, by its account files. Raises ExecutionError."""
     # Most images: no need to read the container's files.
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)

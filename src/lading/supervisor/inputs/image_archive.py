@@ -117,7 +117,7 @@ class ImageArchive:
         return data
 
     def limit(self, wanted: int) -> int:
-        """Most bytes of all layers, uncompressed: `wanted`, or more for a large archive."""
+        """Most uncompressed bytes of all layers: `wanted`, or more for a large archive."""
         return max(wanted, GROWTH * self._path.stat().st_size)
 
     def prove_layer(

@@ -298,7 +298,7 @@ class _Layer:
 
     @property
     def unpacked(self) -> int:
-        """Bytes of the disk that the entries take, roughly."""
+        """An estimate of the bytes of disk that the entries take."""
         return self._files + _ENTRY * self._entries
 
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
