@@ -17,7 +17,7 @@ from lading.core.containers.recipe import ReuseKey
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import check_query
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, RecordType
 from lading.store import containers, records, waiting
 from lading.store.database import Placeholders, Row, Transaction, Value
@@ -85,7 +85,9 @@ def _questions(place: Place) -> dict[str, Question]:
         "candidates for reuse": lambda tx: containers.candidates(
             tx, dialect, [ReuseKey("0" * 64, "0" * 64)], now=NOW
         ),
-        "containers like a new one (why)": lambda tx: containers.earlier(tx, dialect, NOW, IMAGE),
+        "containers like a new one (why)": lambda tx: containers.earlier(
+            tx, dialect, NOW, IMAGE, access.readable(CONTAINERS, alice, now=NOW)
+        ),
         "what waits ahead (why)": lambda tx: waiting.ahead(tx, dialect, 500, NOW, most=1000),
         "the first page of requests": page(),
         "requests by created_at": page(order=["created_at desc"]),

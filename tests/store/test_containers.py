@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lading.core.containers.recipe import ReuseKey
+from lading.core.records.permissions import Requested
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
-from lading.store import containers, records
+from lading.store import containers, permissions, records
 from lading.store.database import Database
 from tests.records import make_container
 
@@ -62,23 +63,35 @@ async def test_earlier(database: Database) -> None:
             await records.insert(
                 tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": image}
             )
-        assert {
-            row["uuid"] for row in await containers.earlier(tx, database.dialect, "3", "i")
-        } == {"0", "1", "2"}
+        found = await containers.earlier(tx, database.dialect, "3", "i", ())
+    assert {row["uuid"] for row in found} == {"1", "2"}
 
 
-async def test_where_there_are_many_with_the_same_image_no_others_are_looked_at(
-    database: Database,
-) -> None:
+async def test_earlier_containers_that_the_reader_can_read(database: Database) -> None:
     async with database.writing() as tx:
-        await records.insert(
-            tx, CONTAINERS, {"uuid": "other", "created_at": "0", "container_image": "other"}
-        )
-        for number in range(containers.FEW):
+        await permissions.add_user(tx, "me")
+        for uuid, owner in (("1", "me"), ("2", "somebody else"), ("3", "me")):
+            row = {"uuid": uuid, "created_at": uuid, "container_image": "i"}
+            await records.insert(tx, CONTAINERS, row)
+            request = {"uuid": f"r{uuid}", "container_uuid": uuid, "owner_uuid": owner}
+            await records.insert(tx, REQUESTS, request)
+        readable = [Requested("me", "9")]
+        found = await containers.earlier(tx, database.dialect, "9", "i", readable)
+    assert {row["uuid"] for row in found} == {"1", "3"}
+
+
+async def test_the_readers_of_the_latest_containers_alone_are_examined(database: Database) -> None:
+    async with database.writing() as tx:
+        await permissions.add_user(tx, "me")
+        for number in range(containers.WINDOW + 1):
             row = {"uuid": str(number), "created_at": f"{number:03d}", "container_image": "i"}
             await records.insert(tx, CONTAINERS, row)
-        found = await containers.earlier(tx, database.dialect, "9", "i")
-    assert {row["uuid"] for row in found} == {str(number) for number in range(containers.FEW)}
+        for uuid in ("0", "1"):
+            request = {"uuid": f"r{uuid}", "container_uuid": uuid, "owner_uuid": "me"}
+            await records.insert(tx, REQUESTS, request)
+        readable = [Requested("me", "9")]
+        found = await containers.earlier(tx, database.dialect, "9", "i", readable)
+    assert [row["uuid"] for row in found] == ["1"]
 
 
 async def test_wanted_below(database: Database) -> None:

@@ -33,9 +33,9 @@ from lading.store.query import ConditionWriter
 
 # Most containers that are examined for reuse; the first rank is that of usable results.
 CANDIDATES = 50
-# Containers compared to explain a miss. Below FEW with the same image, other ones are added.
+# Containers compared to explain a miss, and those whose readers are examined for that.
 NEAREST = 60
-FEW = 20
+WINDOW = 500
 # Of the log and of the output: whether a collection outside the trash has this content. Four
 # placeholders, all the present time.
 _HELD = ", ".join(
@@ -151,28 +151,27 @@ async def fill_broad_keys(tx: Transaction) -> None:
             await records.update(tx, CONTAINERS, record["uuid"], {"broad_key": found})
 
 
-async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str) -> list[Record]:
-    """The latest containers with the same image made before a time; if few, also the last changed
-    other containers.
+async def earlier(
+    tx: Transaction,
+    dialect: Dialect,
+    created_at: str,
+    image: str,
+    readable: Sequence[Expression],
+) -> list[Record]:
+    """The latest containers with the same image made before a time that meet the conditions of
+    `readable`; only the WINDOW latest ones with the image are examined.
     """
     latest = dialect.order("created_at", descending=True)
+    writer = ConditionWriter(dialect, "containers")
+    conditions = "".join(f" AND ({writer.write(part)})" for part in readable)
     rows = await tx.fetch(
-        "SELECT uuid FROM containers WHERE container_image = ? AND created_at < ?"
-        f" ORDER BY {latest} LIMIT {NEAREST}",
-        (image, created_at),
+        # The conditions are tested for the rows of the window alone: of a user who can read none
+        # of many containers with one image, the query would test them all.
+        "SELECT uuid FROM containers WHERE uuid IN (SELECT uuid FROM containers"
+        f" WHERE container_image = ? AND created_at < ? ORDER BY {latest} LIMIT {WINDOW})"
+        f"{conditions} ORDER BY {latest} LIMIT {NEAREST}",
+        (image, created_at, *writer.values),
     )
-    if len(rows) < FEW:
-        # Ordered by time of change, which has an index; each may be the container that the user
-        # meant.
-        changed = (
-            f"{dialect.order('modified_at', descending=True)},"
-            f" {dialect.order('uuid', descending=True)}"
-        )
-        rows += await tx.fetch(
-            "SELECT uuid FROM containers WHERE container_image <> ? AND created_at < ?"
-            f" ORDER BY {changed} LIMIT {NEAREST - len(rows)}",
-            (image, created_at),
-        )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Final
 
 from msgspec import structs
@@ -16,7 +17,6 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching, generic
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.resources.evidence import evidence_about
-from lading.api.services import ApiServices
 from lading.api.wait_statuses import believed_since
 from lading.core.containers import learned, recipe, request, retry, reuse
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
@@ -27,7 +27,8 @@ from lading.core.containers.reuse import New, Reuse
 from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
-from lading.core.records.expressions import Among, Column, Compare, Query
+from lading.core.records import access
+from lading.core.records.expressions import Among, Column, Compare, Query, SortKey
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import Scene, delays
@@ -37,6 +38,10 @@ from lading.store.database import Transaction
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
 # Containers ahead in the queue are counted up to here: an exact number would not help more.
 _MOST_AHEAD: Final = 1000
+# Below this number of earlier containers with the same image, those of the last changed requests
+# are compared too, this many at most.
+_FEW: Final = 20
+_MOST_NEAR: Final = 60
 # Requests whose reasons one call tells.
 _MOST_LISTED: Final = 1000
 _SHOWN: Final = (
@@ -87,7 +92,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         decision: Record | None = decided["properties"] if decided else None
         subject = ContainerRequest.from_record(row)
         if decision is not None and decision["decision"] == "new":
-            decision |= await _nearest(tx, services, subject, decision["container_uuid"])
+            decision |= await _nearest(tx, call, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
         image = await _image_fault(tx, call, subject, container)
         # The end of the last attempt is shown while the next one is under way.
@@ -189,7 +194,7 @@ async def preview(call: ApiCall) -> ApiResponse:
         )
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
-        near = () if reused else await _find_nearest(tx, services, decision.recipe, now)
+        near = () if reused else await _find_nearest(tx, call, decision.recipe, now)
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
     return ApiResponse(
         body={
@@ -351,24 +356,50 @@ async def _last(tx: Transaction, call: ApiCall, event_type: str) -> Record | Non
 
 
 async def _nearest(
-    tx: Transaction, services: ApiServices, subject: ContainerRequest, container_uuid: str
+    tx: Transaction, call: ApiCall, subject: ContainerRequest, container_uuid: str
 ) -> Record:
     row = await records.get(tx, CONTAINERS, container_uuid)
     if row is None:
         return {"nearest": None, "near": []}
     made = Container.from_record(row)
     ours = structs.replace(recipe.of_container(made), match_resources=subject.match_resources)
-    near = await _find_nearest(tx, services, ours, made.created_at)
+    near = await _find_nearest(tx, call, ours, made.created_at)
     shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
 
 
 async def _find_nearest(
-    tx: Transaction, services: ApiServices, ours: Recipe, created_at: str
+    tx: Transaction, call: ApiCall, ours: Recipe, created_at: str
 ) -> tuple[reuse.Nearest, ...]:
-    """The earlier containers with the most similar recipes."""
-    rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
+    """Of the earlier containers that the caller can read, those with the most similar recipes."""
+    # The scopes of a token hold for the containers that an explanation describes too.
+    if not access.covers_list(call.caller, CONTAINERS):
+        return ()
+    readable = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    dialect = call.services.database.dialect
+    rows = await containers.earlier(tx, dialect, created_at, ours.container_image, readable)
+    if len(rows) < _FEW:
+        rows += await _last_requested(tx, call, created_at, {row["uuid"] for row in rows})
     return reuse.nearest(ours, [Container.from_record(row) for row in rows])
+
+
+async def _last_requested(
+    tx: Transaction, call: ApiCall, created_at: str, found: Collection[str]
+) -> list[Record]:
+    """The earlier containers of the last changed requests that the caller can read, but for those
+    that were found already: each may be the container that the user meant.
+    """
+    query = Query(
+        where=access.readable(REQUESTS, call.caller, now=call.services.now()),
+        order=(SortKey("modified_at", descending=True),),
+        select=("container_uuid",),
+        limit=_MOST_NEAR,
+    )
+    query = await generic.narrowed(tx, REQUESTS, query, call.caller)
+    requests = await records.search(tx, call.services.database.dialect, REQUESTS, query)
+    uuids = {row["container_uuid"] for row in requests if row["container_uuid"]}
+    rows = await records.among(tx, CONTAINERS, "uuid", sorted(uuids.difference(found)))
+    return [row for row in rows if row["created_at"] < created_at]
 
 
 def _recipe(made_of: Recipe) -> Record:
