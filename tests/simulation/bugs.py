@@ -25,8 +25,9 @@ from lading.core.containers.container import (
     ContainerState,
     RevokeTokens,
 )
-from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
+from lading.core.containers.lifecycle import ContainerChange
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.writers import ContainerWriter
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Room, Shortage, Standing, find_room
 from lading.core.scheduling.reconcile import (

@@ -35,11 +35,11 @@ from lading.core.containers.container import (
     RevokeTokens,
 )
 from lading.core.containers.finalize import Keeps
-from lading.core.containers.lifecycle import ContainerWriter
 from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.request_rules import Parent
 from lading.core.containers.reuse import Candidate, Reuse
+from lading.core.containers.writers import ContainerWriter
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix

@@ -9,7 +9,7 @@ from lading.api.container_access.supervisor_registry import (
 )
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
-from lading.core.containers.lifecycle import Role
+from lading.core.containers.writers import Role
 
 
 def container(number: int = 1, lock_count: int = 1) -> Container:

@@ -24,7 +24,8 @@ from lading.core.containers.container import (
     ReprioritiseChildren,
     RevokeTokens,
 )
-from lading.core.containers.lifecycle import ContainerChange, ContainerWriter, NewTokens
+from lading.core.containers.lifecycle import ContainerChange, NewTokens
+from lading.core.containers.writers import ContainerWriter
 from lading.core.errors import Forbidden, IllegalTransition, Invalid, RequestError
 from lading.core.values import Json
 from tests.records import IMAGE, NOW, make_container
@@ -253,6 +254,25 @@ def test_an_output_must_be_readable() -> None:
         lifecycle.update(
             held("Running"), {"output": IMAGE}, caller=OWN, now=NOW, output_readable=False
         )
+
+
+def test_an_announced_output_must_be_readable_at_the_end() -> None:
+    running = held("Running", output=IMAGE)
+    end: dict[str, Json] = {"state": "Complete", "exit_code": 0}
+    assert lifecycle.output_of(running, end) == IMAGE
+    with pytest.raises(Invalid, match="must exist and be readable"):
+        lifecycle.update(running, end, caller=SUPERVISOR, now=NOW, output_readable=False)
+    assert write(running, SUPERVISOR, **end).container.output == IMAGE
+    assert lifecycle.output_of(running, {**end, "output": None}) is None
+
+
+def test_a_cancelled_container_has_the_output_that_its_supervisor_reports() -> None:
+    running = held("Running", output=IMAGE)
+    assert write(running, HOLDER, state="Cancelled").container.output is None
+    assert lifecycle.cancel(running, now=NOW).container.output is None
+    assert write(running, SUPERVISOR, state="Cancelled", output=IMAGE).container.output == IMAGE
+    withdrawn = write(make_container(state="Complete", output=IMAGE), ADMIN, state="Cancelled")
+    assert withdrawn.container.output == IMAGE
 
 
 def test_the_system_cancels_what_nothing_wants() -> None:

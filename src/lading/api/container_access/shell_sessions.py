@@ -28,10 +28,10 @@ from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
-from lading.core.containers import lifecycle, sessions
+from lading.core.containers import lifecycle, sessions, writers
 from lading.core.containers.container import TUNNEL, Container
-from lading.core.containers.lifecycle import ContainerWriter
 from lading.core.containers.sessions import Places
+from lading.core.containers.writers import ContainerWriter
 from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -105,14 +105,14 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     if row is None:
         raise NotFound(f"Path not found: no container {uuid[:60]!r}")
     caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
-    role = lifecycle.role_of(Container.from_record(row), caller)
+    role = writers.role_of(Container.from_record(row), caller)
     secret = call.params.get("auth_secret")
     keys = (
         [services.gateway_key(uuid)]
-        if role in (lifecycle.Role.SUPERVISOR, lifecycle.Role.HOLDER)
+        if role in (writers.Role.SUPERVISOR, writers.Role.HOLDER)
         else []
     )
-    if role is lifecycle.Role.HOLDER:
+    if role is writers.Role.HOLDER:
         # Arvados' dispatchers derive it from their own token.
         keys.append(sessions.container_key(call.caller.token, uuid))
     if not isinstance(secret, str) or not any(sessions.is_proof(secret, key) for key in keys):

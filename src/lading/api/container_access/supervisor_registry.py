@@ -17,7 +17,7 @@ from typing import Final
 
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
-from lading.core.containers.lifecycle import Role
+from lading.core.containers.writers import Role
 from lading.core.errors import Unavailable
 from lading.net.pipes import Pipe
 from lading.net.tunnel import Tunnel

@@ -32,13 +32,19 @@ from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
-from lading.api.resources.containers import auth_token, caller_of, find_container, store_change
+from lading.api.resources.containers import (
+    auth_token,
+    caller_of,
+    find_container,
+    output_readable,
+    store_change,
+)
 from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
 from lading.concurrency import in_thread
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
-from lading.core.containers.lifecycle import Role, role_of
+from lading.core.containers.writers import Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
@@ -84,11 +90,15 @@ async def finish_container(call: ApiCall) -> ApiResponse:
         for record in made.values():
             await generic.insert(tx, own, COLLECTIONS, record)
         hashes = {name: record["portable_data_hash"] for name, record in made.items()}
+        container = Container.from_record(row)
         change = lifecycle.update(
-            Container.from_record(row),
+            container,
             {**given, **hashes},
             caller=caller_of(call),
             now=services.now(),
+            # One that was made above is its user's own.
+            output_readable="output" in made
+            or await output_readable(tx, call, container, {**given, **hashes}),
         )
         row = await store_change(tx, call, row, change)
     return ApiResponse(body={"uuid": row["uuid"], "state": row["state"]})

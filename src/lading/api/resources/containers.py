@@ -17,10 +17,11 @@ from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.quotas import NoRoom
 from lading.api.resources import generic
 from lading.api.transaction import UnitOfWork
-from lading.core.containers import lifecycle, recipe
+from lading.core.containers import lifecycle, recipe, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
-from lading.core.containers.lifecycle import ContainerWriter, NewTokens
+from lading.core.containers.lifecycle import NewTokens
 from lading.core.containers.sessions import Places
+from lading.core.containers.writers import ContainerWriter
 from lading.core.errors import Failure, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access, attributes
@@ -111,7 +112,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
             now=services.now(),
             max_attempts=services.policy.max_dispatch_attempts,
             tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
-            output_readable=await _output_readable(tx, call, container, given),
+            output_readable=await output_readable(tx, call, container, given),
             places=_places(call),
         )
         # Assigned in the transaction that makes the container Running: the ports of other Running
@@ -121,7 +122,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
             change = replace(change, changed={**change.changed, "published_ports": assigned})
         row = await store_change(tx, call, row, change)
     if "gateway_address" in change.changed:
-        role = lifecycle.role_of(container, caller_of(call))
+        role = writers.role_of(container, caller_of(call))
         services.supervisors.note_writer(container, role, call.caller.token)
     return ApiResponse(body=show(CONTAINERS, row, select))
 
@@ -284,7 +285,7 @@ async def get_auth(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         row = await find_container(tx, call)
         container = Container.from_record(row)
-        lifecycle.check_may_read_auth(container, caller_of(call))
+        writers.check_may_read_auth(container, caller_of(call))
         uuid, secret = auth_token(call, container)
         token = await records.get(tx, TOKENS, uuid)
     if token is None:
@@ -308,7 +309,7 @@ async def get_secret_mounts(call: ApiCall) -> ApiResponse:
     """The secret mounts, for the container's own token only."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
-    lifecycle.check_may_read_secrets(Container.from_record(row), caller_of(call))
+    writers.check_may_read_secrets(Container.from_record(row), caller_of(call))
     return ApiResponse(body={"secret_mounts": row["secret_mounts"]})
 
 
@@ -321,7 +322,7 @@ async def report_progress(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         row = await find_container(tx, call)
         container, caller = Container.from_record(row), caller_of(call)
-        if lifecycle.role_of(container, caller) is not lifecycle.Role.OWN:
+        if writers.role_of(container, caller) is not writers.Role.OWN:
             raise Forbidden("Token is not associated with this container.")
         row = await store_change(
             tx,
@@ -373,8 +374,8 @@ async def append_live(call: ApiCall) -> ApiResponse:
     """Append to one of the live logs of a container."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
-    role = lifecycle.role_of(Container.from_record(row), caller_of(call))
-    if role not in (lifecycle.Role.SUPERVISOR, lifecycle.Role.HOLDER):
+    role = writers.role_of(Container.from_record(row), caller_of(call))
+    if role not in (writers.Role.SUPERVISOR, writers.Role.HOLDER):
         raise Forbidden("Forbidden: live logs are written by the container's supervisor")
     offset = check_number(call.params, "offset", 0)
     return ApiResponse(
@@ -453,20 +454,26 @@ async def store_change(
     return row
 
 
-async def _output_readable(
+async def output_readable(
     tx: Transaction, call: ApiCall, container: Container, given: Record
 ) -> bool:
-    """Whether the caller may name this output; a supervisor may name collections that the
-    container's user can read.
+    """Whether the container's user can read the output that the container has after a write of
+    `given` (`lifecycle.output_of`). True without an output.
 
     A supervisor's token belongs to the system user: without this check a hostile machine could give
     its user any content whose hash it knows. Raises Invalid for such a log.
     """
-    reader = None if call.caller.is_admin else call.caller.user_uuid
-    names: tuple[str, ...] = ("output",)
-    if call.caller.supervises == container.uuid:
-        reader, names = await _user(tx, call, container), ("output", "log")
-    named = {name: given[name] for name in names if isinstance(given.get(name), str)}
+    named: dict[str, str] = {}
+    output = lifecycle.output_of(container, given)
+    if output is not None:
+        named["output"] = output
+    supervises = call.caller.supervises == container.uuid
+    if supervises and isinstance(given.get("log"), str):
+        named["log"] = given["log"]
+    if not named:
+        return True
+    is_own = call.caller.container_uuid == container.uuid
+    reader = await _user(tx, call, container) if supervises or is_own else None
     found = await contents.present(
         tx, list(named.values()), call.services.now(), reader=reader, trashed=True
     )
@@ -474,7 +481,7 @@ async def _output_readable(
         raise Invalid(
             f"log: {printable(named['log'])!r} is no collection that the container's user can read"
         )
-    return named.get("output") is None or named["output"] in found
+    return "output" not in named or named["output"] in found
 
 
 async def _user(tx: Transaction, call: ApiCall, container: Container) -> str | None:

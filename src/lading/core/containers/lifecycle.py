@@ -1,4 +1,4 @@
-"""Events of a container's life (write, lock, unlock, cancel), and who may write its attributes.
+"""Events of a container's life: write, lock, unlock, cancel. `writers` says who may write what.
 
 Each event returns the changed container (docs/spec/containers, section Container states):
 
@@ -12,36 +12,22 @@ Each event returns the changed container (docs/spec/containers, section Containe
 - Times are filled in: `started_at` on Running, `finished_at` at the end, unless the supervisor
   reports them.
 - A refused event changes nothing.
-
-Write permissions (docs/spec/containers, section Writers):
-
-- A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
-  to the supervisor token created then. Nobody else may change any attribute of it, including other
-  admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
-  cascades change its priority and state.
-- The token inside the container may write while it is Running, but neither `log` nor `priority`.
-- All others may not write at all. Writing a value equal to the stored one is never an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 import msgspec
 from msgspec import structs
 
-from lading.core import values as attributes
 from lading.core.containers import mounts, sessions
 from lading.core.containers.constraints import granted, least
 from lading.core.containers.container import (
-    FIELDS,
     FINAL,
     HELD,
-    HIDDEN,
-    IGNORED,
     LIVE,
     TRANSITIONS,
     CancelChildren,
@@ -58,9 +44,18 @@ from lading.core.containers.container import (
 from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.containers.steps import image_names
+from lading.core.containers.writers import (
+    ContainerWriter,
+    Role,
+    check_writable,
+    differing,
+    kept_status,
+    role_of,
+    writer,
+)
 from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
 from lading.core.records import access
-from lading.core.values import Json, JsonObject, humanised, printable, same
+from lading.core.values import Json, JsonObject, same
 
 GUARDED = ("state", "locked_by_uuid", "lock_count")
 """Attributes compared by compare-and-set: a container that was locked again is another attempt,
@@ -111,9 +106,9 @@ def update(
     """The container after a client writes `changes` (PUT containers/{uuid}).
 
     `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked).
-    `output_readable`: the caller can read a collection, trashed or not, with the portable data hash
-    being written as `output`. `places` are the allowed gateway addresses. A give-back (Locked ->
-    Queued) after `max_attempts` locks becomes Cancelled.
+    `output_readable`: the container's user can read a collection, trashed or not, with the portable
+    data hash that is the container's output after the write (`output_of`). `places` are the allowed
+    gateway addresses. A give-back (Locked -> Queued) after `max_attempts` locks becomes Cancelled.
 
     Raises Forbidden, Invalid naming the attribute, IllegalTransition. Nothing is changed then.
     """
@@ -122,8 +117,10 @@ def update(
     state = _next_state(container, wanted)
     check_writable(container, wanted, state=state, role=role)
     values = {name: value for name, value in wanted.items() if name != "state"}
-    if values.get("output") is not None and not output_readable:
+    if not output_readable and ("output" in values or state is not container.state):
         raise Invalid("Output collection must exist and be readable by current user.")
+    if "runtime_status" in values:
+        values["runtime_status"] = kept_status(container, values["runtime_status"], role=role)
     if "gateway_address" in values:
         values["gateway_address"] = sessions.check_gateway_address(
             str(values["gateway_address"]),
@@ -140,7 +137,20 @@ def update(
     if state is ContainerState.RUNNING:
         # A time in `values` takes precedence.
         return _change(container, {"started_at": now, **values, "state": state})
+    if state is ContainerState.CANCELLED:
+        # Named here also where it equals the announced one, which `_ended` drops.
+        values = {"output": output_of(container, changes), **values}
     return _ended(container, values, state=state, now=now)
+
+
+def output_of(container: Container, changes: Mapping[str, Json]) -> str | None:
+    """The portable data hash that is the output of the container after a write of `changes`: the
+    one that they name, else the one that the container announced while it ran. A container that is
+    Cancelled keeps what its supervisor reports with the end, and nothing that it announced.
+    """
+    announced = None if changes.get("state") == ContainerState.CANCELLED else container.output
+    output = changes.get("output", announced)
+    return output if isinstance(output, str) else None
 
 
 def lock(
@@ -289,7 +299,7 @@ def _ended(
 ) -> ContainerChange:
     # A result is withdrawn from reuse: everything else ended before.
     if container.state is ContainerState.COMPLETE:
-        return _change(container, {**values, "state": state})
+        return _change(container, {"state": state})
     wiped: JsonObject = {**_ENDED, "state": state}
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
     # Only a held container has tokens.
@@ -298,6 +308,8 @@ def _ended(
     # The supervisor knows the time of the end, which may be long before its report; it is bounded
     # by the present and the start.
     finished = max(min(str(values.get("finished_at") or now), now), container.started_at or "")
+    if state is ContainerState.CANCELLED:
+        values = {"output": None, **values}
     return _change(container, {**values, "finished_at": finished, **wiped}, *effects)
 
 
@@ -365,206 +377,3 @@ def _locked(
         "lock_count": container.lock_count + 1,
     }
     return _change(container, {**values, **implied}, minted)
-
-
-PROGRESS = frozenset(
-    {
-        "progress",
-        "runtime_status",
-        "subrequests_cost",
-        "cost",
-        "log",
-        "output",
-        "output_properties",
-        "exit_code",
-    }
-)
-"""Attributes reported about the run; with a lock, only its holders may write them."""
-
-_SESSION = frozenset({"priority", "gateway_address", "interactive_session_started"})
-# A container that ends before it runs has no result.
-_EARLY_END = frozenset({"finished_at", "log", "runtime_status", "cost"})
-
-WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = MappingProxyType(
-    {
-        (ContainerState.QUEUED, ContainerState.QUEUED): frozenset({"priority"}),
-        (ContainerState.QUEUED, ContainerState.LOCKED): frozenset(
-            {"priority", "runtime_status", "log"}
-        ),
-        (ContainerState.QUEUED, ContainerState.CANCELLED): _EARLY_END,
-        (ContainerState.LOCKED, ContainerState.LOCKED): frozenset(
-            {"priority", "runtime_status", "log"}
-        ),
-        (ContainerState.LOCKED, ContainerState.QUEUED): frozenset({"priority"}),
-        (ContainerState.LOCKED, ContainerState.RUNNING): PROGRESS | _SESSION | {"started_at"},
-        (ContainerState.LOCKED, ContainerState.CANCELLED): _EARLY_END,
-        (ContainerState.RUNNING, ContainerState.RUNNING): PROGRESS | _SESSION,
-        (ContainerState.RUNNING, ContainerState.COMPLETE): PROGRESS | {"finished_at", "usage"},
-        (ContainerState.RUNNING, ContainerState.CANCELLED): PROGRESS | {"finished_at", "usage"},
-    }
-)
-"""Attributes that a write may change, by the stored and the new state; missing pairs allow the
-state only.
-"""
-
-CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
-    {
-        "priority": attributes.whole(0, (1 << 63) - 1),
-        "progress": attributes.between(0, 1),
-        "runtime_status": attributes.runtime_status,
-        "subrequests_cost": attributes.between(0, 1e15),
-        "cost": attributes.between(0, 1e15),
-        "log": attributes.pdh,
-        "output": attributes.pdh,
-        "output_properties": attributes.json_object,
-        "exit_code": attributes.whole(-(1 << 31), (1 << 31) - 1),
-        "usage": attributes.amounts,
-        "started_at": attributes.moment,
-        "finished_at": attributes.moment,
-        "gateway_address": attributes.text,
-        "interactive_session_started": attributes.flag,
-    }
-)
-"""The check of every attribute that a write may change."""
-_NULLABLE = frozenset({"progress", "log", "output", "exit_code", "started_at", "finished_at"})
-_DEFAULTS: Mapping[str, Json] = MappingProxyType(
-    {
-        "runtime_status": {},
-        "output_properties": {},
-        "usage": {},
-        "gateway_address": "",
-        "subrequests_cost": 0.0,
-        "cost": 0.0,
-    }
-)
-_READONLY: Mapping[str, str] = MappingProxyType(
-    {
-        "auth_uuid": "Auth uuid is readonly",
-        "locked_by_uuid": "Locked by uuid cannot be written; lock and unlock set it",
-    }
-)
-
-
-class Role(StrEnum):
-    """Relation of a caller to one container."""
-
-    OWN = "own"  # the token inside the container
-    SUPERVISOR = "supervisor"  # the token of its supervisor
-    HOLDER = "holder"  # the token that locked it
-    ADMIN = "admin"  # any other admin
-    OTHER = "other"
-
-
-FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
-    {
-        Role.OWN: frozenset(
-            {"log", "priority", "gateway_address", "interactive_session_started", "usage"}
-        ),
-        Role.SUPERVISOR: frozenset({"priority", "interactive_session_started"}),
-    }
-)
-"""Attributes that some writers may not write although the state allows it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerWriter:
-    """The caller.
-
-    `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
-    """
-
-    token_uuid: str
-    is_admin: bool = False
-    is_own: bool = False
-
-
-def role_of(container: Container, caller: ContainerWriter) -> Role:
-    """Relation of `caller` to `container`."""
-    # The container's own token may belong to an admin, so it is tested first.
-    if caller.is_own or caller.token_uuid == container.auth_uuid:
-        return Role.OWN
-    if caller.token_uuid == container.supervisor_auth_uuid:
-        return Role.SUPERVISOR
-    if not caller.is_admin:
-        return Role.OTHER
-    return Role.HOLDER if caller.token_uuid == container.locked_by_uuid else Role.ADMIN
-
-
-def check_may_read_auth(container: Container, caller: ContainerWriter) -> None:
-    """Allow GET auth for the lock holder and its supervisor only. Raises Forbidden "Not locked by
-    your token".
-    """
-    if role_of(container, caller) not in (Role.HOLDER, Role.SUPERVISOR):
-        raise Forbidden("Not locked by your token")
-
-
-def check_may_read_secrets(container: Container, caller: ContainerWriter) -> None:
-    """Allow GET secret_mounts for the container's own token only, not for admins. Raises
-    Forbidden.
-    """
-    if role_of(container, caller) is not Role.OWN:
-        raise Forbidden("Token is not associated with this container.")
-
-
-def writer(container: Container, caller: ContainerWriter) -> Role:
-    """The role in which `caller` may write to `container`. Raises Forbidden."""
-    role = role_of(container, caller)
-    if role is Role.OTHER or (role is Role.OWN and container.state is not ContainerState.RUNNING):
-        raise Forbidden()
-    return role
-
-
-def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
-    """The attributes to write: checked values that differ from the stored ones, and attributes that
-    are not writable at all.
-
-    Raises Invalid for unknown attributes and values of the wrong type.
-    """
-    wanted: JsonObject = {}
-    for name, value in changes.items():
-        if name in IGNORED or name == "owner_uuid":
-            continue
-        if name not in FIELDS or name in HIDDEN:
-            raise Invalid(f"unknown attribute '{printable(name)}' for Container.")
-        stored = getattr(container, name)
-        if same(value, stored):
-            continue
-        checked = _checked(name, value)
-        if not same(checked, stored):
-            wanted[name] = checked
-    return wanted
-
-
-def _checked(name: str, value: Json) -> Json:
-    if name not in CHECKS or (value is None and name in _NULLABLE):
-        return value
-    return CHECKS[name](name, _DEFAULTS.get(name) if value is None else value)
-
-
-def check_writable(
-    container: Container, wanted: Mapping[str, Json], *, state: ContainerState, role: Role
-) -> None:
-    """Check that a writer may make these changes on the way to `state`. Raises Invalid naming the
-    attribute.
-    """
-    allowed = WRITABLE.get((container.state, state), frozenset())
-    # Another admin: the lock protects every attribute.
-    foreign = container.locked_by_uuid is not None and role is Role.ADMIN
-    if foreign and "state" in wanted:
-        raise Invalid(
-            "State can only be modified by the token that locked the container; "
-            "cancel its requests instead"
-        )
-    for name in wanted.keys() - {"state"}:
-        if name not in allowed:
-            raise Invalid(
-                _READONLY.get(name) or f"{humanised(name)} cannot be modified in state '{state}'"
-            )
-        if name in FORBIDDEN.get(role, ()):
-            raise Invalid(f"{humanised(name)} cannot be modified by this token")
-        if foreign:
-            raise Invalid(
-                f"{humanised(name)} can only be modified by the token that locked the container"
-            )
-    if wanted.get("interactive_session_started") is False:
-        raise Invalid("Interactive session started can only change to true")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from lading.core.containers import lifecycle
-from lading.core.containers.container import HELD, RECIPE_FIELDS, ContainerState
-from lading.core.containers.lifecycle import ContainerWriter, Role
+from lading.core.containers import writers
+from lading.core.containers.container import (
+    FIELDS,
+    HELD,
+    HIDDEN,
+    RECIPE_FIELDS,
+    TRANSITIONS,
+    ContainerState,
+)
+from lading.core.containers.writers import RIGHTS, ContainerWriter, Role
 from lading.core.errors import Forbidden, Invalid
 from lading.core.values import Json
 from tests.records import make_container
@@ -27,18 +35,18 @@ CALLERS = {
     Role.OTHER: ContainerWriter(token_uuid="another"),
 }
 
+_TRANSITIONS = [(before, after) for before, states in TRANSITIONS.items() for after in states]
+
 
 @pytest.mark.parametrize("role", list(Role))
 def test_roles(role: Role) -> None:
     running = make_container(state="Running", **HELD_BY)
-    assert lifecycle.role_of(running, CALLERS[role]) is role
+    assert writers.role_of(running, CALLERS[role]) is role
 
 
 def test_a_runtime_token_is_the_containers_own() -> None:
     running = make_container(state="Running", runtime_token="v2/x")
-    assert (
-        lifecycle.role_of(running, ContainerWriter(token_uuid="another", is_own=True)) is Role.OWN
-    )
+    assert writers.role_of(running, ContainerWriter(token_uuid="another", is_own=True)) is Role.OWN
 
 
 @pytest.mark.parametrize(
@@ -46,24 +54,24 @@ def test_a_runtime_token_is_the_containers_own() -> None:
 )
 def test_those_who_may_not_write_at_all(state: str, role: Role) -> None:
     with pytest.raises(Forbidden):
-        lifecycle.writer(make_container(state=state, **HELD_BY), CALLERS[role])
+        writers.writer(make_container(state=state, **HELD_BY), CALLERS[role])
 
 
 def test_auth_is_for_the_lock_holder_and_its_supervisor() -> None:
     running = make_container(state="Running", **HELD_BY)
     for role in (Role.HOLDER, Role.SUPERVISOR):
-        lifecycle.check_may_read_auth(running, CALLERS[role])
+        writers.check_may_read_auth(running, CALLERS[role])
     for role in (Role.OWN, Role.ADMIN, Role.OTHER):
         with pytest.raises(Forbidden, match="Not locked by your token"):
-            lifecycle.check_may_read_auth(running, CALLERS[role])
+            writers.check_may_read_auth(running, CALLERS[role])
 
 
 def test_secrets_are_for_the_container_alone() -> None:
     running = make_container(state="Running", **HELD_BY)
-    lifecycle.check_may_read_secrets(running, CALLERS[Role.OWN])
+    writers.check_may_read_secrets(running, CALLERS[Role.OWN])
     for role in (Role.HOLDER, Role.ADMIN, Role.SUPERVISOR, Role.OTHER):
         with pytest.raises(Forbidden, match="not associated with this container"):
-            lifecycle.check_may_read_secrets(running, CALLERS[role])
+            writers.check_may_read_secrets(running, CALLERS[role])
 
 
 def test_equal_values_and_dropped_attributes_are_no_changes() -> None:
@@ -75,12 +83,12 @@ def test_equal_values_and_dropped_attributes_are_no_changes() -> None:
         "owner_uuid": "z",
         "modified_at": "now",
     }
-    assert lifecycle.differing(locked, {**sent, "priority": "10", "gateway_address": None}) == {}
+    assert writers.differing(locked, {**sent, "priority": "10", "gateway_address": None}) == {}
 
 
 def test_null_means_the_default_or_null() -> None:
     running = make_container(state="Running", runtime_status={"a": 1}, log="x", **HELD_BY)
-    assert lifecycle.differing(running, {"runtime_status": None, "log": None}) == {
+    assert writers.differing(running, {"runtime_status": None, "log": None}) == {
         "runtime_status": {},
         "log": None,
     }
@@ -89,14 +97,14 @@ def test_null_means_the_default_or_null() -> None:
 @pytest.mark.parametrize("name", ["nonsense", "secret_mounts", "reuse_key", "runtime_token"])
 def test_unknown_and_hidden_attributes_are_refused(name: str) -> None:
     with pytest.raises(Invalid, match=f"unknown attribute '{name}' for Container"):
-        lifecycle.differing(make_container(), {name: None})
+        writers.differing(make_container(), {name: None})
 
 
-def refusal(state: ContainerState, wanted: dict[str, Json], role: Role) -> str:
+def refusal(state: ContainerState, wanted: dict[str, Json], role: Role, **stored: Any) -> str:
     held = HELD_BY if state in HELD else {}
     with pytest.raises(Invalid) as refused:
-        lifecycle.check_writable(
-            make_container(state=state, **held), wanted, state=state, role=role
+        writers.check_writable(
+            make_container(state=state, **held, **stored), wanted, state=state, role=role
         )
     return refused.value.message
 
@@ -139,13 +147,13 @@ def test_some_tokens_may_write_less() -> None:
         with pytest.raises(
             Invalid, match="State can only be modified by the token that locked the container"
         ):
-            lifecycle.check_writable(
+            writers.check_writable(
                 make_container(state="Running", **HELD_BY),
                 {"state": state},
                 state=state,
                 role=Role.ADMIN,
             )
-    lifecycle.check_writable(
+    writers.check_writable(
         make_container(), {"priority": 1}, state=ContainerState.QUEUED, role=Role.ADMIN
     )
 
@@ -154,3 +162,47 @@ def test_an_interactive_session_cannot_be_undone() -> None:
     assert "only change to true" in refusal(
         ContainerState.RUNNING, {"interactive_session_started": False}, Role.HOLDER
     )
+
+
+@pytest.mark.parametrize("name", sorted(set(FIELDS) - HIDDEN - RIGHTS[Role.OWN].attributes))
+def test_a_container_writes_its_results_and_its_progress_alone(name: str) -> None:
+    message = refusal(ContainerState.RUNNING, {name: "x"}, Role.OWN)
+    assert re.search("cannot be (modified|written)|is readonly", message)
+
+
+@pytest.mark.parametrize("role", [Role.OWN, Role.OTHER])
+@pytest.mark.parametrize(("before", "after"), sorted(_TRANSITIONS))
+def test_some_roles_change_no_state(
+    role: Role, before: ContainerState, after: ContainerState
+) -> None:
+    held = HELD_BY if before in HELD else {}
+    with pytest.raises(Invalid, match="State cannot be modified by this token"):
+        writers.check_writable(
+            make_container(state=before, **held), {"state": after}, state=after, role=role
+        )
+
+
+@pytest.mark.parametrize(
+    ("stored", "written", "expected"),
+    [
+        ({}, {"error": "x"}, {"error": "x"}),
+        ({"failure": "node"}, {"error": "x"}, {"failure": "node", "error": "x"}),
+        ({"failure": "node"}, {"failure": "node"}, {"failure": "node"}),
+        ({"failure": "node"}, {"failure": "user"}, None),
+        ({}, {"failure": "user"}, None),
+    ],
+)
+def test_a_container_keeps_the_class_of_its_failure(
+    stored: dict[str, Any], written: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    one = make_container(state="Running", runtime_status=stored, **HELD_BY)
+    if expected is None:
+        message = refusal(
+            ContainerState.RUNNING, {"runtime_status": written}, Role.OWN, runtime_status=stored
+        )
+        assert "[failure] cannot be modified" in message
+        return
+    running = ContainerState.RUNNING
+    writers.check_writable(one, {"runtime_status": written}, state=running, role=Role.OWN)
+    assert writers.kept_status(one, written, role=Role.OWN) == expected
+    assert writers.kept_status(one, written, role=Role.SUPERVISOR) == written

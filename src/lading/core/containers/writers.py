@@ -1,0 +1,297 @@
+"""Who may write which attributes of a container: a table of roles (docs/spec/containers, section
+Writers).
+
+- A role is the relation of a token to one container. What a role may write is listed in RIGHTS;
+  what is not listed is refused. WRITABLE lists what the state allows; both must allow a change.
+- A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
+  to the supervisor token created then. Nobody else may change any attribute of it, including other
+  admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
+  cascades change its priority and state.
+- The token inside the container reports its results and its progress, and decides neither on its
+  state nor on how it ended: whatever runs in a container is trusted with its output alone.
+- Writing a value equal to the stored one is never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from lading.core import values as attributes
+from lading.core.containers.container import (
+    FIELDS,
+    HELD,
+    HIDDEN,
+    IGNORED,
+    Container,
+    ContainerState,
+)
+from lading.core.errors import Forbidden, Invalid
+from lading.core.values import Json, JsonObject, humanised, printable, same
+
+PROGRESS = frozenset(
+    {
+        "progress",
+        "runtime_status",
+        "subrequests_cost",
+        "cost",
+        "log",
+        "output",
+        "output_properties",
+        "exit_code",
+    }
+)
+"""Attributes reported about the run; with a lock, only its holders may write them."""
+
+_SESSION = frozenset({"priority", "gateway_address", "interactive_session_started"})
+# A container that ends before it runs has no result.
+_EARLY_END = frozenset({"finished_at", "log", "runtime_status", "cost"})
+_QUEUED, _LOCKED, _RUNNING = ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING
+_COMPLETE, _CANCELLED = ContainerState.COMPLETE, ContainerState.CANCELLED
+
+WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = MappingProxyType(
+    {
+        (_QUEUED, _QUEUED): frozenset({"priority"}),
+        (_QUEUED, _LOCKED): frozenset({"priority", "runtime_status", "log"}),
+        (_QUEUED, _CANCELLED): _EARLY_END,
+        (_LOCKED, _LOCKED): frozenset({"priority", "runtime_status", "log"}),
+        (_LOCKED, _QUEUED): frozenset({"priority"}),
+        (_LOCKED, _RUNNING): PROGRESS | _SESSION | {"started_at"},
+        (_LOCKED, _CANCELLED): _EARLY_END,
+        (_RUNNING, _RUNNING): PROGRESS | _SESSION,
+        (_RUNNING, _COMPLETE): PROGRESS | {"finished_at", "usage"},
+        (_RUNNING, _CANCELLED): PROGRESS | {"finished_at", "usage"},
+    }
+)
+"""Attributes that a write may change, by the stored and the new state; missing pairs allow the
+state only.
+"""
+
+
+class Role(StrEnum):
+    """Relation of a caller to one container."""
+
+    OWN = "own"  # the token inside the container
+    SUPERVISOR = "supervisor"  # the token of its supervisor
+    HOLDER = "holder"  # the token that locked it
+    ADMIN = "admin"  # any other admin
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a role may write: attributes, and changes of the state (from, to). `states` are those in
+    which it may write at all.
+    """
+
+    attributes: frozenset[str]
+    transitions: frozenset[tuple[ContainerState, ContainerState]]
+    states: frozenset[ContainerState] = frozenset(ContainerState)
+
+
+_RUNS = frozenset(
+    {
+        (_LOCKED, _QUEUED),
+        (_LOCKED, _RUNNING),
+        (_LOCKED, _CANCELLED),
+        (_RUNNING, _COMPLETE),
+        (_RUNNING, _CANCELLED),
+    }
+)
+_REPORTED = PROGRESS | {"started_at", "finished_at", "usage", "gateway_address"}
+RIGHTS: Mapping[Role, Rights] = MappingProxyType(
+    {
+        Role.OWN: Rights(
+            frozenset({"output", "output_properties", "runtime_status", "progress"}),
+            frozenset(),
+            frozenset({_RUNNING}),
+        ),
+        Role.SUPERVISOR: Rights(_REPORTED, _RUNS),
+        Role.HOLDER: Rights(_REPORTED | _SESSION, _RUNS),
+        # Of containers that nobody holds.
+        Role.ADMIN: Rights(
+            _EARLY_END | {"priority"},
+            frozenset({(_QUEUED, _LOCKED), (_QUEUED, _CANCELLED), (_COMPLETE, _CANCELLED)}),
+        ),
+        Role.OTHER: Rights(frozenset(), frozenset(), frozenset()),
+    }
+)
+"""What each role may write of a container."""
+
+FAILURE = "failure"
+"""Key of `runtime_status`: the class of the failure, on which retries and costs depend."""
+
+CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
+    {
+        "priority": attributes.whole(0, (1 << 63) - 1),
+        "progress": attributes.between(0, 1),
+        "runtime_status": attributes.runtime_status,
+        "subrequests_cost": attributes.between(0, 1e15),
+        "cost": attributes.between(0, 1e15),
+        "log": attributes.pdh,
+        "output": attributes.pdh,
+        "output_properties": attributes.json_object,
+        "exit_code": attributes.whole(-(1 << 31), (1 << 31) - 1),
+        "usage": attributes.amounts,
+        "started_at": attributes.moment,
+        "finished_at": attributes.moment,
+        "gateway_address": attributes.text,
+        "interactive_session_started": attributes.flag,
+    }
+)
+"""The check of every attribute that a write may change."""
+_NULLABLE = frozenset({"progress", "log", "output", "exit_code", "started_at", "finished_at"})
+_DEFAULTS: Mapping[str, Json] = MappingProxyType(
+    {
+        "runtime_status": {},
+        "output_properties": {},
+        "usage": {},
+        "gateway_address": "",
+        "subrequests_cost": 0.0,
+        "cost": 0.0,
+    }
+)
+_READONLY: Mapping[str, str] = MappingProxyType(
+    {
+        "auth_uuid": "Auth uuid is readonly",
+        "locked_by_uuid": "Locked by uuid cannot be written; lock and unlock set it",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerWriter:
+    """The caller.
+
+    `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
+    """
+
+    token_uuid: str
+    is_admin: bool = False
+    is_own: bool = False
+
+
+def role_of(container: Container, caller: ContainerWriter) -> Role:
+    """Relation of `caller` to `container`."""
+    # The container's own token may belong to an admin, so it is tested first.
+    if caller.is_own or caller.token_uuid == container.auth_uuid:
+        return Role.OWN
+    if caller.token_uuid == container.supervisor_auth_uuid:
+        return Role.SUPERVISOR
+    if not caller.is_admin:
+        return Role.OTHER
+    return Role.HOLDER if caller.token_uuid == container.locked_by_uuid else Role.ADMIN
+
+
+def check_may_read_auth(container: Container, caller: ContainerWriter) -> None:
+    """Allow GET auth for the lock holder and its supervisor only. Raises Forbidden "Not locked by
+    your token".
+    """
+    if role_of(container, caller) not in (Role.HOLDER, Role.SUPERVISOR):
+        raise Forbidden("Not locked by your token")
+
+
+def check_may_read_secrets(container: Container, caller: ContainerWriter) -> None:
+    """Allow GET secret_mounts for the container's own token only, not for admins. Raises
+    Forbidden.
+    """
+    if role_of(container, caller) is not Role.OWN:
+        raise Forbidden("Token is not associated with this container.")
+
+
+def writer(container: Container, caller: ContainerWriter) -> Role:
+    """The role in which `caller` may write to `container`. Raises Forbidden."""
+    role = role_of(container, caller)
+    if container.state not in RIGHTS[role].states:
+        raise Forbidden()
+    return role
+
+
+def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
+    """The attributes to write: checked values that differ from the stored ones, and attributes that
+    are not writable at all.
+
+    Raises Invalid for unknown attributes and values of the wrong type.
+    """
+    wanted: JsonObject = {}
+    for name, value in changes.items():
+        if name in IGNORED or name == "owner_uuid":
+            continue
+        if name not in FIELDS or name in HIDDEN:
+            raise Invalid(f"unknown attribute '{printable(name)}' for Container.")
+        stored = getattr(container, name)
+        if same(value, stored):
+            continue
+        checked = _checked(name, value)
+        if not same(checked, stored):
+            wanted[name] = checked
+    return wanted
+
+
+def _checked(name: str, value: Json) -> Json:
+    if name not in CHECKS or (value is None and name in _NULLABLE):
+        return value
+    return CHECKS[name](name, _DEFAULTS.get(name) if value is None else value)
+
+
+def check_writable(
+    container: Container, wanted: Mapping[str, Json], *, state: ContainerState, role: Role
+) -> None:
+    """Check that a writer may make these changes on the way to `state`. Raises Invalid naming the
+    attribute.
+    """
+    rights = RIGHTS[role]
+    # Of others' containers the lock protects every attribute.
+    foreign = role is Role.ADMIN and container.state in HELD
+    if "state" in wanted:
+        _check_transition(container, state, rights, foreign=foreign)
+    allowed = WRITABLE.get((container.state, state), frozenset())
+    for name in wanted.keys() - {"state"}:
+        if name not in allowed:
+            raise Invalid(
+                _READONLY.get(name) or f"{humanised(name)} cannot be modified in state '{state}'"
+            )
+        if foreign:
+            raise Invalid(
+                f"{humanised(name)} can only be modified by the token that locked the container"
+            )
+        if name not in rights.attributes:
+            raise Invalid(f"{humanised(name)} cannot be modified by this token")
+    if wanted.get("interactive_session_started") is False:
+        raise Invalid("Interactive session started can only change to true")
+    if role is Role.OWN:
+        _check_own_status(container, wanted)
+
+
+def _check_transition(
+    container: Container, state: ContainerState, rights: Rights, *, foreign: bool
+) -> None:
+    if foreign:
+        raise Invalid(
+            "State can only be modified by the token that locked the container; "
+            "cancel its requests instead"
+        )
+    if (container.state, state) not in rights.transitions:
+        raise Invalid("State cannot be modified by this token")
+
+
+def _check_own_status(container: Container, wanted: Mapping[str, Json]) -> None:
+    status = wanted.get("runtime_status")
+    stored = container.runtime_status.get(FAILURE)
+    if isinstance(status, dict) and status.get(FAILURE, stored) != stored:
+        raise Invalid(
+            "Runtime status [failure] cannot be modified by this token; "
+            "the supervisor reports how the container ended"
+        )
+
+
+def kept_status(container: Container, status: Json, *, role: Role) -> Json:
+    """A `runtime_status` to store, written by `role`: with the class of the failure, which the
+    container itself can neither set nor remove.
+    """
+    stored = container.runtime_status.get(FAILURE)
+    if role is not Role.OWN or stored is None or not isinstance(status, dict):
+        return status
+    return {**status, FAILURE: stored}
