@@ -16,7 +16,7 @@ from lading.core.records.schema import Record, RecordType
 from lading.store import permission_queries, permissions, records
 from lading.store.database import Database, Transaction
 from lading.store.permissions import COMPUTED
-from tests.levels import search
+from tests.permission_levels import search
 
 ALICE, BOB, CAROL = USERS_ = [f"zzzzz-tpzed-{name:_>15}" for name in ("alice", "bob", "carol")]
 ROLES = [f"zzzzz-j7d0g-{name:_>15}" for name in ("readers", "writers")]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lading.core.errors import Invalid
 from lading.core.records import permissions
 from lading.core.records.permissions import GroupFlags, Level, inherit, stand, subjects
-from tests.levels import search
+from tests.permission_levels import search
 
 USERS = [f"zzzzz-tpzed-{number:015}" for number in range(4)]
 ROLES = [f"zzzzz-j7d0g-00000000000role{number}" for number in range(3)]
