@@ -15,6 +15,8 @@ from tests.postgres import postgres
 
 __all__ = ["postgres"]
 
+pytest_plugins = ["tests.time_limits"]
+
 # No test measures time: an example takes longer on a busy machine.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
