@@ -161,8 +161,13 @@ class Kubernetes:
 class ShellAccess:
     """Permission to open sessions (`lading shell`) in running containers."""
 
-    Admin: bool = key(True, "Admins may enter every container.")
-    User: bool = key(True, "Users may enter containers all of whose requests are theirs.")
+    Admin: bool = key(
+        True,
+        "Admins may enter containers of others, unless these have rights of their user inside.",
+    )
+    User: bool = key(
+        True, "Users may enter containers that run as them, or into which they were let."
+    )
     ReuseAfterShell: bool = key(
         False,
         "Use the result of a container again although a user was inside with a shell.",

@@ -178,6 +178,14 @@ class Wakeups:
         self._cancelled.clear()
 
 
+class EntranceChecks:
+    """Checks of callers inside containers: whether they may still be there."""
+
+    def __init__(self) -> None:
+        self.interval = 30.0
+        """Seconds between two checks of one caller."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
     """The parts of one server. `entropy(n)` gives n random bytes."""
@@ -218,6 +226,7 @@ class ApiServices:
     contents: KnownContents = field(default_factory=KnownContents)
     tunnels: Tunnels = field(default_factory=Tunnels)
     supervisors: Supervisors = field(default_factory=Supervisors)
+    entrance_checks: EntranceChecks = field(default_factory=EntranceChecks)
     turns: Turns = field(default_factory=Turns)
     """Shares the event loop between the bytes of all sessions and the calls."""
     webhook_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))

@@ -1,4 +1,4 @@
-"""Who may enter a container, how both sides prove themselves, and what a client's wishes become."""
+"""How both sides of a session prove themselves, and what a client's wishes become."""
 
 from __future__ import annotations
 
@@ -6,56 +6,10 @@ import pytest
 
 from lading.core.containers import sessions
 from lading.core.containers.container import ContainerState
-from lading.core.containers.sessions import SessionUser, Target
-from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
+from lading.core.containers.sessions import Target
+from lading.core.errors import Forbidden, Gone, Invalid, Malformed, Unavailable
 
 CONTAINER = "zzzzz-dz642-000000000000001"
-MATRIX = [
-    # Who, {(Admin, User): status}
-    (
-        SessionUser.OWNER,
-        {(True, True): 200, (True, False): 503, (False, True): 200, (False, False): 503},
-    ),
-    (
-        SessionUser.ADMIN,
-        {(True, True): 200, (True, False): 200, (False, True): 403, (False, False): 503},
-    ),
-    (
-        SessionUser.BOTH,
-        {(True, True): 200, (True, False): 200, (False, True): 200, (False, False): 503},
-    ),
-    (
-        SessionUser.OTHER,
-        {(True, True): 403, (True, False): 503, (False, True): 403, (False, False): 503},
-    ),
-]
-
-
-@pytest.mark.parametrize(("who", "expected"), MATRIX)
-def test_the_matrix_of_the_contract(
-    who: SessionUser, expected: dict[tuple[bool, bool], int]
-) -> None:
-    for (admin, user), status in expected.items():
-        try:
-            sessions.check_access(who, admin=admin, user=user)
-            got = 200
-        except LadingError as error:
-            got = error.status
-        assert got == status, (who, admin, user)
-
-
-@pytest.mark.parametrize(
-    ("changed_by", "is_admin", "expected"),
-    [
-        ({"me"}, False, SessionUser.OWNER), ({"me"}, True, SessionUser.BOTH),
-        ({"me", "you"}, False, SessionUser.OTHER),
-        ({"me", "you"}, True, SessionUser.ADMIN), (set(), False, SessionUser.OTHER),
-    ],
-)  # fmt: skip
-def test_an_owner_changed_every_request_last(
-    changed_by: set[str], is_admin: bool, expected: SessionUser
-) -> None:
-    assert sessions.who("me", is_admin=is_admin, changed_by=frozenset(changed_by)) is expected
 
 
 def test_only_a_running_container_can_be_entered() -> None:

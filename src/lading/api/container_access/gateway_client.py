@@ -24,7 +24,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lading.api.authorization import nobody
+from lading.api.authorization import authenticate, nobody
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import sessions
@@ -230,16 +230,35 @@ async def claimed(services: ApiServices, claim: ForwardingClaim) -> Principal | 
         return None
     if claim.user_uuid == ids.anonymous_user(services.config.ClusterID):
         return nobody(services)
+    principal = await _user(services, claim.user_uuid)
+    check_active(principal)
+    return principal
+
+
+async def renewed(services: ApiServices, principal: Principal) -> Principal:
+    """A principal as it is now: that of its token, or of its user where a claim stood for the
+    token. Raises Unauthenticated.
+    """
+    if principal.is_anonymous:
+        return nobody(services)
+    if not principal.token:
+        return await _user(services, principal.user_uuid)
+    found = await authenticate(services, principal.token)
+    if found is None:
+        raise Unauthenticated
+    return found
+
+
+async def _user(services: ApiServices, uuid: str) -> Principal:
+    """The principal of a user, without a token. Raises Unauthenticated."""
     async with services.database.reading() as tx:
-        user = await records.get(tx, USERS, claim.user_uuid)
+        user = await records.get(tx, USERS, uuid)
     if user is None:
         raise Unauthenticated
-    principal = Principal(
-        user_uuid=claim.user_uuid,
+    return Principal(
+        user_uuid=uuid,
         token_uuid="",
         token="",
         is_admin=bool(user["is_admin"]),
         is_active=bool(user["is_active"]),
     )
-    check_active(principal)
-    return principal

@@ -29,7 +29,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from lading.api import authorization
 from lading.api.authorization import authenticate, find_token
-from lading.api.container_access import port_addresses
+from lading.api.container_access import entering, port_addresses
+from lading.api.container_access.entering import Entrance
 from lading.api.container_access.gateway_client import (
     Gateway,
     claimed,
@@ -59,7 +60,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.net.acceptor import note_known
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import parse_url, trusting
-from lading.net.pipes import Pipe, Turns, join, read_head
+from lading.net.pipes import Pipe, join, read_head
 from lading.store import records
 from lading.store.database import Transaction
 
@@ -138,6 +139,11 @@ async def _serve(
         target = await port_addresses.resolve(tx, services, place)
     claim = read_claim(services, headers, Purpose.PORT)
     principal, container = await _find(services, target, headers, claim)
+    entrance = (
+        Entrance(principal=principal, container_uuid=container.uuid, port=target.port)
+        if principal is not None
+        else None
+    )
     if principal is not None and not principal.is_anonymous:
         note_known(scope)
     sessions.check_state(container.uuid, container.state)
@@ -145,7 +151,7 @@ async def _serve(
     if inherited:
         await _forget(send, scope, inherited, container.uuid)
         return
-    exchange = _Exchange(scope, headers, receive, send, services.turns)
+    exchange = _Exchange(scope, headers, receive, send, services)
     url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
     if url is not None:
         address = (scope.get("client") or ("",))[0]
@@ -153,7 +159,8 @@ async def _serve(
         pipe = await parse_url(url, trusting(services.certificate)).open()
         # The server with the tunnel answers with checked headers already: they are not changed
         # again.
-        await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
+        async with entering.watched(services, entrance, pipe):
+            await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
         return
     gateway = await reach(services, container)
     rules = _Rules(
@@ -162,7 +169,9 @@ async def _serve(
         place.by_path,
         "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
     )
-    await _pass_on(gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules)
+    head = _request_head(gateway, target, place, exchange)
+    async with entering.watched(services, entrance, gateway.pipe):
+        await _pass_on(gateway.pipe, head, exchange, rules)
 
 
 def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
@@ -220,7 +229,7 @@ class _Exchange:
     headers: Mapping[str, str]
     receive: Receive
     send: Send
-    turns: Turns
+    services: ApiServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +284,7 @@ async def _find(
     services: ApiServices, target: Target, headers: Mapping[str, str], claim: ForwardingClaim | None
 ) -> tuple[Principal | None, Container]:
     """The caller, None for a public port, and the container, if the caller may use the port. Raises
-    as `sessions.check_access` and `authorization` do.
+    as `entering` and `authorization` do.
     """
     async with services.database.reading() as tx:
         row = await _row(tx, target)
@@ -305,7 +314,7 @@ async def _find(
         container = Container.from_record(row)
         if claim is not None:
             check_container(claim, container.uuid)
-        await _check_owner(tx, container, principal)
+        await entering.check_port(tx, services, container, target.port, principal)
     return principal, container
 
 
@@ -315,18 +324,6 @@ async def _row(tx: Transaction, target: Target) -> dict[str, Any] | None:
     request = await records.get(tx, REQUESTS, target.uuid)
     uuid = request["container_uuid"] if request else None
     return await records.get(tx, CONTAINERS, uuid) if uuid else None
-
-
-async def _check_owner(tx: Transaction, container: Container, principal: Principal) -> None:
-    rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
-    changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
-    if (
-        sessions.who(principal.user_uuid, is_admin=principal.is_admin, changed_by=changed_by)
-        is sessions.SessionUser.OTHER
-    ):
-        raise Forbidden(
-            "Forbidden: a request of this container is not yours, and the port is not public"
-        )
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
@@ -429,7 +426,7 @@ def _check(gateway: Gateway, response: HttpHead) -> None:
 
 
 async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
-    writer, more, stream = pipe.writer, True, exchange.turns.stream()
+    writer, more, stream = pipe.writer, True, exchange.services.turns.stream()
     # The container closed its side; its answer is still read by the other way.
     with contextlib.suppress(OSError):
         while more:
@@ -449,7 +446,7 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
 async def _switch(pipe: Pipe, response: HttpHead, exchange: _Exchange) -> None:
     """Pass bytes in both directions, after a WebSocket or another protocol was agreed upon."""
     near = await exchange.scope["extensions"][TAKE_OVER](response.encode())
-    await join(near, pipe, exchange.turns)
+    await join(near, pipe, exchange.services.turns)
 
 
 async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _Rules) -> None:
@@ -461,7 +458,7 @@ async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _R
         {"type": "http.response.start", "status": response.status, "headers": fields}
     )
     body: AsyncGenerator[bytes] = read_body(pipe.reader, response, method=exchange.scope["method"])
-    stream = exchange.turns.stream()
+    stream = exchange.services.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:
             # A caller that does not read must not delay other callers: bytes are sent to it after

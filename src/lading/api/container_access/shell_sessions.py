@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from lading.api import authorization
+from lading.api.container_access import entering
+from lading.api.container_access.entering import Entrance
 from lading.api.container_access.gateway_client import (
     Gateway,
     elsewhere,
@@ -54,7 +56,7 @@ async def open_shell(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         row = await find_target(tx, call, call.uuid)
         container = Container.from_record(row)
-        await _check_access(tx, call, container)
+        await entering.check_session(tx, services, container, call.caller)
     # Another server has checked the caller already, and signs for its address.
     claim = read_claim(services, call.headers, Purpose.SHELL)
     if claim is not None:
@@ -181,18 +183,6 @@ async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     return await authorization.find_readable(tx, services, CONTAINERS, uuid, call.caller)
 
 
-async def caller_is(tx: Transaction, call: ApiCall, container: Container) -> sessions.SessionUser:
-    """The relation of the caller to the container."""
-    rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
-    changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
-    return sessions.who(call.caller.user_uuid, is_admin=call.caller.is_admin, changed_by=changed_by)
-
-
-async def _check_access(tx: Transaction, call: ApiCall, container: Container) -> None:
-    admin, user = call.services.shell_access
-    sessions.check_access(await caller_is(tx, call, container), admin=admin, user=user)
-
-
 def _check_upgrade(call: ApiCall, protocol: str) -> None:
     if call.params.get("probe"):
         return
@@ -226,8 +216,11 @@ async def _forward(call: ApiCall, container: Container, url: str) -> ApiResponse
     host = url.removeprefix("https://").rstrip("/")
     await switch(pipe, call.path, "ssh", host=host, headers=headers, form=form)
 
+    entrance = Entrance(principal=call.caller, container_uuid=container.uuid)
+
     async def attend(near: Pipe) -> None:
-        await join(near, pipe, call.services.turns)
+        async with entering.watched(call.services, entrance, pipe):
+            await join(near, pipe, call.services.turns)
 
     return ApiResponse(status=101, headers=_switched("ssh"), session=attend)
 
@@ -242,6 +235,8 @@ async def _begin(call: ApiCall, container: Container, login: str) -> None:
         # Once is enough; the mark keeps the result from being reused.
         if not row["interactive_session_started"]:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            if not services.policy.reuse_after_shell:
+                await entering.let_others_go(unit, container)
             row = await unit.change_container(row, lifecycle.enter(Container.from_record(row)))
             await unit.settle()
         # Without a name in the form the SSH client names the user, in bytes that pass unread.
@@ -254,7 +249,9 @@ async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: P
     began = services.clock()
     moved = 0
     try:
-        moved = await join(pipe, gateway.pipe, services.turns)
+        entrance = Entrance(principal=call.caller, container_uuid=container.uuid)
+        async with entering.watched(services, entrance, gateway.pipe):
+            moved = await join(pipe, gateway.pipe, services.turns)
     finally:
         seconds = round((services.clock() - began).total_seconds(), 3)
         event(

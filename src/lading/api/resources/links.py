@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from lading.api import authorization
-from lading.api.container_access import port_addresses
+from lading.api.container_access import entering, port_addresses
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
 from lading.core import ids
@@ -29,7 +29,7 @@ from lading.core.records.filters import (
     check_select,
     check_where,
 )
-from lading.core.records.permissions import HEADS, LEVELS, NAMES, Level
+from lading.core.records.permissions import CONTAINER_ACCESS, HEADS, LEVELS, NAMES, Level
 from lading.core.records.record_types import BY_INFIX, GROUPS, LINKS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import COMPUTED_PERMISSIONS
@@ -55,6 +55,8 @@ async def create_link(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         if record["link_class"] == PERMISSION:
             record = await share(tx, call, record)
+        elif record["link_class"] == CONTAINER_ACCESS:
+            record = await _let_in(tx, call, record)
         else:
             await authorization.check_owner(tx, call, record["owner_uuid"])
             await _check_ends(tx, call, record, {})
@@ -71,6 +73,7 @@ async def update_link(call: ApiCall) -> ApiResponse:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
         new = {**old, **generic.check_attributes(call, LINKS, old)}
         _check(new)
+        entering.check_unchanged(old, new)
         # Either class: an ordinary link must not become a permission, nor the other way round.
         if PERMISSION in (old["link_class"], new["link_class"]):
             await check_permission_change(tx, call, old, new)
@@ -112,6 +115,14 @@ async def delete_link(call: ApiCall) -> ApiResponse:
             await authorization.check_writable(tx, LINKS, old, call.caller)
         await generic.remove(tx, call.services, LINKS, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=show(LINKS, old))
+
+
+async def _let_in(tx: Transaction, call: ApiCall, record: Record) -> Record:
+    """Store a link that lets a user into containers; the one that exists if there is one."""
+    link = await entering.add_link(tx, call, record)
+    if link is record:
+        await generic.insert(tx, call, LINKS, record)
+    return link
 
 
 def _check(record: Record) -> None:

@@ -1,8 +1,5 @@
-"""Sessions in running containers: who may enter, proofs of server and gateway, and addresses.
-
-Access is a table (docs/spec/shell, section Sessions). An owner is a user who was the last to change
-every request of the container: the work of others cannot be entered. `Admin` and `User` are the
-keys of Containers.ShellAccess.
+"""Sessions in running containers: proofs of server and gateway, addresses, and what clients ask
+for. Who may enter is in `core.policy.entering`.
 
 Server and gateway share a key that is derived from the system root token and the container's uuid,
 and never sent. The key of the gateway's self-signed certificate is derived from that secret too
@@ -28,15 +25,13 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from types import MappingProxyType
 
 import msgspec
 
 from lading.core import ids
 from lading.core.containers.container import FINAL, TUNNEL, ContainerState
 from lading.core.containers.container_network import is_local_address
-from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
+from lading.core.errors import Gone, Invalid, LadingError, Malformed, Unavailable
 
 AUTHORIZATION = "x-arvados-authorization"
 AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
@@ -64,79 +59,6 @@ _SFTP = "; ".join(
 _NO_SFTP = "echo 'lading: the image has no sftp-server; use scp -O, or cat' >&2; exit 127"
 # UUID-PORT of a container or a request.
 _TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
-
-
-class SessionUser(StrEnum):
-    """Relation of a caller to a container."""
-
-    OWNER = "owner"
-    ADMIN = "admin"
-    BOTH = "admin and owner"
-    OTHER = "other"
-
-
-class SessionVerdict(StrEnum):
-    """The answer to a request for a session."""
-
-    OK = "ok"
-    OFF = "off"
-    NOT_YOURS = "not yours"
-
-
-_OK, _OFF, _NOT_YOURS = SessionVerdict.OK, SessionVerdict.OFF, SessionVerdict.NOT_YOURS
-ACCESS: Mapping[SessionUser, Mapping[tuple[bool, bool], SessionVerdict]] = MappingProxyType(
-    {
-        #           Admin, User:  yes yes             yes no               no yes
-        # no no
-        SessionUser.OWNER: {
-            (True, True): _OK,
-            (True, False): _OFF,
-            (False, True): _OK,
-            (False, False): _OFF,
-        },
-        SessionUser.ADMIN: {
-            (True, True): _OK,
-            (True, False): _OK,
-            (False, True): _NOT_YOURS,
-            (False, False): _OFF,
-        },
-        SessionUser.BOTH: {
-            (True, True): _OK,
-            (True, False): _OK,
-            (False, True): _OK,
-            (False, False): _OFF,
-        },
-        SessionUser.OTHER: {
-            (True, True): _NOT_YOURS,
-            (True, False): _OFF,
-            (False, True): _NOT_YOURS,
-            (False, False): _OFF,
-        },
-    }
-)
-"""By caller, and by the switches (for admins, for users)."""
-
-
-def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> SessionUser:
-    """Relation of a user to a container whose requests were last changed by `changed_by`."""
-    owns = changed_by == {user_uuid}
-    if is_admin:
-        return SessionUser.BOTH if owns else SessionUser.ADMIN
-    return SessionUser.OWNER if owns else SessionUser.OTHER
-
-
-def check_access(caller: SessionUser, *, admin: bool, user: bool) -> None:
-    """Check that this caller may open a session. Raises Unavailable or Forbidden."""
-    verdict = ACCESS[caller][admin, user]
-    if verdict is SessionVerdict.OFF:
-        raise Unavailable(
-            "sessions in containers are switched off; "
-            "see Containers.ShellAccess in the configuration"
-        )
-    if verdict is SessionVerdict.NOT_YOURS:
-        raise Forbidden(
-            "Forbidden: a request of this container is not yours, so you may not enter it"
-        )
 
 
 def check_state(uuid: str, state: ContainerState) -> None:

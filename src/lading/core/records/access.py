@@ -3,9 +3,9 @@
 Source: docs/spec/api, sections Authentication and Permissions. Admins may do everything within the
 scopes of their token, except in the trash and in frozen projects; other users read records on which
 `permissions` gives them a level. A container is readable through a request that points at it, a log
-row with its object, a token by its user only, a webhook by managers of its owner. A permission link
-is readable by the users at its ends and by managers of its head; of other users the active ones are
-visible, with the attributes in `PUBLIC`.
+row with its object, a token by its user only, a webhook by managers of its owner. A permission
+link, or one that lets a user into containers, is readable by the users at its ends and by managers
+of its head; of other users the active ones are visible, with the attributes in `PUBLIC`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lading.core.records.expressions import (
     OfContainer,
 )
 from lading.core.records.permissions import (
+    CONTAINER_ACCESS,
     About,
     Accessible,
     Level,
@@ -316,7 +317,8 @@ def _permitted(
         return (Either((Reachable(user, "uuid"), *role)),)
     if kind is LINKS:
         ends = Either((_is("tail_uuid", user), _is("head_uuid", user), ManagedHead(user)))
-        return (Either((accessible, All((_is("link_class", "permission"), ends)))),)
+        given = Either((_is("link_class", "permission"), _is("link_class", CONTAINER_ACCESS)))
+        return (Either((accessible, All((given, ends)))),)
     return (accessible,)
 
 

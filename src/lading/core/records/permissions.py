@@ -67,6 +67,12 @@ NAMES: Mapping[int, str] = MappingProxyType(
     {Level.READ: "can_read", Level.WRITE: "can_write", Level.MANAGE: "can_manage"}
 )
 """The name of each level."""
+CONTAINER_ACCESS: Final = "container_access"
+"""Class of the links by which the user of a container lets the user at the tail into the containers
+of the request, or into the container, at the head.
+"""
+CAN_ENTER: Final = "can_enter"
+"""Name of such a link."""
 HEADS: frozenset[str] = frozenset(
     {
         Infix.USER, Infix.GROUP, Infix.COLLECTION, Infix.REQUEST, Infix.WORKFLOW,
