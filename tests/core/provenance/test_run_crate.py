@@ -28,7 +28,8 @@ CONTAINER: dict[str, Any] = {
 }  # fmt: skip
 REQUEST: dict[str, Any] = {
     "uuid": "zzzzz-xvhdp-000000000000000", "name": "sorts", "owner_uuid": "zzzzz-tpzed-1",
-    "modified_by_user_uuid": "zzzzz-tpzed-2",
+    "committed_by_uuid": "zzzzz-tpzed-2",
+    "modified_by_user_uuid": "zzzzz-tpzed-3",
 }  # fmt: skip
 WORKFLOW = CrateWorkflow(path="workflow.json", language="lading")
 _ENDING = {"name": "n", "published": "2026-01-02", "version": "1", "license_text": "l"}

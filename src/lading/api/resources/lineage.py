@@ -30,7 +30,7 @@ _OF: Final[dict[str, tuple[str, ...]]] = {
     ),
     REQUESTS.plural: (
         "uuid", "name", "state", "container_uuid", "created_at", "owner_uuid",
-        "modified_by_user_uuid", "properties",
+        "committed_by_uuid", "properties",
     ),
     COLLECTIONS.plural: ("uuid", "portable_data_hash", "name"),
 }  # fmt: skip

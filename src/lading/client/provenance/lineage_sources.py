@@ -38,7 +38,7 @@ async def add_sources(api: ApiClient, drawn: Lineage, *, with_users: bool) -> No
     if not with_users:
         return
     users = {
-        key: str(one.get("modified_by_user_uuid") or one["owner_uuid"])
+        key: str(one.get("committed_by_uuid") or one["owner_uuid"])
         for key, one in drawn.requests.items()
     }
     names = await _names(api, "users", users.values(), "full_name")

@@ -39,7 +39,7 @@ class ProvGraph:
         if activity in self._known:
             return
         self._known.add(activity)
-        agent = _urn(request.get("modified_by_user_uuid") or request["owner_uuid"])
+        agent = _urn(request.get("committed_by_uuid") or request["owner_uuid"])
         image, used = _urn(container["container_image"]), _used(container)
         informed = [maker for content in used for maker in self._makers.get(content, ())]
         node: Entity = {

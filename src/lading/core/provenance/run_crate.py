@@ -307,7 +307,7 @@ def inputs_of(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def user_of(request: Mapping[str, Any]) -> str:
     """The uuid of the user who asked for a request."""
-    return str(request.get("modified_by_user_uuid") or request["owner_uuid"])
+    return str(request.get("committed_by_uuid") or request["owner_uuid"])
 
 
 def _action(
