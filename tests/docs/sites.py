@@ -123,7 +123,11 @@ ONE_AT_A_TIME: Final = serve("Local: {MaxContainers: 1}")
 IMAGE: Final = (
     "lading image add --name tools:1 --from-host sh sleep cat awk grep sort seq wc ls ps true"
 )
-SFTP: Final = f"{UP}\n{IMAGE} python3 /usr/lib/openssh/sftp-server\necho 1,2 >results.csv\n{ENTER}"
+SFTP: Final = f"""{UP}
+{IMAGE} python3 /usr/lib/openssh/sftp-server
+echo 1,2 >results.csv
+lading user create ada
+{ENTER}"""
 SOME: Final = (
     "mkdir phage; "
     f"cp {ROOT}/examples/phage/lambda_phage.fa {ROOT}/examples/phage/reads_1.fq.gz phage\n"
@@ -195,7 +199,10 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/quotas.md": Site(TOOLS, ("crun",)),
     "docs/service.md": Site(),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
-    "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),
+    "docs/sharing.md": Site(
+        f"{UP}{SOME}{IMAGE}\nlading put phage\nlading run --image tools:1 -- seq 3\n{ENTER}",
+        ("crun", "curl"),
+    ),
     "docs/data.md": Site(UP + PHAGE),
     "docs/images.md": Site(
         service("registry") + UP + SAVED, ("crun", "docker-registry", "bowtie2"), docker

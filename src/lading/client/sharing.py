@@ -1,20 +1,31 @@
 """Permission links: the permission links of a record, and their changes; for the command line and
 the page.
 
+A request is shared with its records (`shared_records`): its log and its output have links of their
+own, its container follows the request. A link of the class `container_access` also lets a user into
+the containers of the request.
+
 Source: docs/spec/api, section Links.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.token_scopes import reading_collection
 from lading.core import ids
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 
 _TOKENS: Final = "api_client_authorizations"
+_ENTERING: Final = "container_access"
+_KINDS: Final[dict[str, str]] = {
+    Infix.COLLECTION: "collection",
+    Infix.GROUP: "project",
+    Infix.REQUEST: "request",
+}
 
 
 async def find_party(api: ApiClient, who: str, cluster: str) -> str:
@@ -77,6 +88,106 @@ async def set_level(api: ApiClient, uuid: str, party: str, name: str) -> None:
     await api.update("links", links[0]["uuid"], {"name": name})
     for link in links[1:]:
         await api.delete("links", link["uuid"])
+
+
+async def shared_records(api: ApiClient, uuid: str) -> dict[str, str]:
+    """The records that are shared together with the record `uuid`, which is the first: uuids by
+    kind (`request`, `container`, `log`, `output`); of other records than requests itself alone.
+
+    A log or an output that the caller cannot see, or that does not exist yet, is left out.
+    """
+    if not is_uuid(uuid, Infix.REQUEST):
+        return {_KINDS.get(infix_of(uuid), "record"): uuid}
+    fields = ("uuid", "container_uuid", "log_uuid", "output_uuid")
+    request = await api.get("container_requests", uuid, select=fields)
+    stored = {"log": request["log_uuid"], "output": request["output_uuid"]}
+    wanted = [one for one in stored.values() if one]
+    filters = [["uuid", "in", wanted]]
+    rows = await api.list("collections", filters=filters, select=["uuid"]) if wanted else []
+    present = {str(row["uuid"]) for row in rows}
+    found = {"request": uuid, "container": request["container_uuid"], **stored}
+    return {
+        kind: str(one)
+        for kind, one in found.items()
+        if one and (kind not in stored or one in present)
+    }
+
+
+async def share_with(
+    api: ApiClient, uuid: str, party: str, name: str, *, may_enter: bool = False
+) -> None:
+    """Give a party the level `name` on a record and on those that are shared with it; with
+    `may_enter` let it into the containers of a request. Raises Invalid, Forbidden.
+    """
+    if may_enter:
+        if not is_uuid(uuid, Infix.REQUEST):
+            raise Invalid(f"{uuid}: is no request, so it has no container to enter")
+        if not is_uuid(party, Infix.USER):
+            raise Invalid("users are let into containers one by one, by name; roles are not")
+        # First: only the user of the containers may do this, and a refusal must share nothing.
+        link = {"link_class": _ENTERING, "name": "can_enter"}
+        await api.create("links", {**link, "head_uuid": uuid, "tail_uuid": party})
+    # The request is the last: what it shows is readable then.
+    for kind, one in reversed((await shared_records(api, uuid)).items()):
+        if kind != "container":
+            await set_level(api, one, party, name)
+
+
+async def unshare_with(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
+    """Take back what `share_with` gave to a party; the records that are no longer shared, as
+    `shared_records`.
+    """
+    ended: dict[str, str] = {}
+    entering = await _entering(api, uuid, party)
+    for one in entering:
+        # Another user's: the user of the containers, who alone takes it back.
+        with suppress(Forbidden):
+            await api.delete("links", one["uuid"])
+    for kind, head in (await shared_records(api, uuid)).items():
+        links = await links_of(api, head, party) if kind != "container" else []
+        for one in links:
+            await api.delete("links", one["uuid"])
+        # The container follows the request.
+        if links or (kind == "container" and (entering or "request" in ended)):
+            ended[kind] = head
+    return ended
+
+
+async def list_access(api: ApiClient, uuid: str) -> list[Record]:
+    """Who has access to a record and to those that are shared with it: `who`, `can` (`read`,
+    `write`, `manage`, `enter`), `of` (the kind of the record), `head_uuid`, `tail_uuid`, `uuid` of
+    the link.
+    """
+    shown: list[Record] = []
+    heads = await shared_records(api, uuid)
+    for kind, one in heads.items():
+        # A container has the access of its request, and that of who may enter.
+        of = heads["request"] if kind == "container" else one
+        links = await list_permissions(api, of)
+        shown += [{**link, "of": kind, "head_uuid": one} for link in links]
+    guests = await _entering(api, uuid)
+    names = await names_of(api, sorted({one["tail_uuid"] for one in guests}))
+    return shown + [
+        {
+            "who": names.get(one["tail_uuid"], ""),
+            "can": "enter",
+            "of": "container",
+            "head_uuid": heads.get("container") or uuid,
+            "tail_uuid": one["tail_uuid"],
+            "uuid": one["uuid"],
+        }
+        for one in guests
+    ]
+
+
+async def _entering(api: ApiClient, uuid: str, party: str | None = None) -> list[Record]:
+    """The links by which users, or one of them, may enter the containers of a request."""
+    if not is_uuid(uuid, Infix.REQUEST):
+        return []
+    filters = [["link_class", "=", _ENTERING], ["head_uuid", "=", uuid]]
+    if party is not None:
+        filters.append(["tail_uuid", "=", party])
+    return await api.list("links", filters=filters, order=["created_at asc"], limit=1000)
 
 
 async def make_address(api: ApiClient, uuid: str, ends: str | None) -> Record:

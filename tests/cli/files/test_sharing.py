@@ -102,8 +102,71 @@ def test_addresses_are_for_reading_collections(site: Site) -> None:
     ]
     assert "a project has no address" in site.lading("share", project, "--link", code=1).stderr
     assert (
-        "leave WHO and --can out"
+        "leave WHO, --can and --enter out"
         in site.lading("share", project, "everyone", "--link", code=2).stderr
     )
     assert "--for is the time" in site.lading("share", project, "--for", "1h", code=2).stderr
     assert "either WHO or --link" in site.lading("unshare", project, code=2).stderr
+
+
+def test_a_request_is_shared_with_its_container_log_and_output(site: Site) -> None:
+    world = site.world
+    request = site.call(world.submit("x", name="aligned"))
+    container, uuid = request["container_uuid"], request["uuid"]
+    eve = site.call(world.user("eve"))
+    person = site.call(world.ok("GET", "users/current", token=eve))["uuid"]
+    assert "has no output that could be shared" in site.lading("share", uuid, "eve").stderr
+    site.call(world.run(container))
+    ended = site.call(world.ok("GET", f"container_requests/{uuid}"))
+    records = {
+        "request": f"container_requests/{uuid}", "container": f"containers/{container}",
+        "log": f"collections/{ended['log_uuid']}", "output": f"collections/{ended['output_uuid']}",
+    }  # fmt: skip
+    for name in (uuid, "last", "aligned"):
+        shown = [one.split() for one in site.lading("share", name, "eve").stdout.splitlines()]
+        assert shown[0] == ["WHO", "MAY", "OF", "UUID"]
+        assert [line[:3] for line in shown[1:]] == [["eve", "read", kind] for kind in records]
+        assert [line[3] for line in shown[1:]] == [one.split("/")[1] for one in records.values()]
+    for path in records.values():
+        assert site.call(world.request("GET", path, token=eve)).status == 200
+    raised = json.loads(site.lading("share", "--json", uuid, "eve", "--can", "write").stdout)
+    assert [(one["of"], one["can"]) for one in raised] == [(kind, "write") for kind in records]
+    assert {one["tail_uuid"] for one in raised} == {person}
+    said = site.lading("unshare", uuid, "eve").stderr
+    assert all(path.split("/")[1] in said for path in records.values())
+    for path in records.values():
+        assert site.call(world.request("GET", path, token=eve)).status == 404
+    assert "is not shared with eve" in site.lading("unshare", uuid, "eve", code=1).stderr
+    refused = site.lading("share", container, "eve", code=1).stderr
+    assert "a container is shared with its request" in refused
+    assert site.lading("share", uuid, "--link").stdout.startswith("https://")
+    assert site.lading("unshare", uuid, "--link").stderr
+
+
+def test_a_user_is_let_into_the_containers_of_a_request(site: Site, here: Path) -> None:
+    world = site.world
+    request = site.call(world.submit("entered"))
+    uuid, fay = request["uuid"], site.call(world.user("fay"))
+    site.call(world.ok("POST", "groups", {"name": "reviewers", "group_class": "role"}))
+    filters = {"filters": [["link_class", "=", "container_access"]]}
+
+    def entering() -> list[str]:
+        found = site.call(world.ok("GET", "links", params=filters, token=fay))
+        return [one["head_uuid"] for one in found["items"]]
+
+    shown = site.lading("share", uuid, "fay", "--enter").stdout.splitlines()
+    assert ["fay", "enter", "container", request["container_uuid"]] == shown[-1].split()
+    assert entering() == [uuid]
+    assert "roles are not" in site.lading("share", uuid, "reviewers", "--enter", code=1).stderr
+    (here / "f").write_text("shared")
+    stored = json.loads(site.lading("put", "--json", "f").stdout)["uuid"]
+    assert "is no request" in site.lading("share", stored, "fay", "--enter", code=1).stderr
+    assert "name WHO" in site.lading("share", uuid, "--enter", code=2).stderr
+    ended = json.loads(site.lading("unshare", "--json", uuid, "fay").stdout)
+    assert list(ended["records"]) == ["request", "container"]
+    assert entering() == []
+    # A refusal shares nothing: the container runs as another user.
+    bobs = site.call(world.submit("y", token=site.call(world.user("gus"))))["uuid"]
+    refused = site.lading("share", bobs, "fay", "--enter", code=1).stderr
+    assert "only the user whom a container runs as" in refused
+    assert site.call(world.request("GET", f"container_requests/{bobs}", token=fay)).status == 404

@@ -93,3 +93,28 @@ async def test_a_form_that_was_refused_leads_back(here: PageSite, browser: Brows
     assert answer.status == 404
     assert b"<h1>This did not work</h1>" in answer.body
     assert f'href="{place}">Back to the form'.encode() in answer.body
+
+
+async def test_a_request_is_shared_with_its_records_and_its_containers(
+    here: PageSite, browser: Browser
+) -> None:
+    request = await here.world.submit("x", name="to be shared")
+    await here.world.run(request["container_uuid"])
+    ended = await here.world.ok("GET", f"container_requests/{request['uuid']}")
+    token = await here.world.user("jane")
+    path = f"/ui/access/{request['uuid']}"
+    await browser.post(path, {"who": "jane", "can": "read", "enter": "on"})
+    records = (
+        f"container_requests/{request['uuid']}", f"containers/{request['container_uuid']}",
+        f"collections/{ended['log_uuid']}", f"collections/{ended['output_uuid']}",
+    )  # fmt: skip
+    words = await browser.words(path)
+    for record in records:
+        assert record.split("/")[1] in words
+        assert (await here.world.request("GET", record, token=token)).status == 200
+    assert "jane enter container" in words
+    party = (await here.world.ok("GET", "users/current", token=token))["uuid"]
+    assert (await browser.post(f"{path}/remove", {"who": party})).status == 303
+    for record in records:
+        assert (await here.world.request("GET", record, token=token)).status == 404
+    assert "Nobody" in await browser.words(path)

@@ -147,16 +147,19 @@ async def test_logging_out_ends_it(quick: PageSite, tmp_path: Path) -> None:
 
 
 async def test_a_lost_permission_ends_it(strict: PageSite, tmp_path: Path) -> None:
-    jane = await strict.world.user("jane")
-    browser = await strict.logged_in(jane)
+    jane, bob = await strict.world.user("jane"), await strict.world.user("bob")
+    owner, browser = await strict.logged_in(jane), await strict.logged_in(bob)
     async with container(strict, tmp_path, token=jane) as (request, *_):
+        place, level = f"/ui/access/{request}", {"who": "bob", "can": "read"}
+        await owner.post(place, {**level, "enter": "on"})
         ticket = await ticket_for(browser, request)
         async with connected(browser, request) as terminal:
             terminal.say(ticket=ticket, columns=80, rows=24)
             terminal.type("echo rea''dy\r")
             await terminal.until(b"ready")
-            # Somebody else changes the request: from then on the work is not hers alone.
-            await strict.world.ok("PUT", f"container_requests/{request}", {"priority": 7})
+            filters = {"filters": [["link_class", "=", "container_access"]]}
+            links = await strict.world.ok("GET", "links", params=filters)
+            await strict.world.ok("DELETE", f"links/{links['items'][0]['uuid']}", token=jane)
             assert "is not yours" in await terminal.end()
 
 

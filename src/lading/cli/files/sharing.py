@@ -1,5 +1,7 @@
 """`lading share` and `unshare`: permission links, and URLs with a token for one collection.
 
+A request is shared with its container, its log and its output (`client.sharing`).
+
 Source: docs/spec/api, sections Links and Scopes. The users' page is docs/sharing.md.
 """
 
@@ -16,11 +18,12 @@ from lading.cli.session import CliSession, with_session
 from lading.client import sharing
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
-from lading.core.ids import Infix, is_uuid
+from lading.core.ids import Infix, is_pdh, is_uuid
 from lading.core.quantities import format_time
 
 _TOKENS = "api_client_authorizations"
 _LEVELS = ("read", "write", "manage")
+_OF_REQUEST = ("request", "container", "log", "output")
 
 
 @click.command()
@@ -46,19 +49,34 @@ _LEVELS = ("read", "write", "manage")
     metavar="TIME",
     help="Life of the address of --link, such as 7d.",
 )
+@click.option(
+    "--enter",
+    "may_enter",
+    is_flag=True,
+    help="Also let the user WHO into the containers of a request: shells and ports.",
+)
 @display.json_option
 def share(
-    what: str, who: str | None, can: str, by_link: bool, seconds: int | None, as_json: bool
+    what: str,
+    who: str | None,
+    can: str,
+    by_link: bool,
+    seconds: int | None,
+    may_enter: bool,
+    as_json: bool,
 ) -> None:
-    """Give WHO access to WHAT, a collection or a project; without WHO, list the existing access.
+    """Give WHO access to WHAT, a collection, a project, or a request with its container, log and
+    output; without WHO, list the existing access.
 
     WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
     here, or `public`.
     """
-    if by_link and (who or can != "read"):
+    if by_link and (who or can != "read" or may_enter):
         raise click.UsageError(
-            "--link gives anybody with the address read access; leave WHO and --can out"
+            "--link gives anybody with the address read access; leave WHO, --can and --enter out"
         )
+    if may_enter and not who:
+        raise click.UsageError("--enter is for a user: name WHO")
     if seconds is not None and not by_link:
         raise click.UsageError("--for is the time of a --link")
     if by_link:
@@ -68,17 +86,15 @@ def share(
     async def action(session: CliSession) -> tuple[list[Record], str]:
         uuid = await _find_shared(session, what)
         if who is not None:
-            await sharing.set_level(
-                session.api,
-                uuid,
-                await sharing.find_party(session.api, who, uuid[:5]),
-                f"can_{can}",
-            )
-        links = [
-            *await sharing.list_permissions(session.api, uuid),
+            party = await sharing.find_party(session.api, who, uuid[:5])
+            await sharing.share_with(session.api, uuid, party, f"can_{can}", may_enter=may_enter)
+        found = [
+            *await sharing.list_access(session.api, uuid),
             *await _addresses(session, uuid),
         ]
-        return links, describe_public(await _config(session), uuid) if who == "public" else ""
+        if who == "public":
+            return found, describe_public(await _config(session), uuid)
+        return found, _missing(uuid, found) if who else ""
 
     links, said = with_session(action)
     if as_json:
@@ -87,18 +103,34 @@ def share(
     if not links:
         display.note(f"{what}: shared with nobody")
         return
-    display.table(
-        ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
-    )
+    _show(links)
     if said:
         display.note(said)
 
 
+def _show(links: list[Record]) -> None:
+    if not any(one["of"] in _OF_REQUEST for one in links):
+        display.table(
+            ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
+        )
+        return
+    # Of a request: its records one by one, so that the answer names all that is shared.
+    display.table(
+        ("WHO", "MAY", "OF", "UUID"),
+        ((one["who"], one["can"], one["of"], one["head_uuid"]) for one in links),
+    )
+
+
+def _missing(uuid: str, links: list[Record]) -> str:
+    """A message about a request whose output does not exist, so that it could not be shared."""
+    if not is_uuid(uuid, Infix.REQUEST) or any(one["of"] == "output" for one in links):
+        return ""
+    return f"{uuid}: has no output that could be shared; share it again once it has one"
+
+
 def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
     async def action(session: CliSession) -> Record:
-        uuid = await _find_shared(session, what)
-        if not is_uuid(uuid, Infix.COLLECTION):
-            raise Invalid(f"{what}: a project has no address; share a collection of it")
+        uuid = await _find_collection(session, what)
         ends = (
             None if seconds is None else format_time(datetime.now(UTC) + timedelta(seconds=seconds))
         )
@@ -127,28 +159,29 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
 
-    async def action(session: CliSession) -> int:
-        uuid = await _find_shared(session, what)
+    async def action(session: CliSession) -> dict[str, str]:
         if who is None:
-            kind, found = _TOKENS, await _addresses(session, uuid)
+            uuid = await _find_collection(session, what)
+            addresses = await _addresses(session, uuid)
+            for one in addresses:
+                await session.api.delete(_TOKENS, one["uuid"])
+            ended = {one["uuid"]: uuid for one in addresses}
         else:
-            kind, found = (
-                "links",
-                await sharing.links_of(
-                    session.api, uuid, await sharing.find_party(session.api, who, uuid[:5])
-                ),
-            )
-        if not found:
+            uuid = await _find_shared(session, what)
+            party = await sharing.find_party(session.api, who, uuid[:5])
+            ended = await sharing.unshare_with(session.api, uuid, party)
+        if not ended:
             raise NotFound(f"{what}: is not shared {_with(who)}; see 'lading share {what}'")
-        for one in found:
-            await session.api.delete(kind, one["uuid"])
-        return len(found)
+        return ended
 
-    count = with_session(action)
+    ended = with_session(action)
     if as_json:
-        display.emit_json({"what": what, "who": who, "removed": count})
-    else:
-        display.note(f"{what}: no longer shared {_with(who)}")
+        records = {} if who is None else ended
+        display.emit_json({"what": what, "who": who, "removed": len(ended), "records": records})
+        return
+    names = [f"{kind} {uuid}" for kind, uuid in ended.items() if kind in _OF_REQUEST]
+    listed = f": {', '.join(names)}" if names else ""
+    display.note(f"{what}: no longer shared {_with(who)}{listed}")
 
 
 def _with(who: str | None) -> str:
@@ -156,30 +189,62 @@ def _with(who: str | None) -> str:
 
 
 async def _find_shared(session: CliSession, what: str) -> str:
-    """The uuid of the shared collection or project; of one name, the collection."""
+    """The uuid of the shared collection, request or project; of one name, the collection. Raises
+    Invalid, NotFound.
+    """
     if is_uuid(what, Infix.GROUP):
         return what
+    if is_uuid(what, Infix.CONTAINER):
+        raise Invalid(f"{what}: a container is shared with its request; name the request")
     reference = references.need_reference(what)
-    try:
+    name = reference.name
+    if name == references.LAST or is_uuid(name, Infix.REQUEST):
+        record = await references.find_request(session, name)
+    elif not (is_uuid(name) or is_pdh(name)):
+        try:
+            return _undivided(await references.find_named(session, name), what, reference.path)
+        except NotFound as error:
+            # A name with / may be the path of a project.
+            with suppress(NotFound):
+                return await references.find_project(session, what)
+            raise error
+    else:
         record = await references.find_record(session, reference)
-    except NotFound as error:
-        # A name with / may be the path of a project.
-        with suppress(NotFound):
-            return await references.find_project(session, what)
-        raise error
-    if reference.path:
+    return _undivided(str(record["uuid"]), what, reference.path)
+
+
+def _undivided(uuid: str, what: str, path: str) -> str:
+    """The uuid, if no part of its files was named. Raises Invalid."""
+    if path:
         raise Invalid(
-            f"{what}: files are shared with their collection; "
-            f"leave {reference.path!r} out, or copy it first"
+            f"{what}: files are shared with their collection; leave {path!r} out, or copy it first"
         )
-    return str(record["uuid"])
+    return uuid
+
+
+async def _find_collection(session: CliSession, what: str) -> str:
+    """The uuid of a collection for `--link`; that of a request is its output. Raises Invalid."""
+    uuid = await _find_shared(session, what)
+    if is_uuid(uuid, Infix.REQUEST):
+        record = await references.find_record(session, references.FileReference(uuid))
+        return str(record["uuid"])
+    if not is_uuid(uuid, Infix.COLLECTION):
+        raise Invalid(f"{what}: a project has no address; share a collection of it")
+    return uuid
 
 
 async def _addresses(session: CliSession, uuid: str) -> list[Record]:
     """The user's own unexpired tokens that read only this collection."""
     found = await sharing.list_addresses(session.api, uuid, format_time(datetime.now(UTC)))
     return [
-        {"who": "by address", "can": "read", "tail_uuid": one["uuid"], "uuid": one["uuid"]}
+        {
+            "who": "by address",
+            "can": "read",
+            "of": "collection",
+            "head_uuid": uuid,
+            "tail_uuid": one["uuid"],
+            "uuid": one["uuid"],
+        }
         for one in found
     ]
 

@@ -1,4 +1,6 @@
-"""Access of people and groups to a project, a collection or a request."""
+"""Access of people and groups to a project, a collection, or a request with its container, log and
+output.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
         uuid=uuid,
         title=record["name"] or (shown_command(record) if is_request else uuid),
         place=place(uuid),
-        links=await sharing.list_permissions(visit.api, uuid),
+        links=await sharing.list_access(visit.api, uuid),
         levels=LEVELS,
         is_collection=is_collection,
         is_request=is_request,
@@ -76,23 +78,23 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
 
 
 async def give(visit: Visit) -> Response:
-    """Give a user or a role a level of access, or change the level."""
+    """Give a user or a role a level of access, or change the level; with the field `enter` let a
+    user into the containers of a request.
+    """
     uuid, who, level = _named(visit), visit.field("who").strip(), visit.field("can")
     if not who or level not in LEVELS:
         raise Invalid(f"name who gets access, and one of the levels {', '.join(LEVELS)}")
     party = await sharing.find_party(visit.api, who, uuid[:5])
-    await sharing.set_level(visit.api, uuid, party, f"can_{level}")
+    may_enter = bool(visit.field("enter"))
+    await sharing.share_with(visit.api, uuid, party, f"can_{level}", may_enter=may_enter)
     return visit.redirect(_place(uuid))
 
 
 async def remove(visit: Visit) -> Response:
     """Remove the access of a user or a role."""
     uuid, party = _named(visit), visit.field("who")
-    found = await sharing.links_of(visit.api, uuid, party)
-    if not found:
+    if not await sharing.unshare_with(visit.api, uuid, party):
         raise NotFound("They have no access by a link")
-    for one in found:
-        await visit.api.delete("links", one["uuid"])
     return visit.redirect(_place(uuid))
 
 
