@@ -67,8 +67,13 @@ async def find_readable(
     where = (records.equals(kind, "uuid", uuid), *conditions)
     found = await records.find(tx, services.database.dialect, kind, where, limit=1, raw=raw)
     if not found:
-        raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
+        raise missing(kind, uuid)
     return found[0]
+
+
+def missing(kind: RecordType, uuid: str) -> NotFound:
+    """The error for a record that is not there, or that the caller cannot read."""
+    return NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
 
 
 async def can_read(

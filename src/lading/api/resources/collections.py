@@ -316,14 +316,14 @@ async def find_collection(
     """
     record = await records.get(tx, COLLECTIONS, uuid)
     if record is not None and collection_rules.is_past_version(record):
-        await authorization.find_readable(
-            tx,
-            services,
-            COLLECTIONS,
-            record["current_version_uuid"],
-            principal,
-            include_trash=include_trash,
-        )
+        present = record["current_version_uuid"]
+        try:
+            await authorization.find_readable(
+                tx, services, COLLECTIONS, present, principal, include_trash=include_trash
+            )
+        except NotFound:
+            # The uuid of the present version is not for those who cannot read it.
+            raise authorization.missing(COLLECTIONS, uuid) from None
         return record
     return await authorization.find_readable(
         tx, services, COLLECTIONS, uuid, principal, include_trash=include_trash
