@@ -117,6 +117,8 @@ async def test_alternatives_are_for_dispatchers(it: World) -> None:
     request = await it.submit()
     other = (await it.submit("other"))["container_uuid"]
     path, body = f"containers/{request['container_uuid']}/lock", {"alternatives": [other]}
+    # An error about the other one would tell that it waits.
+    await it.lock(request["container_uuid"])
     refused = await it.request("POST", path, body, token=await it.user("u"))
     assert (refused.status, other in refused.error) == (404, False)
 

@@ -234,7 +234,8 @@ async def _lock(
 ) -> tuple[Record, list[Record]]:
     async with call.services.database.writing() as tx:
         passed: list[Record] = []
-        if len(candidates) > 1:
+        # Others than dispatchers can lock none, and must not learn which one could be locked.
+        if len(candidates) > 1 and call.caller.is_admin:
             call.uuid, passed = await _first_lockable(tx, candidates)
         row = await find_container(tx, call)
         change = lifecycle.lock(
