@@ -25,3 +25,11 @@ def test_rest_of_a_path() -> None:
     assert found is not None
     assert found[1:] == ("r", "c/a/b.txt")
     assert Routes().find("PATCH", "/arvados/v1/links/l") is not None
+
+
+def test_each_listed_route_is_found() -> None:
+    routes = Routes()
+    for method, path, route in routes.listed():
+        found = routes.find(method, path.replace("{uuid}", "u").replace("{rest}", "a/b"))
+        assert found is not None
+        assert found[0] is route

@@ -160,6 +160,19 @@ class Routes:
                     "GET": ApiRoute(handler=shell_sessions.gone, name=f"{plural}.{name}"),
                 }
 
+    def listed(self) -> Iterator[tuple[str, str, ApiRoute]]:
+        """All routes as method, path and handler; `{uuid}` in a path is that of a record, `{rest}`
+        further elements.
+        """
+        for path, methods in _FIXED.items():
+            yield from ((method, path, route) for method, route in methods.items())
+        for table, middle in ((self._collection, ""), (self._member, "/{uuid}")):
+            for (plural, action), methods in table.items():
+                below = f"/{action}" if action else ""
+                rest = "/{rest}" if (plural, action) in self._rest else ""
+                path = f"{PREFIX}{plural}{middle}{below}{rest}"
+                yield from ((method, path, route) for method, route in methods.items())
+
     def find(self, method: str, path: str) -> tuple[ApiRoute, str, str] | None:
         """The route with the uuid and the rest of the path, or None."""
         found = self._look(path)

@@ -55,7 +55,7 @@ from lading.webdav.locks import Locks
 from lading.webdav.serving import serve
 from lading.webdav.writing import DavWriter, read_small
 
-_METHODS: Final = (
+METHODS: Final = (
     "OPTIONS, GET, HEAD, PROPFIND, PROPPATCH, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 )
 _COMMON: Final = {
@@ -63,10 +63,10 @@ _COMMON: Final = {
     "Access-Control-Expose-Headers": "Content-Range, Content-Length, ETag, DAV",
 }
 _OFFERED: Final = {
-    "Allow": _METHODS,
+    "Allow": METHODS,
     "DAV": "1, 2",
     "MS-Author-Via": "DAV",
-    "Access-Control-Allow-Methods": _METHODS,
+    "Access-Control-Allow-Methods": METHODS,
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Depth, Destination, If, "
     "If-Match, If-None-Match, Lock-Token, Overwrite, Range, Timeout, Cache-Control",
     # Seconds that browsers may cache the permission: a day.
@@ -165,7 +165,7 @@ class _Gateway:
             return DavResponse(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
         handler = self._handlers.get(method)
         if handler is None:
-            raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
+            raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {METHODS}")
         token = self._parts.collections.token(found.token)
         body = _body(incoming, self._rate)
         request = DavRequest(
@@ -276,7 +276,7 @@ def _refusal(error: LadingError) -> DavResponse:
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="collections"'
     if error.status == 405:
-        headers["Allow"] = _METHODS
+        headers["Allow"] = METHODS
     text = " ".join(error.message.split())
     return DavResponse(status=error.status, headers=headers, body=f"{text}\n".encode())
 
