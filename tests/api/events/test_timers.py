@@ -18,6 +18,8 @@ from lading.core.quantities import format_time, told_time
 from lading.core.records.schema import Record
 from lading.testing.world import World, world
 
+# An address (RFC 5737), so that no resolver is asked.
+URL = "https://192.0.2.7/tools"
 GIT = {
     "/out": {"kind": "tmp"},
     "/src": {"kind": "git_tree", "repository_name": "tools", "commit": "main"},
@@ -119,11 +121,9 @@ class SlowGit:
         """Nothing to give up."""
 
 
-async def slow_world(it: World, git: SlowGit) -> Record:
+async def slow_world(it: World, git: SlowGit, *, url: str = URL) -> Record:
     object.__setattr__(it.app.services, "git", git)
-    await it.ok(
-        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
-    )
+    await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
     spec = await it.spec("make", mounts=GIT)
     made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
     assert (made.status, made.json["state"], made.json["container_uuid"]) == (
@@ -136,9 +136,7 @@ async def slow_world(it: World, git: SlowGit) -> Record:
 
 async def test_a_token_of_limited_scopes_leaves_nothing_to_the_server(it: World) -> None:
     object.__setattr__(it.app.services, "git", SlowGit())
-    known = await it.ok(
-        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
-    )
+    known = await it.ok("POST", "repositories", {"name": "tools", "fetch_url": URL})
     spec = await it.spec("make", mounts=GIT)
     scopes = [
         "POST /arvados/v1/container_requests",
@@ -216,6 +214,16 @@ async def test_a_server_that_hangs_does_not_delay_the_others(it: World) -> None:
         assert await timers.seek(it.app.services) == 0
 
 
+async def test_the_message_for_a_name_that_no_resolver_takes_is_that_of_git(it: World) -> None:
+    git = SlowGit(Invalid("no such host"))
+    # A label of a name has at most 63 characters (RFC 1035).
+    request = await slow_world(it, git, url=f"https://{'a' * 64}.example/tools")
+    git.ready = True
+    await timers.seek(it.app.services)
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+    assert why["outcome"] == "no such host"
+
+
 async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason(it: World) -> None:
     git = SlowGit(Invalid("Mounts [/src][commit]: no commit 'main'"))
     request = await slow_world(it, git)
@@ -229,9 +237,7 @@ async def test_an_input_that_went_meanwhile_ends_the_request(it: World) -> None:
     git = SlowGit()
     data = await it.collection({"a": b"x"})
     object.__setattr__(it.app.services, "git", git)
-    await it.ok(
-        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
-    )
+    await it.ok("POST", "repositories", {"name": "tools", "fetch_url": URL})
     mounts = {**GIT, "/in": {"kind": "collection", "uuid": data["uuid"]}}
     request = await it.submit("make", mounts=mounts)
     await it.ok("DELETE", f"collections/{data['uuid']}")

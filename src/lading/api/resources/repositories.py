@@ -94,8 +94,8 @@ async def _check_place(services: ApiServices, url: str) -> None:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
         ) from None
-    except OSError:
-        # The message of `git` names the fault.
+    except (OSError, UnicodeError):
+        # The message of `git` names the fault; Python encodes no label of over 63 characters.
         return
     if any(is_local(str(address[0])) for *_, address in found):
         raise Invalid(
