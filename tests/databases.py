@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lading.store import schema
 from lading.store.database import Database
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.world import make_seal
+from lading.testing.world import make_seal, prepared_file
 from tests.postgres import open_emptied
 
 
@@ -19,8 +18,9 @@ from tests.postgres import open_emptied
 async def a_database(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Database]:
     """The kind of database that the parameter of the fixture names."""
     if request.param == "sqlite":
-        made: Database = SqliteDatabase(directory / "db", seal=make_seal())
-        await schema.prepare(made, now="now")
+        path = directory / "db"
+        path.write_bytes(prepared_file())
+        made: Database = SqliteDatabase(path, seal=make_seal())
     else:
         made = await open_emptied(request.getfixturevalue("postgres"))
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.testing.world import World, world
-from tests.postgres import open_emptied
+from tests.postgres import open_with_records
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -17,6 +17,6 @@ async def it(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Wo
     async with AsyncExitStack() as stack:
         database = None
         if request.param == "postgresql":
-            database = await open_emptied(request.getfixturevalue("postgres"))
+            database = await open_with_records(request.getfixturevalue("postgres"))
             stack.push_async_callback(database.close)
         yield await stack.enter_async_context(world(tmp_path, database=database))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,21 @@ from lading.core.errors import Invalid
 from lading.core.policy.fair_share import DEFAULT_EXPECTED, WINDOW, level_of
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import WITH_API, World, world
-from tests.postgres import emptied
+from tests.postgres import open_with_records
 
 ON: dict[str, JSON] = {"Enabled": True, "HalfLife": 3600.0}
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def fair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    where = (
-        await emptied(request.getfixturevalue("postgres"))
-        if request.param == "postgresql"
-        else None
-    )
-    async with world(tmp_path, postgresql=where, Containers={"FairShare": ON}) as made:
-        yield made
+    async with AsyncExitStack() as stack:
+        database = None
+        if request.param == "postgresql":
+            database = await open_with_records(request.getfixturevalue("postgres"))
+            stack.push_async_callback(database.close)
+        yield await stack.enter_async_context(
+            world(tmp_path, database=database, Containers={"FairShare": ON})
+        )
 
 
 async def project(it: World, name: str, share: JSON = None, **more: JSON) -> str:

@@ -3,6 +3,9 @@
 The database is SQLite in a directory, or PostgreSQL; sealed columns use a fixed key and nonces from
 a seeded source. `async with world(tmp_path) as it:` gives the application, tokens of the admin and
 of the dispatcher, and short ways to call it. Clients take `it.app` through an ASGI transport.
+
+Tables and first records take longer to create than most tests run. So each process creates them
+once, and a SQLite database starts as a copy of that file.
 """
 
 from __future__ import annotations
@@ -10,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -47,8 +53,8 @@ WITH_API: Final[dict[str, JSON]] = {"vcpus": 1, "ram": 1 << 28, "API": True}
 class Clock:
     """A clock that moves a millisecond each time it is read, and otherwise by hand."""
 
-    def __init__(self) -> None:
-        self.moment = START
+    def __init__(self, start: datetime = START) -> None:
+        self.moment = start
 
     def __call__(self) -> datetime:
         """The present time."""
@@ -286,6 +292,7 @@ async def world(
     postgresql: Mapping[str, str | int] | None = None,
     database: Database | None = None,
     seed: int = 7,
+    start: datetime = START,
     connect: Callable[[str], Transport] = HttpTransport,
     webhook_sender: WebhookSender | None = None,
     **overrides: JSON,
@@ -295,7 +302,7 @@ async def world(
 
     `postgresql` is the address of an empty PostgreSQL database, used instead of SQLite; then events
     are relayed too. Worlds on one database need different seeds. `database` is one that is open and
-    prepared already.
+    prepared already. The clock begins at `start`.
     """
     settings = {
         "ClusterID": CLUSTER,
@@ -308,15 +315,13 @@ async def world(
     config = load(None, settings)
     given = database
     if database is None:
-        database = await _open(root, postgresql, make_seal(config.SystemRootToken))
+        database = await _open(root, postgresql, config, is_usual="Users" not in overrides)
     clock, blocks, source = (
-        Clock(),
+        Clock(start),
         MemoryBlocks(),
         random.Random(seed),
     )  # a fake: seeded on purpose
     try:
-        if given is None:
-            await schema.prepare(database, now=format_time(START))
         app = make_app(
             database,
             config,
@@ -352,10 +357,75 @@ async def world(
             await database.close()
 
 
-async def _open(root: Path, postgresql: Mapping[str, str | int] | None, seal: Seal) -> Database:
+async def _open(
+    root: Path, postgresql: Mapping[str, str | int] | None, config: Config, *, is_usual: bool
+) -> Database:
+    """A prepared database; a new SQLite database has first records too if the settings of users
+    are the usual ones.
+    """
+    seal = make_seal(config.SystemRootToken)
     if postgresql is None:
-        return SqliteDatabase(root / "db.sqlite", seal=seal)
-    return await PostgresDatabase.open(postgresql, seal=seal, readers=4)
+        path = root / "db.sqlite"
+        if not path.exists():
+            path.write_bytes(_file_with_records(config.ClusterID) if is_usual else prepared_file())
+        return SqliteDatabase(path, seal=seal)
+    database = await PostgresDatabase.open(postgresql, seal=seal, readers=4)
+    try:
+        await schema.prepare(database, now=format_time(START))
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+@cache
+def prepared_file() -> bytes:
+    """The content of a SQLite file with all tables and no records."""
+
+    async def prepare(database: Database) -> None:
+        await schema.prepare(database, now=format_time(START))
+
+    return _make_file(b"", prepare)
+
+
+@cache
+def _file_with_records(cluster: str) -> bytes:
+    """The content of a SQLite file with the first records of a cluster."""
+
+    return _make_file(prepared_file(), partial(add_first_records, cluster=cluster))
+
+
+async def add_first_records(database: Database, *, cluster: str = CLUSTER) -> None:
+    """Create the first records of a cluster in an empty database, for worlds to start with.
+
+    They are older than the records of those worlds, and a seed of their own gives other uuids.
+    """
+    start = START - timedelta(minutes=1)
+    with tempfile.TemporaryDirectory() as root:
+        async with world(
+            Path(root), database=database, seed=1 << 40, start=start, ClusterID=cluster
+        ):
+            pass
+
+
+def _make_file(content: bytes, change: Callable[[Database], Awaitable[None]]) -> bytes:
+    """The content of a SQLite file after a change.
+
+    The change has an event loop and a thread of its own: callers run in a loop already.
+    """
+
+    async def change_file() -> None:
+        database = SqliteDatabase(path, seal=make_seal())
+        try:
+            await change(database)
+        finally:
+            await database.close()
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:
+        path = Path(folder) / "db"
+        path.write_bytes(content)
+        thread.submit(asyncio.run, change_file()).result()
+        return path.read_bytes()
 
 
 async def call_asgi(
