@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lading.supervisor.results import free
 from tests.supervisor.supervised import Bench
+
+pytestmark = pytest.mark.jumping
 
 
 async def test_a_server_that_does_not_answer_is_not_waited_for_once_we_are_told_to_stop(
