@@ -12,6 +12,8 @@ from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.disk_limits import DiskWatch, Neighbours, base
 
+pytestmark = pytest.mark.jumping
+
 MIB = 1 << 20
 
 
@@ -28,6 +30,7 @@ def watch(run: Path, **more: Any) -> DiskWatch:
         "kept": Amount(0, 0),
         "processes": lambda: [],
         "first": 0.0,
+        "clock": asyncio.get_running_loop().time,
         **more,
     }
     return DiskWatch(run=run, **given)
@@ -122,6 +125,20 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
     )
     write(layer / "big", 40 * MIB)
     assert "has written 40.0 MiB" in await watching
+
+
+async def test_growth_counts_while_a_daemon_shows_no_layer(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_limits, "layers_of", lambda pids: ())
+    watching = watch(run, has_daemon=True, allowed=DiskAllowance(beside=30 * MIB))
+    ending = asyncio.create_task(ends(watching))
+    await asyncio.sleep(0)
+    began = watching.clock()
+    write(run / "mounts" / "big", 40 * MIB)
+    assert "has written 40.0 MiB" in await ending
+    # It is sought for five seconds.
+    assert watching.clock() - began < 3
 
 
 async def test_nobody_ends_before_the_others_have_been_heard(run: Path) -> None:

@@ -160,8 +160,9 @@ class DiskWatch:
         found = layers_of(self.processes())
         for place in found:
             self._add(place)
-        self._note_free()
         self._has_layers = bool(found)
+        if found:
+            self._note_free()
         return self._has_layers
 
     def _note_free(self) -> None:
