@@ -28,8 +28,8 @@ from typing import IO, Any
 
 import msgspec
 
+from lading.client.images.tar_reader import TarReader, members
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_regular
-from lading.supervisor.inputs.unpack import TarReader, members
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO
 
 from lading.client.api import ApiClient
+from lading.client.images.tar_reader import TarReader, members
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
-from lading.supervisor.inputs.unpack import TarReader, members
 
 # Bytes read at a time.
 _CHUNK = 1 << 20

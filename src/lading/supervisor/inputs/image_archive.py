@@ -28,13 +28,14 @@ import msgspec
 
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.client.disk_space import check_room
+from lading.client.images.tar_reader import TarReader, members
 from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, SavedImage
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.inputs.unpack import TarReader, Watch, hash_layer, members, unwatched
+from lading.supervisor.inputs.unpack import Watch, hash_layer, unwatched
 
 # Bytes of a JSON document in an archive, which is read into memory.
 MOST_DOCUMENT = 16 << 20

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor.inputs.unpack import ArchiveRefused, TarReader, members
+from lading.client.images.tar_reader import ArchiveRefused, TarReader, members
 
 
 def _archive(
