@@ -16,7 +16,7 @@ from lading.store import records
 from lading.testing.world import World, world
 
 ATTEMPTS = {
-    "user": 1, "oom": 1, "disk": 2, "image": 2, "input": 1, "node": 4, "preempted": 4, "timeout": 1,
+    "user": 1, "oom": 1, "disk": 2, "image": 1, "input": 1, "node": 4, "preempted": 4, "timeout": 1,
     "infrastructure": 4, "": 4,
 }  # fmt: skip
 
@@ -74,7 +74,7 @@ async def test_the_configuration_sets_the_limits(tmp_path: Any) -> None:
 
 async def test_only_failures_of_the_same_class_count_towards_its_limit(it: World) -> None:
     request = await it.submit(container_count_max=9)
-    for failure in ("node", "disk", "node", "image"):
+    for failure in ("node", "disk", "node", "preempted"):
         request = await fail(it, request, failure)
         assert request["state"] == "Committed", failure
     assert (await fail(it, request, "disk"))["state"] == "Final"

@@ -159,7 +159,8 @@ async def test_why_says_what_is_wrong_with_the_image(it: World) -> None:
 
 
 async def test_why_names_the_attempt_before(it: World) -> None:
-    request = await it.submit()
+    again = {"retry": {"image": {"limit": 1}}}
+    request = await it.submit(scheduling_parameters=again)
     supervisor = await it.lock(request["container_uuid"])
     status = {"failure": "image", "error": "image x: cannot be read"}
     path = f"containers/{request['container_uuid']}"

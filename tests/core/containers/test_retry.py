@@ -97,7 +97,7 @@ def test_children_are_retried_while_their_parent_runs(
     ("ended", "allowed"),
     [
         ({"state": "Cancelled"}, NO_LIMIT),
-        ({"state": "Cancelled", "runtime_status": {"failure": "image"}}, 1),
+        ({"state": "Cancelled", "runtime_status": {"failure": "image"}}, 0),
         ({"state": "Cancelled", "runtime_status": {"failure": "timeout"}}, 0),
         ({"state": "Cancelled", "runtime_status": {"failure": "preempted"}}, NO_LIMIT),
         ({"state": "Complete", "exit_code": 0}, 0),

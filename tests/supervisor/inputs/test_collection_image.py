@@ -40,6 +40,12 @@ async def test_what_is_no_image() -> None:
 async def test_an_archive_that_cannot_be_read() -> None:
     server = FakeServer()
     image = image_of(server, server.add_collection({"sha256:ab.tar": b"bytes"}))
+    blocks = dict(server.blocks)
     server.blocks.clear()
-    with pytest.raises(ExecutionError, match="cannot be read"):
+    with pytest.raises(ExecutionError, match="cannot be read") as lost:
         [chunk async for chunk in image.chunks()]
+    server.blocks.update(blocks)
+    server.faults["GET block"] = [503]
+    with pytest.raises(ExecutionError, match="cannot be read") as busy:
+        [chunk async for chunk in image.chunks()]
+    assert (lost.value.failure, busy.value.failure) == (Failure.IMAGE, Failure.INFRASTRUCTURE)

@@ -46,7 +46,7 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
         Failure.USER: 0,
         Failure.OOM: 0,
         Failure.DISK: 1,
-        Failure.IMAGE: 1,
+        Failure.IMAGE: 0,
         Failure.INPUT: 0,
         Failure.NODE: NO_LIMIT,
         Failure.PREEMPTED: NO_LIMIT,

@@ -40,7 +40,9 @@ class CollectionImage:
         return (await self._find())[0]
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The bytes of the archive. Raises ExecutionError(IMAGE)."""
+        """The bytes of the archive. Raises ExecutionError: IMAGE when they are gone, INFRASTRUCTURE
+        when the store cannot give them now.
+        """
         from lading.client.collections import read_file
 
         _, file = await self._find()
@@ -48,8 +50,11 @@ class CollectionImage:
             async for chunk in read_file(self._blocks, file):
                 yield chunk
         except LadingError as error:
+            # Another attempt may read what the store could not give now.
+            is_final = isinstance(error, RequestError)
             raise ExecutionError(
-                f"image {self._pdh}: cannot be read: {error.message}", Failure.IMAGE
+                f"image {self._pdh}: cannot be read: {error.message}",
+                Failure.IMAGE if is_final else Failure.INFRASTRUCTURE,
             ) from error
 
     async def _find(self) -> tuple[str, File]:

@@ -1,0 +1,32 @@
+"""Accounts of an image: the ids of its user, by its own /etc/passwd and /etc/group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lading import confined
+from lading.core import images
+from lading.core.images import Account
+
+# Most images have one of these: no need to read the container's files.
+_ROOT = ("", "0", "root", "0:0", "root:root")
+
+
+class LargeIds(Exception):
+    """The account of an image has large ids that the container's user namespace lacks."""
+
+    def __init__(self, ids: frozenset[int]) -> None:
+        super().__init__(ids)
+        self.ids = ids
+
+
+def account_of(user: str, rootfs: Path) -> Account:
+    """The ids of a user, in the form of a USER line, by the files of a container's root. Raises
+    ExecutionError(IMAGE).
+    """
+    if user in _ROOT:
+        return Account(0, 0)
+    passwd, group = (
+        confined.read_text_in_root(rootfs, name) for name in ("etc/passwd", "etc/group")
+    )
+    return images.account(user, passwd=passwd, group=group)

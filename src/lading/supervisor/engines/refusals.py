@@ -1,0 +1,93 @@
+"""Causes of a container that an engine refuses to make or start, by the words of its message.
+
+crun, runc, Docker and podman answer in free text. A message of a table below is about the image or
+the command: it is the same on every machine and at every attempt, so the failure is final. Any
+other message counts as a fault of the machine.
+"""
+
+from __future__ import annotations
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import command_failure
+
+# The account of the image; its name may be any word, also one of the other tables.
+_ACCOUNT = (
+    "unable to find user",
+    "unable to find group",
+    "no matching entries in passwd",
+    "no matching entries in group",
+    "uids and gids must be in range",
+)
+# Settings of the image, and files of it where the engine mounts its own.
+_IMAGE = (
+    "not a directory",
+    "too many links",
+    "too many levels of symbolic links",
+    "file name too long",
+    "cwd must be an absolute path",
+    "environment variable",
+    "env fields from image",
+    "invalid signal",
+    "imagedata",
+    "cannot mount volume over existing file",
+    "because it is inside /proc",
+    "create device",
+    "reopening /dev/null",
+)
+_NO_ROOM = ("no space left on device", "disk quota exceeded")
+# Characters of the beginning and of the end of a message: names of an image have any length, and
+# the cause is at the end.
+_BEGIN, _END = 50, 110
+
+
+def start_refusal(said: str, *, command: tuple[str, ...]) -> ExecutionError:
+    """The error for a refusal to start: IMAGE, USER where it has one of the words `command`, or
+    NODE.
+    """
+    refused = _account_refusal(said)
+    if refused is not None:
+        return refused
+    if any(words in said for words in command):
+        return command_failure(_shortened(said))
+    return image_refusal(said) or ExecutionError(
+        f"the container cannot be started: {_shortened(said)}", Failure.NODE
+    )
+
+
+def image_refusal(said: str) -> ExecutionError | None:
+    """ExecutionError(IMAGE) for a message about the image, None for any other."""
+    refused = _account_refusal(said)
+    if refused is None and _has(said, _IMAGE):
+        return ExecutionError(
+            f"the image cannot be used as it is: {_shortened(said)}", Failure.IMAGE
+        )
+    return refused
+
+
+def machine_fault(_: str) -> Failure:
+    """Cause of a refusal that is not about the image, whatever it says."""
+    return Failure.NODE
+
+
+def load_refusal(said: str) -> Failure:
+    """Cause of a daemon's refusal to load an image: its disk, or the image."""
+    return Failure.DISK if _has(said, _NO_ROOM) else Failure.IMAGE
+
+
+def _account_refusal(said: str) -> ExecutionError | None:
+    if not _has(said, _ACCOUNT):
+        return None
+    return ExecutionError(
+        f"the image's user cannot be known: {_shortened(said)}; "
+        "its USER must be in its /etc/passwd and /etc/group, or be numbers",
+        Failure.IMAGE,
+    )
+
+
+def _has(said: str, table: tuple[str, ...]) -> bool:
+    lowered = said.lower()
+    return any(words in lowered for words in table)
+
+
+def _shortened(said: str) -> str:
+    return said if len(said) <= _BEGIN + _END else f"{said[:_BEGIN]}...{said[-_END:]}"
