@@ -36,5 +36,5 @@ async def test_a_mount_marks_no_machine(tmp_path: Path) -> None:
         stage.image = stage.server.add_collection({f"{name}.tar": archive})
         mounts = {"/out": {"kind": "tmp"}, target: {"kind": "text", "content": ""}}
         record = await stage.run(["true"], mounts=mounts, output_path="/out")
-    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "node")
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "image")
     assert not (tmp_path / "crunch-run-broken").exists()

@@ -136,6 +136,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
         raise _fault(f"the image's configuration cannot be read: {error}") from error
     _check_layers(raw.rootfs.diff_ids, layers)
     settings = raw.config or _Settings()
+    _check_settings(settings)
     return ImageConfig(
         diff_ids=tuple(raw.rootfs.diff_ids),
         entrypoint=tuple(settings.Entrypoint or ()),
@@ -152,6 +153,16 @@ def _check_layers(ids: Sequence[str], layers: int) -> None:
     for one in ids:
         if not _LAYER_ID.fullmatch(one):
             raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
+
+
+def _check_settings(settings: _Settings) -> None:
+    """Raise ExecutionError(IMAGE) for a NUL: programs in C read a text only up to it, so that one
+    that was checked would not be the one that is used.
+    """
+    for name in _Settings.__struct_fields__:
+        value = getattr(settings, name) or ()
+        if any("\0" in one for one in ([value] if isinstance(value, str) else value)):
+            raise _fault(f"the image's configuration has a NUL in {name}; make the image anew")
 
 
 def process(

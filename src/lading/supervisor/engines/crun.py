@@ -28,8 +28,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import ContainerSpec, command_failure
+from lading.core.errors import ExecutionError
+from lading.supervisor.engines import ContainerSpec
+from lading.supervisor.engines.refusals import start_refusal
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
 
 # Joins every cgroup named before `--`, then becomes the program after it.
@@ -96,12 +97,13 @@ def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
     return answers[0]
 
 
+# Words of crun's messages about the command itself.
+_COMMAND = ("executable", "exec ", "chdir")
+
+
 def failure(said: str) -> ExecutionError:
     """The error for a message of crun about a command that was never started."""
-    # Words of crun's messages about the command itself; others are faults of the machine.
-    if "executable" in said or "exec " in said or "chdir" in said:
-        return command_failure(said)
-    return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
+    return start_refusal(said, command=_COMMAND)
 
 
 # No change of content or size, and no removal of the seals (memfd_create(2), fcntl(2)).

@@ -16,7 +16,7 @@ import contextlib
 import errno
 import os
 import posixpath
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,13 +45,18 @@ from lading.supervisor.engines import (
     Exit,
     ImageSource,
     check_live,
-    command_failure,
     owners,
 )
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end, reported_late
+from lading.supervisor.engines.refusals import (
+    image_refusal,
+    load_refusal,
+    machine_fault,
+    start_refusal,
+)
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 
@@ -75,7 +80,8 @@ _NOT_FOUND = 404
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 # Status of aiodocker's own error when it cannot connect.
 _NO_CONNECTION = 900
-# The first two numbers of a version.
+# Words of the daemons' messages about the command itself.
+_COMMAND = ("exec", "chdir", "no such file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +172,13 @@ class DockerEngine:
         archive.prove(self._image, limit=self._cache_size, watch=watch)
 
     async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
-        with self._faults("cannot load the image", Failure.IMAGE):
+        with self._faults("cannot load the image", load_refusal):
             docker = await self.connect()
             async for line in docker.images.import_image(stream(archive), stream=True):
                 if "error" in line:
                     raise ExecutionError(
                         f"{self._name} cannot load image {image.pdh}: {line['error']}",
-                        Failure.IMAGE,
+                        load_refusal(str(line["error"])),
                     )
         if not await self._has_image():
             raise ExecutionError(
@@ -378,7 +384,7 @@ class DockerEngine:
         return self._docker
 
     @contextlib.contextmanager
-    def _faults(self, what: str, failure: Failure = Failure.NODE) -> Any:
+    def _faults(self, what: str, cause: Callable[[str], Failure] = machine_fault) -> Any:
         try:
             yield
         except DockerError as error:
@@ -387,7 +393,8 @@ class DockerEngine:
                     f"{self._name} {what}: no answer from {self._socket}; is the daemon running?",
                     Failure.NODE,
                 ) from error
-            raise ExecutionError(f"{self._name} {what}: {error.message}", failure) from error
+            said = f"{self._name} {what}: {error.message}"
+            raise image_refusal(said) or ExecutionError(said, cause(said)) from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(
                 f"{self._name} {what}: no answer from {self._socket} ({error});"
@@ -580,8 +587,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def start_failure(said: str) -> ExecutionError:
-    """The error for a daemon's refusal to start a container, the user's fault or the machine's."""
-    # Words of the daemons' messages about the command itself.
-    if "exec" in said or "chdir" in said or "no such file" in said:
-        return command_failure(said)
-    return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
+    """The error for a daemon's refusal to start a container: the image's fault, the user's or the
+    machine's.
+    """
+    return start_refusal(said, command=_COMMAND)
