@@ -208,10 +208,10 @@ class TestNative(Attacks):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(writing, str(own_mapping(MACHINE).ids.first).encode())
+            os.write(writing, str(own_mapping(MACHINE).first).encode())
             os._exit(0)
         os.waitpid(child, 0)
-        assert int(os.read(reading, 100)) != mine.ids.first
+        assert int(os.read(reading, 100)) != mine.first
         os.close(reading)
         os.close(writing)
 

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lading.core.containers.user_ids import SIZE, Extent, extents
 from lading.supervisor import linux
 from lading.supervisor.engines import user_namespace
 from lading.supervisor.engines.user_namespace import (
     FIRST,
     READ_ONLY,
-    SIZE,
     SLOTS,
-    IdRange,
     attach_mount,
     copy_mount,
     fault_of,
@@ -25,14 +25,12 @@ from lading.supervisor.engines.user_namespace import (
 )
 from tests.reality import need, need_root
 
-IDS = IdRange(FIRST)
-
 
 @pytest.fixture
 def namespace(tmp_path: Path) -> int:
     need_root()
     need(fault_of(tmp_path) == "", "idmapped mounts")
-    return make_namespace(IDS)
+    return make_namespace(extents(FIRST))
 
 
 def test_ranges_are_apart_and_never_reach_the_id_that_means_none() -> None:
@@ -67,11 +65,11 @@ def test_a_process_keeps_its_range_and_one_forked_from_it_takes_another(
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, str(own_mapping(tmp_path).ids.first).encode())
+        os.write(writing, str(own_mapping(tmp_path).first).encode())
         os._exit(0)
     os.waitpid(child, 0)
     theirs = int(os.read(reading, 100))
-    assert theirs != mine.ids.first
+    assert theirs != mine.first
     assert (theirs - FIRST) % SIZE == 0
     os.close(reading)
     os.close(writing)
@@ -114,7 +112,7 @@ def test_what_cannot_be_is_told(tmp_path: Path, namespace: int) -> None:
 
 
 def test_without_user_namespaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def refuse(ids: IdRange) -> int:
+    def refuse(users: Sequence[Extent]) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(user_namespace, "make_namespace", refuse)

@@ -24,16 +24,20 @@ _LIBRARY = re.compile(r"/[^ ]+")
 
 
 def make_layer(
-    entries: Mapping[str, bytes | str | None], *, modes: Mapping[str, int] | None = None
+    entries: Mapping[str, bytes | str | None],
+    *,
+    modes: Mapping[str, int] | None = None,
+    owner: tuple[int, int] = (0, 0),
 ) -> bytes:
     """A layer archive: bytes are files (0755), text is the target of a symbolic link, None is a
-    directory.
+    directory. `owner`: user and group of all of them.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, content in entries.items():
             member = tarfile.TarInfo(name)
             member.mode = (modes or {}).get(name, 0o755)
+            member.uid, member.gid = owner
             if content is None:
                 member.type = tarfile.DIRTYPE
             elif isinstance(content, str):

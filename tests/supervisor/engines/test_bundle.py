@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from lading.core.containers.user_ids import Extent
 from lading.core.images import Account, ImageProcess
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import MASKED, Bundle, make_config, make_profile
-from lading.supervisor.engines.user_namespace import IdRange
 
 BUNDLE = Bundle(
     rootfs="/root",
@@ -87,10 +87,13 @@ def test_system_calls_and_files_of_the_kernel_are_refused() -> None:
 
 
 def test_a_user_namespace_has_its_ids_and_binds_as_they_are() -> None:
-    made = make_config(structs.replace(BUNDLE, ids=IdRange(1000, 50)))
+    made = make_config(structs.replace(BUNDLE, ids=(Extent(0, 1000, 50), Extent(2000, 1050, 1))))
     assert {"type": "user"} in made["linux"]["namespaces"]
     assert made["linux"]["uidMappings"] == made["linux"]["gidMappings"]
-    assert made["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 50}]
+    assert made["linux"]["uidMappings"] == [
+        {"containerID": 0, "hostID": 1000, "size": 50},
+        {"containerID": 2000, "hostID": 1050, "size": 1},
+    ]
     assert {tuple(one["options"]) for one in made["mounts"][-2:]} == {("rbind", "rprivate")}
     assert set(made["linux"]["maskedPaths"]) <= set(MASKED)
     assert "uidMappings" not in make_config(BUNDLE)["linux"]

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings
-from lading.supervisor.engines.native import NativeEngine, account_of
+from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
 
@@ -63,10 +62,3 @@ async def test_processes_that_do_not_die_are_told(
     monkeypatch.setattr(Cgroup, "remove", lambda self: [7])
     with pytest.raises(ExecutionError, match=r"\[7\] do not die"):
         await engine.remove()
-
-
-def test_users_are_looked_up_in_the_image(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "passwd").write_text("ann:x:5:6::/:/bin/sh\n")
-    assert account_of("ann", tmp_path) == Account(5, 6)
-    assert account_of("", tmp_path) == Account(0, 0)

@@ -34,7 +34,7 @@ def test_it_belongs_to_the_root_of_a_user_namespace(layers: list[Path], tmp_path
     namespace.open()
     rootfs, note = mount_root(layers, tmp_path / "bundle", namespace, name="rootfs-3")
     assert (note, rootfs.name) == ("", "rootfs-3")
-    assert {rootfs.stat().st_uid, (rootfs / "file").stat().st_uid} == {namespace.ids.first}
+    assert {rootfs.stat().st_uid, (rootfs / "file").stat().st_uid} == {namespace.root}
     namespace.close()
     linux.unmount_below(tmp_path / "bundle")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from lading.core.containers.user_ids import PLAIN
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, LiveSource, check_live
 from lading.supervisor.engines.user_namespace import (
-    SIZE,
     UserNamespace,
     UserNamespacePolicy,
     fault_of,
@@ -40,8 +40,8 @@ def test_binds_are_shown_mapped_and_go_again(namespace: UserNamespace, tmp_path:
         (Bind(str(tmp_path / "given"), "/a", False), Bind(str(tmp_path / "file"), "/b", True))
     )
     assert (folder.target, file.target, file.readonly) == ("/a", "/b", True)
-    assert Path(file.source).stat().st_uid == namespace.ids.first
-    assert Path(folder.source).stat().st_gid == namespace.ids.first
+    assert Path(file.source).stat().st_uid == namespace.root
+    assert Path(folder.source).stat().st_gid == namespace.root
     with pytest.raises(OSError, match="Read-only"):
         Path(file.source).write_text("x")
 
@@ -49,7 +49,7 @@ def test_binds_are_shown_mapped_and_go_again(namespace: UserNamespace, tmp_path:
 def test_layers_are_shown_once_to_all_ranks(namespace: UserNamespace, tmp_path: Path) -> None:
     (tmp_path / "layer").mkdir()
     (shown,) = namespace.layers([str(tmp_path / "layer")])
-    assert Path(shown).stat().st_uid == namespace.ids.first
+    assert Path(shown).stat().st_uid == namespace.root
     assert namespace.layers([str(tmp_path / "layer")]) == [shown]
 
 
@@ -58,7 +58,7 @@ def test_devices_are_copies_for_all_its_users(namespace: UserNamespace) -> None:
     (made,) = namespace.devices((Device("/dev/null", "/dev/card"),))
     found = Path(made.source).stat()
     assert (found.st_rdev, found.st_mode & 0o777) == (Path("/dev/null").stat().st_rdev, 0o666)
-    assert found.st_uid == namespace.ids.first
+    assert found.st_uid == namespace.root
     assert made.target == "/dev/card"
 
 
@@ -72,16 +72,25 @@ def test_a_stream_cannot_be_written_back(namespace: UserNamespace, tmp_path: Pat
     (tmp_path / "input").write_text("data")
     with (tmp_path / "input").open("rb") as file:
         descriptor = namespace.stream(file.fileno(), readonly=True)
-    assert os.fstat(descriptor).st_uid == namespace.ids.first
+    assert os.fstat(descriptor).st_uid == namespace.root
     with pytest.raises(OSError, match="Read-only"):
         os.fchmod(descriptor, 0o777)
     os.close(descriptor)
 
 
-def test_a_user_beyond_the_range(namespace: UserNamespace) -> None:
-    namespace.check(Account(SIZE - 1, 0, (7,)))
-    with pytest.raises(OSError, match="id 1048576 is larger than 1048575"):
-        namespace.check(Account(0, SIZE))
+def test_large_ids_are_mapped_one_by_one(namespace: UserNamespace, tmp_path: Path) -> None:
+    namespace.open((3_000_000, 2_000_000))
+    assert namespace.lacking(Account(2_000_000, PLAIN - 1, (7, PLAIN))) == {PLAIN}
+    (tmp_path / "own").touch(mode=0o600)
+    os.chown(tmp_path / "own", 2_000_000, 3_000_000)
+    (shown,) = namespace.binds((Bind(str(tmp_path / "own"), "/a", False),))
+    found = Path(shown.source).stat()
+    assert (found.st_uid, found.st_gid) == (namespace.root + PLAIN, namespace.root + PLAIN + 1)
+    namespace.close()
+    with pytest.raises(ExecutionError, match="more than 256 users and groups") as caught:
+        namespace.open(range(PLAIN, PLAIN + 257))
+    assert caught.value.failure is Failure.IMAGE
+    namespace.open()
 
 
 def test_another_object_takes_away_what_was_left(namespace: UserNamespace, tmp_path: Path) -> None:
@@ -145,7 +154,7 @@ def test_a_live_mount_belongs_to_its_owner(namespace: UserNamespace, tmp_path: P
     (bind,) = namespace.binds((Bind(f"/proc/self/fd/{descriptor}", "/a", False, live=live),))
     os.close(descriptor)
     shown = Path(bind.source)
-    assert shown.stat().st_uid == namespace.ids.first
+    assert shown.stat().st_uid == namespace.root
     assert (shown / "other").stat().st_uid == 65534
     assert os.statvfs(shown).f_flag & os.ST_NOSUID
 

@@ -36,10 +36,11 @@ from typing import Any, Final
 
 import msgspec
 
+from lading.core.containers.user_ids import Extent
 from lading.core.images import Account, ImageProcess
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, owners
-from lading.supervisor.engines.user_namespace import IdRange, UserNamespace
+from lading.supervisor.engines.user_namespace import UserNamespace
 
 HOSTNAME = "lading"
 """The same for every container, so that equal work has an equal environment."""
@@ -116,7 +117,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Output of `uname -m`."""
     notice: str = ""
     """Path to which the container's state is written, as JSON, before the gate; "": none."""
-    ids: IdRange | None = None
+    ids: Sequence[Extent] = ()
     """The ids on the machine of a container with a user namespace; its binds are idmapped
     already.
     """
@@ -173,10 +174,10 @@ def _notice(bundle: Bundle) -> dict[str, Any]:
     return {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", script]}]}
 
 
-def _user_namespace(ids: IdRange | None) -> dict[str, Any]:
-    if ids is None:
+def _user_namespace(ids: Sequence[Extent]) -> dict[str, Any]:
+    if not ids:
         return {}
-    mappings = [{"containerID": 0, "hostID": ids.first, "size": ids.size}]
+    mappings = [{"containerID": one.inside, "hostID": one.outside, "size": one.size} for one in ids]
     return {"uidMappings": mappings, "gidMappings": mappings}
 
 

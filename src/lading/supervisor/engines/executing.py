@@ -26,11 +26,11 @@ from typing import Any
 
 import msgspec
 
-from lading import confined
 from lading.concurrency import cancel_all
 from lading.core import images
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exec, Execution, Size
+from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.crun import null
 
 # Bytes read at a time.
@@ -403,9 +403,7 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
         "terminal": order.terminal is not None,
     }
     if order.user:
-        root = Path(config["root"]["path"])
-        files = (confined.read_text_in_root(root, one) for one in ("etc/passwd", "etc/group"))
-        account = images.account(order.user, passwd=next(files), group=next(files))
+        account = account_of(order.user, Path(config["root"]["path"]))
         process["user"] = {
             "uid": account.uid,
             "gid": account.gid,

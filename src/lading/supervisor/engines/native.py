@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from lading import confined, removal
+from lading import removal
 from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,
@@ -44,6 +43,7 @@ from lading.supervisor.engines import (
     check_live,
     crun,
 )
+from lading.supervisor.engines.accounts import LargeIds, account_of
 from lading.supervisor.engines.bundle import (
     IN_MEMORY,
     OPEN_LINE,
@@ -156,11 +156,11 @@ class NativeEngine:
             images.check_command(self._image.config, spec.command)
         bundle = self._run / "bundle"
         try:
-            self._enter_namespace(spec)
+            self._enter_namespace(spec, self._image.large_ids)
             try:
                 # A file system that cannot be idmapped fails here; the container is made without a
                 # user namespace.
-                self._make_bundles(spec, self._image)
+                self._make_mapped(spec, self._image)
             except OSError as error:
                 if self._namespace is None:
                     raise
@@ -320,9 +320,23 @@ class NativeEngine:
             os.close(self._lease)
             self._lease = -1
 
-    def _enter_namespace(self, spec: ContainerSpec) -> None:
-        """Take a range of user ids, if available. Raises ExecutionError when the policy requires
-        one.
+    def _make_mapped(self, spec: ContainerSpec, image: Unpacked) -> None:
+        """Make the bundles, with the large ids of the image's user, which its own files tell.
+        Raises OSError, ExecutionError.
+        """
+        try:
+            self._make_bundles(spec, image)
+        except LargeIds as account:
+            self._close_gate()
+            if self._namespace is not None:
+                self._namespace.close()
+                self._namespace.open(image.large_ids | account.ids)
+            linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
+            self._make_bundles(spec, image)
+
+    def _enter_namespace(self, spec: ContainerSpec, ids: frozenset[int]) -> None:
+        """Take a range of user ids, with these large ones, if available. Raises ExecutionError when
+        the policy requires one, or for too many large ids.
         """
         if self._policy == UserNamespacePolicy.NEVER:
             return
@@ -332,7 +346,7 @@ class NativeEngine:
                 raise OSError(
                     errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root"
                 )
-            self._namespace.open()
+            self._namespace.open(ids)
             # Files in memory are lost when this process is killed, and without a control group crun
             # must know the remaining processes to kill. The conductor of a gang reads files of its
             # ranks on disk.
@@ -441,8 +455,8 @@ class NativeEngine:
             image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
         )
         account = account_of(process.user, rootfs)
-        if self._namespace is not None:
-            self._namespace.check(account)
+        if self._namespace is not None and (ids := self._namespace.lacking(account)):
+            raise LargeIds(ids)
         return make_config(
             Bundle(
                 rootfs=str(rootfs),
@@ -452,7 +466,7 @@ class NativeEngine:
                 gate=gate,
                 machine=os.uname().machine,
                 notice=self._network.notice if self._network is not None else "",
-                ids=self._namespace.ids if self._namespace is not None else None,
+                ids=self._namespace.extents if self._namespace is not None else (),
                 devices=spec.devices,
                 cuda=spec.cuda,
                 cuda_hook=self._find_cuda_hook(spec),
@@ -587,12 +601,3 @@ def _hierarchy() -> Hierarchy:
     # Read once by each process: the controllers of a machine stay where they are mounted, and its
     # mount table takes 0.1 ms to read.
     return find_hierarchy(mount_table())
-
-
-def account_of(user: str, rootfs: Path) -> Account:
-    """The numbers of the image's user, by its account files. Raises ExecutionError."""
-    # Most images: no need to read the container's files.
-    if user in ("", "0", "root", "0:0", "root:root"):
-        return Account(0, 0)
-    passwd, group = (confined.read_text_in_root(rootfs, one) for one in ("etc/passwd", "etc/group"))
-    return images.account(user, passwd=passwd, group=group)

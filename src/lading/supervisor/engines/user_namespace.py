@@ -1,8 +1,9 @@
 """User namespaces of containers: ranges of user ids, and idmapped mounts.
 
-A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other. Outside, they
-are ids of no user: nothing of the machine belongs to its root. Each of our processes has its own
-range, so two containers never share one at the same time.
+A container in a user namespace of its own has its ids like any other, also the large ones of its
+image (`core.containers.user_ids`). Outside, they are ids of no user: nothing of the machine belongs
+to its root. Each of our processes has its own range, so two containers never share one at the same
+time.
 
 Files stay on disk with their owners: layers, binds and the files of the container's streams are
 shown through idmapped mounts (Linux 5.12). A file of root on disk is one of the container's root,
@@ -33,13 +34,14 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
+from lading.core.containers.user_ids import SIZE, Extent, extents, large
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
 from lading.supervisor import linux
@@ -92,17 +94,24 @@ class UserNamespace:
         """Parent of all its mounts, which everybody may pass."""
         self._machine = machine
         self._shown = 0
-        self._namespace = -1
-        self.ids = IdRange(0, 0)
+        self._namespace = self._own = -1
+        self.root = 0
+        """The id of the container's root on the machine."""
+        self.extents: tuple[Extent, ...] = ()
 
-    def open(self) -> None:
-        """Take the range of ids and make the directory. Raises OSError when that is not
-        possible.
+    def open(self, ids: Collection[int] = ()) -> None:
+        """Take the range of ids, with the large `ids` of an image, and make the directory.
+
+        Raises OSError when that is not possible, ExecutionError(IMAGE) for too many large ids.
         """
         if fault := _hidden_proc():
             raise OSError(errno.EPERM, fault)
         mapping = own_mapping(self._machine)
-        self.ids, self._namespace = mapping.ids, mapping.namespace
+        self.root, self._namespace = mapping.first, mapping.namespace
+        self.extents = extents(mapping.first, ids)
+        if ids:
+            self._close_own()
+            self._namespace = self._own = make_namespace(self.extents)
         try:
             self._make(self.directory)
         except FileNotFoundError:
@@ -129,13 +138,10 @@ class UserNamespace:
             shown.append(str(target))
         return shown
 
-    def check(self, account: Account) -> None:
-        """Raise OSError when a user of the image is outside the range."""
-        most = max(account.uid, account.gid, *account.groups)
-        if most >= self.ids.size:
-            raise OSError(
-                errno.ERANGE, f"its user or group id {most} is larger than {self.ids.size - 1}"
-            )
+    def lacking(self, account: Account) -> frozenset[int]:
+        """The large ids of an account that the container does not have."""
+        ids = large((account.uid, account.gid, *account.groups))
+        return ids.difference(one.inside for one in self.extents)
 
     def rootfs(self, name: str = "rootfs") -> Path:
         """The directory to mount a root on. Raises OSError."""
@@ -143,7 +149,7 @@ class UserNamespace:
 
     def own(self, path: Path) -> None:
         """Change the owner of a file or directory to the container's root. Raises OSError."""
-        os.chown(path, self.ids.first, self.ids.first)
+        os.chown(path, self.root, self.root)
 
     def binds(self, binds: Sequence[Bind]) -> tuple[Bind, ...]:
         """The same binds with idmapped sources. Raises OSError."""
@@ -187,12 +193,18 @@ class UserNamespace:
 
     def close(self) -> None:
         """Remove the mounts and the directory; also those of a killed process. Raises OSError."""
+        self._close_own()
         with contextlib.suppress(FileNotFoundError):
             # Mounts may lie on top of each other when the container was made twice.
             while self._unmount():
                 pass
             # rmdir refuses a directory that still contains something.
             self.directory.rmdir()
+
+    def _close_own(self) -> None:
+        if self._own >= 0:
+            os.close(self._own)
+        self._own = -1
 
     def _unmount(self) -> bool:
         """Unmount the topmost mount of the directory; False when there is none, or without
@@ -240,8 +252,8 @@ class UserNamespace:
         """The mount of a directory of users: the container's root has the files of one user, and
         makes files as this user. Files of all others belong to nobody.
         """
-        ids = IdRange(self.ids.first, 1)
-        namespace = make_namespace(ids, user=live.user, group=live.group)
+        user, group = (Extent(one, self.root, 1) for one in (live.user, live.group))
+        namespace = make_namespace((user,), groups=(group,))
         try:
             return copy_mount(bind.source, namespace=namespace, attributes=_attributes(bind))
         finally:
@@ -293,8 +305,6 @@ def _hidden_proc() -> str:
 
 # Above the ids that distributions give to users and to subordinate ranges (/etc/subuid).
 FIRST = 3 << 30
-SIZE = 1 << 20
-"""Ids in a range: images contain ids of directory services, which are larger than 65,535."""
 SLOTS = 1023
 """Number of ranges from `FIRST` on. One more would end with 2**32 - 1, which is the id "none"."""
 # Of linux/sched.h.
@@ -317,17 +327,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
 
 
-class IdRange(msgspec.Struct, frozen=True):
-    """Ids of users and groups on the machine that a container sees from 0 on."""
-
-    first: int
-    size: int = SIZE
-
-
 class Mapping(msgspec.Struct, frozen=True):
     """The range of this process, and a user namespace with it."""
 
-    ids: IdRange
+    first: int
+    """The first id of the range on the machine."""
     namespace: int
     owner: int
     """Process that took the range; a child of a fork must take its own."""
@@ -354,8 +358,8 @@ def own_mapping(directory: Path) -> Mapping:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = os.open(directory / "ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            ids = IdRange(FIRST + take_slot(lock) * SIZE)
-            _taken.append(Mapping(ids, make_namespace(ids), os.getpid(), lock))
+            first = FIRST + take_slot(lock) * SIZE
+            _taken.append(Mapping(first, make_namespace(extents(first)), os.getpid(), lock))
         except OSError:
             os.close(lock)
             raise
@@ -384,9 +388,9 @@ def take_slot(lock: int, slots: int = SLOTS) -> int:
     raise OSError(errno.EAGAIN, f"all {slots} ranges of user ids are taken")
 
 
-def make_namespace(ids: IdRange, *, user: int = 0, group: int = 0) -> int:
-    """A descriptor of a new user namespace with these ids, in which they begin with `user` and
-    `group`. Raises OSError.
+def make_namespace(users: Sequence[Extent], *, groups: Sequence[Extent] = ()) -> int:
+    """A descriptor of a new user namespace with these ids of users, and of groups (default: the
+    same). Raises OSError.
 
     It is made by a child that shares this process's memory (CLONE_VM) and ends at once: a fork
     would copy the page tables.
@@ -400,10 +404,12 @@ def make_namespace(ids: IdRange, *, user: int = 0, group: int = 0) -> int:
         raise _error("a user namespace")
     # CLONE_VFORK: the child has ended here. Its namespace exists until waitpid.
     try:
-        for name, inside in (("uid_map", user), ("gid_map", group)):
+        for name, rows in (("uid_map", users), ("gid_map", groups or users)):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            lines = "".join(f"{row.inside} {row.outside} {row.size}\n" for row in rows)
             try:
-                os.write(descriptor, f"{inside} {ids.first} {ids.size}\n".encode())
+                # The kernel takes the whole table in one call.
+                os.write(descriptor, lines.encode())
             finally:
                 os.close(descriptor)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
@@ -456,7 +462,7 @@ def reopen(descriptor: int, *, namespace: int = -1, attributes: int = 0) -> int:
 def fault_of(directory: Path) -> str:
     """Reason why containers cannot have their own user ids over files of this directory, or ""."""
     try:
-        namespace = make_namespace(IdRange(FIRST))
+        namespace = make_namespace(extents(FIRST))
     except OSError as error:
         return (
             f"this kernel makes no user namespaces ({error.strerror});"

@@ -33,10 +33,11 @@ from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
 from lading.client.disk_space import check_room
 from lading.concurrency import in_thread
-from lading.confined import Stop, Stopped
+from lading.confined import ConfinedTree, Stop, Stopped
+from lading.core.containers import user_ids
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
-from lading.core.images import ImageConfig
+from lading.core.images import MOST_ELEMENTS, ImageConfig
 from lading.supervisor.engines import ImageSource
 
 # Most containers find their image unpacked: what unpacking needs is imported when there is none.
@@ -58,17 +59,21 @@ class Unpacked(msgspec.Struct, frozen=True, kw_only=True):
 
     config: ImageConfig
     layers: tuple[Path, ...]
+    large_ids: frozenset[int] = frozenset()
+    """Large ids (`core.containers.user_ids`) of users and groups that its files belong to."""
 
 
 class _Description(msgspec.Struct, kw_only=True):
     """Description of an image in the cache; `size` is the bytes of its layers.
 
-    `proven`: the archive of the image contained every layer. Otherwise the image counts as absent.
+    `proven`: the archive of the image contained every layer. `large_ids`: those of its files.
+    Without them the image counts as absent.
     """
 
     config: ImageConfig
     size: int
     proven: bool = False
+    large_ids: frozenset[int] | None = None
 
 
 class LayerStore:
@@ -118,13 +123,13 @@ class LayerStore:
 
     def _find(self, pdh: str) -> Unpacked | None:
         description = _read(self._cache.path(pdh))
-        if description is None or not description.proven:
+        if description is None or not description.proven or description.large_ids is None:
             return None
         config = description.config
         layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
-        return (
-            Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
-        )
+        if not all(one.is_dir() for one in layers):
+            return None
+        return Unpacked(config=config, layers=layers, large_ids=description.large_ids)
 
     async def _unpack(self, image: ImageSource, claim: EntryClaim) -> None:
         from lading.supervisor.inputs import image_archive
@@ -136,13 +141,11 @@ class LayerStore:
             # In a thread: another process may remove layers now.
             await asyncio.to_thread(self._begin, lock)
             await image_archive.fetch(image, archive, kept=self._kept)
-            config, size = await in_thread(
-                lambda stop, _: self._unpack_archive(archive, self._watch(stop, image.pdh))
+            description = await in_thread(
+                lambda stop, _: self._unpack_archive(archive, self._watch(stop, image.pdh), stop)
             )
-            claim.part.write_bytes(
-                msgspec.json.encode(_Description(config=config, size=size, proven=True))
-            )
-            claim.publish(size)
+            claim.part.write_bytes(msgspec.json.encode(description))
+            claim.publish(description.size)
             await asyncio.to_thread(self._finish, lock)
         except OSError as error:
             failure = Failure.DISK if is_full(error) else Failure.NODE
@@ -163,7 +166,7 @@ class LayerStore:
 
         return watch
 
-    def _unpack_archive(self, archive: Path, watch: Watch) -> tuple[ImageConfig, int]:
+    def _unpack_archive(self, archive: Path, watch: Watch, stop: Stop) -> _Description:
         from lading.supervisor.inputs.image_archive import ImageArchive
 
         with ImageArchive(archive) as opened:
@@ -171,7 +174,16 @@ class LayerStore:
             limit = opened.limit(self._limit)
             for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True):
                 size += self._unpack_layer(opened, member, diff_id, max(limit - size, 0), watch)
-        return config, size
+        ids = user_ids.large(self._owners(config, stop))
+        return _Description(config=config, size=size, proven=True, large_ids=ids)
+
+    def _owners(self, config: ImageConfig, stop: Stop) -> Iterator[int]:
+        """Users and groups of all files of an image's layers."""
+        for diff_id in dict.fromkeys(config.diff_ids):
+            with ConfinedTree.open(self._layers / diff_id.removeprefix("sha256:")) as tree:
+                for status in tree.survey(max_depth=MOST_ELEMENTS, stop=stop):
+                    yield status.st_uid
+                    yield status.st_gid
 
     def _unpack_layer(
         self, archive: ImageArchive, member: str, diff_id: str, limit: int, watch: Watch

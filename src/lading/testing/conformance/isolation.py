@@ -18,7 +18,15 @@ from lading.supervisor.limits.cgroup import find_hierarchy
 from lading.supervisor.limits.counters import CgroupCounters, find_folders
 from lading.supervisor.machine import mount_table
 from lading.testing.conformance.engines import PATIENCE, EngineSuite, Kit, heard
-from lading.testing.images import ArchiveImage, layered_image, make_devices, tiny_image
+from lading.testing.images import (
+    ArchiveImage,
+    first_layer,
+    layered_image,
+    make_archive,
+    make_devices,
+    make_layer,
+    tiny_image,
+)
 from lading.testing.pulse import Bell
 
 
@@ -76,6 +84,25 @@ class IsolatingEngineSuite(EngineSuite):
         ) as caught:
             await kit.run_command(())
         assert caught.value.failure is Failure.USER
+
+    @pytest.mark.parametrize("user", ["ghost", "nobody:ghosts", "4294967296", "exec"])
+    async def test_a_user_that_the_image_does_not_have_is_refused_for_good(
+        self, kit: Kit, user: str
+    ) -> None:
+        kit.image = ArchiveImage(*tiny_image(settings={"User": user}))
+        with pytest.raises(ExecutionError, match="the image's (user|group)") as caught:
+            await kit.run("echo ran")
+        assert caught.value.failure is Failure.IMAGE
+        assert len(caught.value.message) <= 300
+
+    async def test_root_reads_files_of_every_owner_in_the_image(self, kit: Kit) -> None:
+        own = make_layer({"own": b"mine\n"}, modes={"own": 0o600}, owner=(2_000_000, 3_000_000))
+        kit.image = ArchiveImage(*make_archive([first_layer(tiny_image()[1]), own]))
+        done, out, _ = await kit.run("cat /own; ls -n /own")
+        assert (done.code, out.split()[:5]) == (
+            0,
+            ["mine", "-rw-------", "1", "2000000", "3000000"],
+        )
 
     async def test_a_file_system_in_memory(self, kit: Kit) -> None:
         if kit.make(kit.settings).sees_private_mounts:
