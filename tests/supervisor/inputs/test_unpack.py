@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import io
@@ -14,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import ExecutionError
+from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.inputs.unpack import LayerContent, hash_layer, unpack_layer
 from lading.testing.images import make_layer
+from tests.reality import need
 
 pytestmark = pytest.mark.usefixtures("as_root")
 
@@ -150,6 +152,13 @@ def pax(name: str, headers: dict[str, str], *, size: int = 0) -> tarfile.TarInfo
     return made
 
 
+def attributed(kind: bytes, name: str, value: str = "x") -> bytes:
+    """An entry of a type with an extended attribute."""
+    made = member("e", kind, linkname="t", devmajor=1, devminor=3)
+    made.pax_headers = {f"SCHILY.xattr.{name}": value}
+    return layer_of(made)
+
+
 def sparse(size: int) -> bytes:
     """A file of the old GNU format that is one hole."""
     header = bytearray(member("hole", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
@@ -205,6 +214,12 @@ DEEP = "d/" * 10_000 + "f"
         (gzip.compress(bytes(1 << 22)), "larger than the cache"),
         (gzip.compress(layer_of(member("f", size=1 << 24))), "larger than the cache"),
         (sparse(1 << 50), "larger than the cache"),
+        (attributed(tarfile.SYMTYPE, "user.x"), "which its file system cannot store"),
+        (attributed(tarfile.FIFOTYPE, "user.x"), "which its file system cannot store"),
+        (attributed(tarfile.CHRTYPE, "user.x"), "which its file system cannot store"),
+        (attributed(tarfile.REGTYPE, "security.capability"), "cannot be"),
+        (attributed(tarfile.REGTYPE, "system.posix_acl_access"), "cannot be"),
+        (attributed(tarfile.REGTYPE, f"user.{'n' * 300}"), "cannot be"),
     ],
 )
 def test_what_is_hostile_is_refused(tmp_path: Path, layer: bytes, fault: str) -> None:
@@ -213,6 +228,7 @@ def test_what_is_hostile_is_refused(tmp_path: Path, layer: bytes, fault: str) ->
     (tmp_path / "cache" / "other").write_text("safe")
     with pytest.raises(ExecutionError, match=fault) as caught:
         unpack(layer, tmp_path / "cache" / "t")
+    assert caught.value.failure is Failure.IMAGE
     assert len(caught.value.message) < 400
     assert "\n" not in caught.value.message
     assert (tmp_path / "cache" / "other").read_text() == "safe"
@@ -224,6 +240,21 @@ def test_what_is_hostile_is_refused(tmp_path: Path, layer: bytes, fault: str) ->
         "cache",
         "other",
     ]
+
+
+def test_an_attribute_without_room_is_not_the_disk_s_fault(tmp_path: Path) -> None:
+    need(_has_small_attributes(tmp_path), "a file system with small attributes, such as ext4")
+    with pytest.raises(ExecutionError, match="of 20000 bytes, which") as caught:
+        unpack(attributed(tarfile.REGTYPE, "user.x", "y" * 20_000), tmp_path / "t")
+    assert caught.value.failure is Failure.IMAGE
+
+
+def _has_small_attributes(folder: Path) -> bool:
+    try:
+        os.setxattr(folder, "user.probe", bytes(20_000))
+    except OSError as error:
+        return error.errno == errno.ENOSPC
+    return False
 
 
 def test_only_so_many_members(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import errno
 import gzip
 import hashlib
 import os
+import posixpath
 import shutil
 import stat
 import tarfile
@@ -54,7 +55,16 @@ _OVERLAY = ("trusted.overlay.", "user.overlay.")
 # Characters of a name in a message.
 _SHOWN = 100
 # Errors that blame the archive; all others blame the disk.
-_IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.E2BIG, errno.ERANGE)
+_IMPOSSIBLE = (
+    errno.ENAMETOOLONG,
+    errno.EINVAL,
+    errno.ELOOP,
+    errno.E2BIG,
+    errno.ERANGE,
+    errno.EMLINK,
+)
+# Blocks that the disk has when it is not the disk that refuses an attribute for lack of room.
+_SOME_BLOCKS = 1024
 _MOST_MEMBERS = MOST_MEMBERS
 # Descriptors of folders that are kept open: consecutive members are mostly in one folder.
 _MOST_OPEN = 64
@@ -298,7 +308,8 @@ class _Layer:
         os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
         for attribute, value in _attributes(member):
             # There is no call with a directory's descriptor; the last element is not followed.
-            os.setxattr(f"/proc/self/fd/{folder}/{name}", attribute, value, follow_symlinks=False)
+            place = f"/proc/self/fd/{folder}/{name}"
+            _set_attribute(member, place, attribute, value, follow_symlinks=False)
         if not member.issym():
             os.chmod(name, member.mode & 0o7777, dir_fd=folder)
         moment = _moment(member)
@@ -331,7 +342,7 @@ class _Layer:
         """
         os.chown(descriptor, member.uid, member.gid)
         for name, value in _attributes(member):
-            os.setxattr(descriptor, name, value)
+            _set_attribute(member, descriptor, name, value)
         os.chmod(descriptor, member.mode & 0o7777)
 
     def _place(self, path: str) -> tuple[int, str]:
@@ -472,6 +483,36 @@ def _attributes(member: tarfile.TarInfo) -> Iterator[tuple[str, bytes]]:
         if name.startswith(_OVERLAY):
             raise _fault(f"{_shown(member)} has the attribute {name}, which only overlayfs may set")
         yield name, value.encode("utf-8", "surrogateescape")
+
+
+def _set_attribute(
+    member: tarfile.TarInfo,
+    place: int | str,
+    name: str,
+    value: bytes,
+    *,
+    follow_symlinks: bool = True,
+) -> None:
+    """Set an extended attribute. Raises ExecutionError when no entry of this type, or no entry at
+    all, can have it; OSError when the disk cannot.
+    """
+    try:
+        os.setxattr(place, name, value, follow_symlinks=follow_symlinks)
+    except OSError as error:
+        is_plain = member.isreg() or member.isdir()
+        # ENOSPC: the attributes of a file have room in one block, whatever the disk has.
+        is_too_large = error.errno == errno.ENOSPC and _has_blocks(place)
+        if is_too_large or (not is_plain and error.errno in (errno.EPERM, errno.EOPNOTSUPP)):
+            raise _fault(
+                f"{_shown(member)} has the attribute {name[:_SHOWN]!r} of {len(value)} bytes, "
+                "which its file system cannot store"
+            ) from error
+        raise
+
+
+def _has_blocks(place: int | str) -> bool:
+    target = place if isinstance(place, int) else posixpath.dirname(place)
+    return os.statvfs(target).f_bavail > _SOME_BLOCKS
 
 
 def _shown(member: tarfile.TarInfo) -> str:
