@@ -43,6 +43,7 @@ from typing import IO, Protocol, cast
 import msgspec
 
 from lading.client.images.steps import UNWATCHED, ImageSteps
+from lading.client.images.tar_reader import TarReader, members
 from lading.core.errors import Full, Invalid, Malformed
 from lading.core.images import UNREADABLE
 
@@ -333,18 +334,41 @@ class Members(Protocol):
         ...
 
 
+class _Member(msgspec.Struct, frozen=True):
+    """What is read of an archive's header: the range of a file, or the name a link leads to."""
+
+    is_file: bool
+    is_sparse: bool
+    offset: int
+    size: int
+    target: str
+
+
+def _brief(member: tarfile.TarInfo, name: str) -> _Member:
+    target = ""
+    if member.issym():
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+    elif member.islnk():
+        target = posixpath.normpath(member.linkname)
+    return _Member(
+        member.isreg(), member.issparse(), member.offset_data, max(member.size, 0), target
+    )
+
+
 class TarMembers:
     """The files of an uncompressed tar. Raises Malformed for other files."""
 
     def __init__(self, path: Path, source: str, *, steps: ImageSteps = UNWATCHED) -> None:
         self.source = source
         self._path = path
+        # Not the headers themselves, of which an archive of a stranger has millions.
+        self._members: dict[str, _Member] = {}
         try:
-            with tarfile.open(path, "r:") as tar:
-                self._members: dict[str, tarfile.TarInfo] = {}
-                for member in tar:
+            with TarReader.open(path, "r:") as tar:
+                for member in members(tar):
                     steps.check()
-                    self._members[posixpath.normpath(member.name).lstrip("/")] = member
+                    name = posixpath.normpath(member.name).lstrip("/")
+                    self._members[name] = _brief(member, name)
         except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
             raise Malformed(f"{source}: neither an image nor a tar archive: {error}") from error
 
@@ -353,17 +377,16 @@ class TarMembers:
         name = posixpath.normpath(name)
         for _ in range(_MAX_LINKS):
             member = self._members.get(name)
-            if member is not None and member.issparse():
+            if member is None:
+                return None
+            if member.is_sparse:
                 # Its data is stored without the holes, so it is not one range of the archive.
                 raise Malformed(f"{self.source}: damaged image: {name[:100]!r} is a sparse file")
-            if member is None or member.isreg():
-                return Slice(self._path, member.offset_data, member.size) if member else None
-            if member.issym():
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-            elif member.islnk():
-                name = posixpath.normpath(member.linkname)
-            else:
+            if member.is_file:
+                return Slice(self._path, member.offset, member.size)
+            if not member.target:
                 return None
+            name = member.target
         return None
 
     def tops(self) -> set[str]:

@@ -37,6 +37,7 @@ from lading.client.images.registry_access import (
     parse_challenge,
     read_token,
 )
+from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import ImageSteps, Report, run_steps
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport, StreamedResponse, Transport
@@ -522,6 +523,6 @@ def _assemble(
     names = [layer_cache.member(layer.digest) for layer in image.layers]
     diff_ids = read_config(config).rootfs.diff_ids
     layers = read_layers(members, names, diff_ids, folder, steps=steps)
-    return write_archive(
-        ImageParts(config=config, layers=layers), folder / "image.tar", steps=steps
-    )
+    parts = ImageParts(config=config, layers=layers)
+    check_runnable(parts, steps=steps)
+    return write_archive(parts, folder / "image.tar", steps=steps)

@@ -42,6 +42,7 @@ from lading.client.images.archive import (
     write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host, goarch
+from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
 from lading.core.errors import Invalid, Malformed, NotFound
 from lading.core.images import UNREADABLE
@@ -97,6 +98,7 @@ async def _from_path(path: Path, folder: Path, report: Report | None) -> NormalI
 
     def work(steps: ImageSteps) -> NormalImage:
         parts = read(path, folder, architecture=architecture, steps=steps)
+        check_runnable(parts, steps=steps)
         return write_archive(parts, folder / "image.tar", steps=steps)
 
     return await run_steps(work, report)

@@ -1,0 +1,117 @@
+"""Faults of an image for which no engine starts it, found before it is stored.
+
+Its settings must be readable, and its USER must be in its own /etc/passwd and /etc/group, which are
+looked for in the layers without unpacking them. Where a link leads there, only an engine can tell.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import IO, cast
+
+from lading.client.images.archive import ImageParts, Layer
+from lading.client.images.steps import ImageSteps
+from lading.client.images.tar_reader import TarReader, members
+from lading.core import images
+from lading.core.errors import ExecutionError, Invalid, Malformed
+from lading.core.images import ImageConfig
+
+_PASSWD, _GROUP = "etc/passwd", "etc/group"
+# Bytes read of each of them, as in a container.
+_SMALL = 1 << 20
+_ROOT_ALONE = "root:x:0:0:root:/:"
+# Numbers, which need no files, and the usual spelling of root.
+_NUMBERS = re.compile(r"(root|[0-9]*)(:[0-9]*)?")
+
+
+def check_runnable(parts: ImageParts, *, steps: ImageSteps) -> None:
+    """Raise Invalid for an image that no engine starts, Malformed for a damaged layer."""
+    try:
+        config = images.parse_config(parts.config, layers=len(parts.layers))
+        _check_user(config, parts.layers, steps)
+    except ExecutionError as error:
+        raise Invalid(f"image: it cannot be run: {error.message}") from error
+
+
+def _check_user(config: ImageConfig, layers: Sequence[Layer], steps: ImageSteps) -> None:
+    if _NUMBERS.fullmatch(config.user):
+        images.account(config.user, passwd=_ROOT_ALONE, group="")
+        return
+    files = _AccountFiles()
+    for number, layer in enumerate(reversed(layers)):
+        steps.at("looking for its user", number, len(layers))
+        files.read(layer, steps)
+        if files.are_found:
+            break
+    if not files.is_uncertain:
+        texts = (files.texts.get(name) or "" for name in (_PASSWD, _GROUP))
+        images.account(config.user, passwd=next(texts), group=next(texts))
+
+
+class _AccountFiles:
+    """The two files in the layers of an image, which are read from the uppermost down."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.is_uncertain = False
+        """A link, or an entry of an odd type, is on the way to one of them."""
+        self._is_hidden = {_PASSWD: False, _GROUP: False}
+
+    @property
+    def are_found(self) -> bool:
+        """Whether no lower layer can change the answer."""
+        return self.is_uncertain or all(
+            name in self.texts or hidden for name, hidden in self._is_hidden.items()
+        )
+
+    def read(self, layer: Layer, steps: ImageSteps) -> None:
+        """Take what a layer has of them. Raises Malformed."""
+        found: dict[str, str] = {}
+        gone: set[str] = set()
+        try:
+            with _opened(layer) as (tar, end):
+                for member in members(tar):
+                    if member.offset >= end:
+                        break
+                    steps.check()
+                    self._take(tar, member, found, gone)
+        except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+            raise Malformed(f"image: layer {layer.diff_id[:19]} is damaged: {error}") from error
+        for name, hidden in self._is_hidden.items():
+            if not hidden:
+                # A layer above has precedence.
+                if name in found:
+                    self.texts.setdefault(name, found[name])
+                self._is_hidden[name] = name in gone
+
+    def _take(
+        self, tar: TarReader, member: tarfile.TarInfo, found: dict[str, str], gone: set[str]
+    ) -> None:
+        path = images.member_path(member.name)
+        mark = images.whiteout(path)
+        if mark is not None:
+            gone.update(name for name in self._is_hidden if _hides(mark, name))
+        elif path == "etc":
+            self.is_uncertain |= not member.isdir()
+        elif path in self._is_hidden:
+            self.is_uncertain |= not member.isreg()
+            file = tar.extractfile(member) if member.isreg() else None
+            found[path] = file.read(_SMALL).decode("utf-8", "surrogateescape") if file else ""
+
+
+def _hides(mark: images.Whiteout, name: str) -> bool:
+    if mark.opaque:
+        return mark.path in ("", "etc")
+    return mark.path in ("etc", name)
+
+
+@contextmanager
+def _opened(layer: Layer) -> Iterator[tuple[TarReader, int]]:
+    """The archive of a layer, and the offset at which the layer ends."""
+    with layer.path.open("rb") as file:
+        file.seek(layer.offset)
+        with closing(TarReader.open(fileobj=cast(IO[bytes], file), mode="r:")) as tar:
+            yield tar, layer.offset + layer.size
