@@ -21,6 +21,13 @@ from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import FIRST, MACHINE, fault_of, own_mapping
 from lading.testing.conformance.engines import Kit
+from lading.testing.images import (
+    ArchiveImage,
+    first_layer,
+    make_archive,
+    make_layer,
+    tiny_image,
+)
 from tests.reality import need
 from tests.security.machine_code import make_program
 from tests.system.docker_daemon import DockerDaemon
@@ -214,6 +221,21 @@ class TestNative(Attacks):
         assert int(os.read(reading, 100)) != mine.first
         os.close(reading)
         os.close(writing)
+
+    @pytest.mark.attack(
+        "an image names a user or an owner beyond the usual ids, so as to run without a user "
+        "namespace"
+    )
+    @pytest.mark.parametrize("user", ["2000000", "1000:3000000", "far"])
+    async def test_large_ids_of_an_image_are_in_its_range(self, kit: Kit, user: str) -> None:
+        need(fault_of(kit.directory) == "", "idmapped mounts")
+        accounts = make_layer({"etc/passwd": b"far:x:1516583083:1516583083::/:\n"})
+        layers = [first_layer(tiny_image()[1]), accounts]
+        kit.image = ArchiveImage(*make_archive(layers, {"User": user}))
+        async with kit.running() as engine:
+            owner = Path(f"/proc/{engine.first}").stat()
+            assert engine.notes == []
+        assert min(owner.st_uid, owner.st_gid) >= FIRST
 
     @pytest.mark.attack("runs where root would be the machine's although the operator forbids it")
     async def test_always_means_always(self, kit: Kit) -> None:

@@ -194,6 +194,7 @@ class UserNamespace:
     def close(self) -> None:
         """Remove the mounts and the directory; also those of a killed process. Raises OSError."""
         self._close_own()
+        self._shown = 0
         with contextlib.suppress(FileNotFoundError):
             # Mounts may lie on top of each other when the container was made twice.
             while self._unmount():
