@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.containers.user_ids import SIZE, Extent, extents
+from lading.core.user_ids import SIZE, Extent, extents
 from lading.supervisor import linux
 from lading.supervisor.engines import user_namespace
 from lading.supervisor.engines.user_namespace import (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from lading.core.containers.user_ids import Extent
 from lading.core.images import Account, ImageProcess
+from lading.core.user_ids import Extent
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import MASKED, Bundle, make_config, make_profile
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from lading.core.containers.user_ids import PLAIN
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
+from lading.core.user_ids import PLAIN
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, LiveSource, check_live
 from lading.supervisor.engines.user_namespace import (

@@ -29,6 +29,7 @@ import ctypes
 import errno
 import functools
 import os
+import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,12 +37,13 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.core.containers.user_ids import Extent
 from lading.core.images import Account, ImageProcess
+from lading.core.user_ids import Extent
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, owners
 from lading.supervisor.engines.user_namespace import UserNamespace
 
+CUDA_HOOK = "nvidia-container-runtime-hook"
 HOSTNAME = "lading"
 """The same for every container, so that equal work has an equal environment."""
 CAPABILITIES = (
@@ -220,6 +222,14 @@ def _cuda_environment(bundle: Bundle) -> list[tuple[str, str]]:
         return []
     numbers = ",".join(str(one) for one in bundle.cuda)
     return [("NVIDIA_VISIBLE_DEVICES", numbers), ("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")]
+
+
+def find_cuda_hook(cuda: Sequence[int]) -> tuple[str, str]:
+    """NVIDIA's program that adds the driver's libraries, for these GPUs, or "" and a note."""
+    hook = shutil.which(CUDA_HOOK) if cuda else ""
+    if hook is not None:
+        return hook, ""
+    return "", f"{CUDA_HOOK} is not installed: the image must bring the libraries of its driver"
 
 
 def _cuda_hook(bundle: Bundle) -> dict[str, Any]:

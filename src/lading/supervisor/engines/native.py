@@ -45,9 +45,11 @@ from lading.supervisor.engines import (
 )
 from lading.supervisor.engines.accounts import LargeIds, account_of
 from lading.supervisor.engines.bundle import (
+    CUDA_HOOK,
     IN_MEMORY,
     OPEN_LINE,
     Bundle,
+    find_cuda_hook,
     make_annotation,
     make_config,
     mount_root,
@@ -65,7 +67,6 @@ if TYPE_CHECKING:
     from lading.supervisor.gang.gang_output import GangOutput
 
 _PROGRAM = "crun"
-_CUDA_HOOK = "nvidia-container-runtime-hook"
 # Seconds for crun to answer, or for a dead process to vanish.
 _CHECK_TIME = 10.0
 # Seconds between two looks for the container's first process.
@@ -342,9 +343,9 @@ class NativeEngine:
             return
         self._namespace = UserNamespace(self._run)
         try:
-            if spec.cuda and shutil.which(_CUDA_HOOK):
+            if spec.cuda and shutil.which(CUDA_HOOK):
                 raise OSError(
-                    errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root"
+                    errno.ENOTSUP, f"{CUDA_HOOK} adds the driver's libraries as the machine's root"
                 )
             self._namespace.open(ids)
             # Files in memory are lost when this process is killed, and without a control group crun
@@ -457,6 +458,8 @@ class NativeEngine:
         account = account_of(process.user, rootfs)
         if self._namespace is not None and (ids := self._namespace.lacking(account)):
             raise LargeIds(ids)
+        hook, note = find_cuda_hook(spec.cuda)
+        self.notes += [note] if note else []
         return make_config(
             Bundle(
                 rootfs=str(rootfs),
@@ -469,7 +472,7 @@ class NativeEngine:
                 ids=self._namespace.extents if self._namespace is not None else (),
                 devices=spec.devices,
                 cuda=spec.cuda,
-                cuda_hook=self._find_cuda_hook(spec),
+                cuda_hook=hook,
             )
         )
 
@@ -482,17 +485,6 @@ class NativeEngine:
         from lading.supervisor.engines.native_network import NativeNetwork
 
         return NativeNetwork(spec.reach, self._run)
-
-    def _find_cuda_hook(self, spec: ContainerSpec) -> str:
-        if not spec.cuda:
-            return ""
-        hook = shutil.which(_CUDA_HOOK)
-        if hook is None:
-            self.notes.append(
-                f"{_CUDA_HOOK} is not installed:"
-                " the image must bring the libraries of the GPU's driver"
-            )
-        return hook or ""
 
     def _spawn(self, spec: ContainerSpec, bundle: Path) -> subprocess.Popen[bytes]:
         # Hooks start in the bundle's directory, which the root of a user namespace may not enter.

@@ -1,7 +1,7 @@
 """User namespaces of containers: ranges of user ids, and idmapped mounts.
 
 A container in a user namespace of its own has its ids like any other, also the large ones of its
-image (`core.containers.user_ids`). Outside, they are ids of no user: nothing of the machine belongs
+image (`core.user_ids`). Outside, they are ids of no user: nothing of the machine belongs
 to its root. Each of our processes has its own range, so two containers never share one at the same
 time.
 
@@ -41,9 +41,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from lading.core.containers.user_ids import SIZE, Extent, extents, large
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
+from lading.core.user_ids import SIZE, Extent, extents, large
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, LiveSource
 

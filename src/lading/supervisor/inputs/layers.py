@@ -34,7 +34,7 @@ from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full
 from lading.client.disk_space import check_room
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped
-from lading.core.containers import user_ids
+from lading.core import user_ids
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.images import MOST_ELEMENTS, ImageConfig
@@ -60,7 +60,7 @@ class Unpacked(msgspec.Struct, frozen=True, kw_only=True):
     config: ImageConfig
     layers: tuple[Path, ...]
     large_ids: frozenset[int] = frozenset()
-    """Large ids (`core.containers.user_ids`) of users and groups that its files belong to."""
+    """Large ids (`core.user_ids`) of users and groups that its files belong to."""
 
 
 class _Description(msgspec.Struct, kw_only=True):

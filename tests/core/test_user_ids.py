@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers.user_ids import MOST_LARGE, PLAIN, SIZE, Extent, extents, large
 from lading.core.errors import ExecutionError, Failure
+from lading.core.user_ids import MOST_LARGE, PLAIN, SIZE, Extent, extents, large
 
 _LARGEST = (1 << 32) - 2
 _ids = st.sets(st.integers(PLAIN, _LARGEST), max_size=MOST_LARGE)
