@@ -73,6 +73,8 @@ class Play:
     error: str = ""
     failure: str = "oom"
     complaint: str = ""
+    warning: str = ""
+    warning_detail: str = ""
 
 
 class Site:
@@ -214,7 +216,12 @@ async def perform(world: World, container: Record, play: Play) -> None:
             "exit_code": play.exit_code,
             "output": output["portable_data_hash"],
         }
-        ended["runtime_status"] = {"error": play.complaint} if play.complaint else {}
+        status = {
+            "error": play.complaint,
+            "warning": play.warning,
+            "warningDetail": play.warning_detail,
+        }
+        ended["runtime_status"] = {name: text for name, text in status.items() if text}
         final = {**final, **ended}
     await world.ok("PUT", path, final, token=supervisor)
 

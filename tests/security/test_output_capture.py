@@ -233,8 +233,9 @@ async def test_everything_but_files(attack: Attack) -> None:
 )
 async def test_a_link_to_the_host(attack: Attack) -> None:
     record = await attack.stage.run(["sh", "-c", f"mkdir d; ln -s {attack.host} d/z"])
-    assert (record["state"], record["output"]) == ("Cancelled", None)
-    assert "is in no mount of the container" in record["runtime_status"]["error"]
+    assert record["state"] == "Complete"
+    assert attack.stage.server.files(record["output"]) == {"d/.keep": b""}
+    assert "is in no mount of the container" in record["runtime_status"]["warning"]
     assert b"of the host" not in b"".join(attack.stage.server.blocks.values())
 
 

@@ -88,6 +88,14 @@ def reason(container: Record) -> str:
     return sentence.removeprefix(f"{container['uuid']}: ").rstrip(".")
 
 
+def warnings(container: Record) -> list[str]:
+    """The warnings about a container, a line each, such as entries of its output that could not be
+    saved.
+    """
+    status = container.get("runtime_status") or {}
+    return str(status.get("warningDetail") or status.get("warning") or "").splitlines()
+
+
 async def wait_for_all(
     api: ApiClient, uuids: Sequence[str], progress: Callable[[int, int], None] | None = None
 ) -> list[RequestOutcome]:

@@ -13,7 +13,7 @@ from lading.client.collections import BlockSink, CollectionWriter
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import HostPath, Source
-from lading.core.containers.output import (
+from lading.core.containers.output.plan import (
     CopyFile,
     CopyFiles,
     DirectoryEntry,
@@ -22,9 +22,8 @@ from lading.core.containers.output import (
     Look,
     OutputPlan,
     Refer,
-    plan_output,
-    too_large,
 )
+from lading.core.containers.output.walk import plan_output, too_large
 from lading.core.data import filetree
 from lading.core.data.globs import compile_globs
 from lading.core.errors import ExecutionError, Failure, TooLarge

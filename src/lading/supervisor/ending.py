@@ -40,6 +40,15 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     error: str = ""
     warning: str = ""
+    warning_detail: str = ""
+
+
+def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
+    """The same outcome with one more warning; "" adds none."""
+    if not warning:
+        return ending
+    joined = "; ".join(part for part in (ending.warning, warning) if part)
+    return structs.replace(ending, warning=joined, warning_detail=detail)
 
 
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
@@ -236,6 +245,11 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
     """The new runtime_status, including the entries of the container itself; None when nothing is
     to be added.
     """
-    said = {"error": ending.error, "warning": ending.warning, "failure": str(ending.failure or "")}
+    said = {
+        "error": ending.error,
+        "warning": ending.warning,
+        "warningDetail": ending.warning_detail,
+        "failure": str(ending.failure or ""),
+    }
     added = {name: text for name, text in said.items() if text}
     return {**before, **added} if added else None

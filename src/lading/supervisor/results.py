@@ -27,7 +27,7 @@ from msgspec import field
 from lading import confined
 from lading.concurrency import StopEvent, WorkCancelled, unless
 from lading.core.containers.container import ContainerState
-from lading.core.containers.output import OutputPlan
+from lading.core.containers.output.plan import OutputPlan
 from lading.core.errors import (
     ExecutionError,
     Failure,
@@ -46,6 +46,7 @@ from lading.supervisor.ending import (
     failed,
     runtime_status,
     stopped_while_saving,
+    with_warning,
     without_results,
 )
 from lading.supervisor.inputs.staging import Inputs, Stage
@@ -178,9 +179,11 @@ class Results(msgspec.Struct, frozen=True):
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
-        for note in plan.notes:
-            self.log.say(note)
-        return ending, plan
+        for line in (*plan.special.lines(), *plan.omitted.lines(), *plan.renamed.lines()):
+            self.log.say(f"output: {line}")
+        if ending.state is not ContainerState.COMPLETE:
+            return ending, plan
+        return with_warning(ending, plan.warning, plan.warning_detail), plan
 
     def _last_words(self, ending: Ending) -> None:
         for text in (ending.warning, ending.error):

@@ -21,7 +21,15 @@ from lading.core.containers.mounts import covering
 from lading.core.containers.steps import STATUS, ContainerStep, read_steps
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.values import JsonObject
-from lading.supervisor.engines import ContainerSpec, Engine, Exec, Execution, Exit, ImageSource
+from lading.supervisor.engines import (
+    ContainerSpec,
+    Engine,
+    Exec,
+    Execution,
+    Exit,
+    ImageSource,
+    root_directory,
+)
 from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.logs import STDERR, STDOUT, Log, Pump
 from lading.supervisor.session import SupervisorSession
@@ -60,6 +68,11 @@ class StepEngine:
     def first(self) -> int | None:
         """The first process of the present step."""
         return self._engine.first
+
+    @property
+    def root_directory(self) -> Path | None:
+        """The root file system of the last step, where it can be read."""
+        return root_directory(self._engine)
 
     async def check(self) -> str:
         """The engine and its version. Raises ExecutionError(NODE)."""

@@ -302,7 +302,7 @@ class Supervisor:
             session.data, session.blocks, cache, session.fetch_git_tree, large, self._reserve
         )
         self._keep = KeepMount(config, self._log, token=session.token, private=private)
-        self._stage = Stage(plan, config.live_roots)
+        self._stage = Stage(plan, config.live_roots, engine=self._engine)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(
             f"image {container.container_image}; {len(plan.collections)} input collections"

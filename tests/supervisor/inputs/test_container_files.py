@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.confined import Stopped
-from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.supervisor.inputs.container_files import find_entry as look
 
 

@@ -23,7 +23,7 @@ from lading.core.containers.mount_plan import (
     MountPlan,
     plan,
 )
-from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import ExecutionError, Failure, Unavailable

@@ -39,6 +39,15 @@ async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
     assert b"<html" not in (await browser.get(f"{path}/state")).body
 
 
+async def test_warnings_about_what_has_ended_are_shown(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("true", name="links")
+    status = {"warning": "output: 2 entries not saved", "warningDetail": "/out/<a>\n/out/b"}
+    await here.world.run(request["container_uuid"], runtime_status=status)
+    words = await browser.words(f"/ui/requests/{request['uuid']}")
+    assert "/out/<a> /out/b" in words
+    assert "output: 2 entries not saved" in await browser.words("/ui/requests")
+
+
 async def test_results_are_shown_when_they_are_known(here: PageSite, browser: Browser) -> None:
     request = await here.world.submit("true")
     path = f"/ui/requests/{request['uuid']}"

@@ -43,7 +43,7 @@ from lading.cli.running.submission import (
     store_inputs,
 )
 from lading.cli.session import CliSession, tell_page, with_session
-from lading.client.outcomes import RequestOutcome, reason
+from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
@@ -463,6 +463,8 @@ def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
         return
     if (container["runtime_status"] or {}).get("error"):
         display.note(reason(container))
+    for line in warnings(container):
+        display.note(f"warning: {line}")
     now = datetime.now(UTC)
     if is_reused(request, container):
         how = (

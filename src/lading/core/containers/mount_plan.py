@@ -20,9 +20,9 @@ Rules (docs/spec/containers, section Mounts):
 - Secrets are never saved: below the output path they are bound, so that the command cannot rename
   them. `exclude_from_output` excludes a mount from the output, but not the mounts below it.
 - live shows a place below a directory of the machine as it is; it is not saved, and an output link
-  to it is an error.
+  to it is left out.
 - The content of a tmp mount other than the output ends with the container; an output link to it is
-  an error.
+  left out.
 
 Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and
 `CollectionPath` where the host path is not known here.
@@ -98,7 +98,13 @@ class LivePath(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-Source = HostPath | CollectionPath | GitTree | KeepTree | LivePath
+class ImagePath(msgspec.Struct, frozen=True):
+    """A file of the container's root file system, outside its mounts."""
+
+    path: str
+
+
+Source = HostPath | CollectionPath | GitTree | KeepTree | LivePath | ImagePath
 
 
 class MakeDirectory(msgspec.Struct, frozen=True):
@@ -151,7 +157,7 @@ class Keep(StrEnum):
     FILES = "files"  # files of the host, a git tree included: copied
     REFERENCE = "reference"  # a collection: referred to
     NOTHING = "nothing"  # secret or excluded: left out
-    TEMPORARY = "temporary"  # a tmp or live mount: never saved, a link to it is an error
+    TEMPORARY = "temporary"  # a tmp or live mount: never saved, a link to it is left out
 
 
 class Area(msgspec.Struct, frozen=True):

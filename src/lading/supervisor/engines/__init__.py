@@ -318,6 +318,17 @@ class Engine(Protocol):
         """Undo everything: processes, cgroups, mounts, objects of a daemon. Idempotent."""
 
 
+def root_directory(engine: Engine) -> Path | None:
+    """The root file system of an engine's container on this machine, after the end of its command
+    and until `remove`; None where it cannot be read here, as a daemon has it.
+
+    It is the attribute `root_directory` of the engine, which is optional and so no part of the
+    protocol that other people's engines implement.
+    """
+    directory: Path | None = getattr(engine, "root_directory", None)
+    return directory
+
+
 EngineFactory = Callable[[EngineSettings], Engine]
 GROUP = "lading.engines"
 AUTOMATIC = "auto"

@@ -46,6 +46,7 @@ from lading.supervisor.engines import (
     ImageSource,
     check_live,
     owners,
+    stopping,
 )
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
@@ -468,11 +469,13 @@ class DockerEngine:
         self, stop: asyncio.Event, grace: float, container: DockerContainer
     ) -> None:
         await stop.wait()
-        for name in ("SIGTERM", "SIGKILL"):
+
+        async def send(name: str) -> None:
             # The container may have ended already.
             with contextlib.suppress(DockerError):
                 await container.kill(signal=name)
-            await asyncio.sleep(grace)
+
+        await stopping.stop_through_daemon(send, lambda: self.first, grace=grace)
 
     async def _delete(self, name: str) -> None:
         try:

@@ -42,6 +42,7 @@ from lading.supervisor.engines import (
     ImageSource,
     check_live,
     crun,
+    stopping,
 )
 from lading.supervisor.engines.accounts import LargeIds, account_of
 from lading.supervisor.engines.bundle import (
@@ -103,6 +104,8 @@ class NativeEngine:
         self._gang_output: GangOutput | None = None
         self._network: NativeNetwork | None = None
         self.notes: list[str] = []
+        self.root_directory: Path | None = None
+        """See `engines.root_directory`."""
 
     @staticmethod
     def warm() -> None:
@@ -409,6 +412,8 @@ class NativeEngine:
         rootfs, note = mount_root(image.layers, bundle, self._namespace, name=name)
         if note and note not in self.notes:
             self.notes.append(note)
+        # The ranks of a gang have a root each.
+        self.root_directory = rootfs if spec.nodes == 1 else None
         config = self._configure(spec, image, rootfs, gate)
         # The conductor has its own gate.
         if not gate:
@@ -545,7 +550,9 @@ class NativeEngine:
             return
         # The process has ended already, or never started.
         with contextlib.suppress(ProcessLookupError, TimeoutError):
-            await self._stop_init(await asyncio.wait_for(self._find_init(), grace), grace)
+            first = await asyncio.wait_for(self._find_init(), grace)
+            await stopping.terminate(first, grace=grace)
+            os.kill(first, signal.SIGKILL)
         await asyncio.sleep(grace)
         await asyncio.to_thread(self._cgroup.remove)
 
@@ -558,20 +565,6 @@ class NativeEngine:
             if init is not None:
                 return init
             await asyncio.sleep(_LOOK_TIME)
-
-    async def _stop_init(self, pid: int, grace: float) -> None:
-        """Send TERM, then KILL. Raises ProcessLookupError when it has ended."""
-        # A pidfd: the number cannot be reused while it is open.
-        init = os.pidfd_open(pid)
-        try:
-            # The kernel drops a TERM that the first process of a pid namespace does not handle
-            # (pid_namespaces(7)): waiting for its end would be useless.
-            if linux.catches(pid, signal.SIGTERM):
-                signal.pidfd_send_signal(init, signal.SIGTERM)
-                await asyncio.sleep(grace)
-            signal.pidfd_send_signal(init, signal.SIGKILL)
-        finally:
-            os.close(init)
 
     async def _kill_rest(self) -> None:
         # Starting a thread takes longer than removing an empty group.

@@ -9,7 +9,13 @@ import stat
 from pathlib import Path
 
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
-from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
+from lading.core.containers.output.plan import (
+    DirectoryEntry,
+    Entry,
+    FileEntry,
+    LinkEntry,
+    SpecialEntry,
+)
 
 # Entries between two checks of `stop`.
 _STRIDE = 256

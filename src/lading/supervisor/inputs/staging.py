@@ -32,6 +32,7 @@ from lading.core.containers.mount_plan import (
     CopyCollection,
     GitTree,
     HostPath,
+    ImagePath,
     KeepTree,
     LivePath,
     MakeDirectory,
@@ -42,7 +43,7 @@ from lading.core.containers.mount_plan import (
 )
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind
+from lading.supervisor.engines import Bind, Engine, root_directory
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.live_directories import LiveDirectories
 from lading.supervisor.supervisor_config import LiveRoot
@@ -50,7 +51,7 @@ from lading.supervisor.supervisor_config import LiveRoot
 # Many containers mount neither collections nor git trees, and a start waits for each import: what
 # these need is imported when there is one.
 if TYPE_CHECKING:
-    from lading.core.containers.output import Entry
+    from lading.core.containers.output.plan import Entry
     from lading.core.data.filetree import FileTree
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
@@ -168,9 +169,15 @@ class Stage:
     """The carried-out mount plan of one container."""
 
     def __init__(
-        self, plan: MountPlan, live_roots: Mapping[str, LiveRoot] = MappingProxyType({})
+        self,
+        plan: MountPlan,
+        live_roots: Mapping[str, LiveRoot] = MappingProxyType({}),
+        *,
+        engine: Engine | None = None,
     ) -> None:
+        """`engine` gives access to the files of the image, if it can."""
         self.plan = plan
+        self._engine = engine
         self._live = LiveDirectories(live_roots)
         self.binds: tuple[Bind, ...] = ()
         self.stdin = -1
@@ -219,6 +226,11 @@ class Stage:
                 await self._copy(source, Path(path))
 
     @property
+    def _root(self) -> Path | None:
+        """The container's root file system, where it can be read."""
+        return root_directory(self._engine) if self._engine is not None else None
+
+    @property
     def is_in_memory(self) -> bool:
         """Whether a mount is on a file system in memory."""
         return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
@@ -247,6 +259,8 @@ class Stage:
         # Imported with the modules that save the output, after the start of the command.
         from lading.supervisor.inputs.container_files import find_entry
 
+        if isinstance(source, ImagePath) and self._root is None:
+            return None
         top, path = self._place(source)
         # Files of a collection are saved by reference, so their sizes are not needed.
         return find_entry(top, path, measured=not isinstance(source, CollectionPath), stop=stop)
@@ -379,6 +393,10 @@ class Stage:
                 return self._keep.place(structs.replace(source, path="")), source.path
             case LivePath(root, path):
                 return self._live.directory(root), path
+            case ImagePath(path):
+                if self._root is None:
+                    raise ExecutionError("the files of the image cannot be read here")
+                return self._root, path
             case GitTree(kind=kind, path=path):
                 return self._trees[source.key], BLOB if kind == BLOB else path
 
@@ -461,6 +479,8 @@ def _named(source: Source) -> str:
         return f"the live directory {source.root}"
     if isinstance(source, KeepTree):
         return "the tree of all collections"
+    if isinstance(source, ImagePath):
+        return "the image"
     if isinstance(source, HostPath):
         return "a file of another mount"
     return (

@@ -224,6 +224,15 @@ class IsolatingEngineSuite(EngineSuite):
         assert (ended, out) == (Exit(code=5), "done\n")
         assert [one for one in command_lines() if b"987.654" in one] == []
 
+    async def test_each_process_hears_of_the_stop(self, kit: Kit) -> None:
+        # The shell is the first process, and has no handler: the kernel drops its TERM.
+        program = (
+            "trap 'echo saved > /made/file; exit' TERM; echo > /made/bell;"
+            " while :; do sleep 0.01; done"
+        )
+        await kit.run_and_stop(f'sh -c "{program}"; sleep 600; :')
+        assert (kit.directory / "made" / "file").read_text() == "saved\n"
+
     @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])
     async def test_the_end_by_a_signal_is_told_as_a_shell_does(
         self, kit: Kit, signal: str, code: int

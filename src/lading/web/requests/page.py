@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from lading.client import explanations, sharing
 from lading.client.api import Record
-from lading.client.outcomes import RequestOutcome
+from lading.client.outcomes import RequestOutcome, warnings
 from lading.client.request_states import (
     is_reused,
     repeated,
@@ -132,6 +132,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "state": shown_state(outcome),
         "is_over": state in _ENDED,
         "fault": rows.fault_of(outcome) if state in _ENDED else "",
+        "warnings": warnings(container) if container and state in _ENDED else [],
         "seconds": seconds_of(outcome, visit.services.clock()),
         "reused": bool(container) and is_reused(request, container or {}),
         "command": shown_command(request),

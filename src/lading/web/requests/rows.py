@@ -198,7 +198,7 @@ def _row(
         title=request["name"] or command,
         command=command,
         state=state,
-        fault=fault_of(outcome) if is_over else warning,
+        fault=(fault_of(outcome) or status.get("warning") or "") if is_over else warning,
         created_at=request["created_at"],
         seconds=seconds_of(outcome, visit.services.clock()),
         reused=bool(container) and is_reused(request, container or {}),

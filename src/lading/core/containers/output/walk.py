@@ -7,8 +7,13 @@ The walk starts at the output path, inside the container's view of its file syst
 - Symbolic links are always followed, by their text, element by element, within the container's
   mounts: a link can never lead to a file of the host that the container did not see. A link into
   any mount is mapped through that mount.
-- A link to a missing path, to a path in no mount, to a tmp mount other than the output, in a
-  circle, or over more than 10 links is an error; a link to a secret is dropped.
+- A link to a file of the image is followed up to `MAX_IMAGE_FILE` bytes, where the engine gives
+  access to the container's root file system.
+- An entry that cannot be saved never costs the others: it is left out and named in `omitted`. These
+  are links to a missing path, to a path in no mount, to a tmp mount other than the output, to a
+  directory that they lie in, or over more than 10 links; names that are too long, and directories
+  too deep, for a manifest. A link to a secret is dropped.
+- A name that is not UTF-8 is spelled (`core.data.raw_names`) and named in `renamed`.
 - An output path that is a file gives an output with this file alone, under its own name.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
 - Globs apply to paths relative to the output path, in collections too.
@@ -26,101 +31,49 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
 from msgspec import structs
 
-from lading.core.containers.mount_plan import Area, CollectionPath, HostPath, Keep, KeepTree, Source
+from lading.core.containers.mount_plan import (
+    Area,
+    CollectionPath,
+    HostPath,
+    ImagePath,
+    Keep,
+    KeepTree,
+    Source,
+)
+from lading.core.containers.output.plan import (
+    CopyFile,
+    CopyFiles,
+    DirectoryEntry,
+    EmptyFile,
+    Entry,
+    FileEntry,
+    Item,
+    LinkEntry,
+    Look,
+    OutputPlan,
+    Refer,
+    RemarkList,
+)
 from lading.core.data.globs import Globs
+from lading.core.data.manifest import MAX_DEPTH, fault_of
+from lading.core.data.raw_names import MARK, is_plain, spell
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
 # Links in one path; lower than the limit of Linux, which is 40.
 MAX_LINKS = 10
-MAX_DEPTH = 200
-"""Maximum depth of directories; deeper ones are refused, as no program makes them on purpose."""
+MAX_IMAGE_FILE = 16 << 20
+"""Maximum size in bytes of a file of the image that is saved for a link to it."""
+# Characters of a path in a message.
+_SHOWN = 200
 EMPTY_MARK = ".keep"
 # Files between two calls of `ask`.
 _STRIDE = 256
 # Names that are sorted at once, in less than a tenth of a second, so that `ask` is called often
 # enough.
 _AT_ONCE = 1 << 17
-
-
-class FileEntry(msgspec.Struct, frozen=True):
-    """A regular file of so many bytes, holes included."""
-
-    size: int = 0
-
-
-class DirectoryEntry(msgspec.Struct, frozen=True):
-    """A directory and its names.
-
-    `files` are certainly regular files and need not be examined; `sizes` has the bytes of the
-    measured ones.
-    """
-
-    names: tuple[str, ...]
-    files: frozenset[str] = frozenset()
-    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
-
-
-class LinkEntry(msgspec.Struct, frozen=True):
-    """A symbolic link and its text."""
-
-    target: str
-
-
-class SpecialEntry(msgspec.Struct, frozen=True):
-    """A fifo, socket or device."""
-
-
-Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
-Look = Callable[[Source], Entry | None]
-"""Returns the entry at a place, None when it is missing."""
-
-
-class CopyFile(msgspec.Struct, frozen=True):
-    """Save the file `source`, which is in no collection, as `name` in the output."""
-
-    name: str
-    source: Source
-
-
-class CopyFiles(msgspec.Struct, frozen=True):
-    """Save the regular files `names` of a directory of the host in the directory `name` of the
-    output ("" is its top).
-
-    One item for a whole directory: there may be very many files.
-    """
-
-    name: str
-    source: HostPath
-    names: tuple[str, ...]
-
-
-class Refer(msgspec.Struct, frozen=True):
-    """Save a file or directory of a collection as `name` in the output ("" is the whole output), by
-    reference.
-    """
-
-    name: str
-    source: CollectionPath
-
-
-class EmptyFile(msgspec.Struct, frozen=True):
-    """Save an empty file as `name`, so that its directory exists in the output."""
-
-    name: str
-
-
-Item = CopyFile | CopyFiles | Refer | EmptyFile
-
-
-class OutputPlan(msgspec.Struct, frozen=True):
-    """The entries to save, each name once, and the entries that were left out."""
-
-    items: tuple[Item, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def ask_nobody() -> None:
@@ -139,18 +92,37 @@ def plan_output(
     """Plan the output of an ended container.
 
     `ask` is called for each directory and every few hundred files; an exception from it ends the
-    walk. Raises ExecutionError(USER) for a broken link, and when the files to copy have more than
-    `limit` bytes (0 is no limit).
+    walk. Raises ExecutionError(USER) when nothing can be saved, as the output path itself is a
+    broken link, and when the files to copy have more than `limit` bytes (0 is no limit).
     """
     walk = _Walk(output_path, {area.target: area for area in areas}, look, globs, limit, ask)
-    walk.visit("", output_path, above="", links=0, inside=())
-    return OutputPlan(tuple(walk.items), tuple(walk.notes))
+    _go_through(walk.visit("", output_path, above="", links=0, inside=()))
+    return OutputPlan(
+        tuple(walk.items), walk.omitted.remarks(), walk.renamed.remarks(), walk.special.remarks()
+    )
+
+
+_Visits = Iterator["_Visits"]
+"""Work on one entry. It yields the work on each entry below it, which is done before it goes on."""
+
+
+def _go_through(visits: _Visits) -> None:
+    """Do the work, without recursion: directories may be nested as deep as a manifest allows."""
+    stack = [visits]
+    while stack:
+        below = next(stack[-1], None)
+        if below is None:
+            stack.pop()
+        else:
+            stack.append(below)
 
 
 @dataclass(slots=True)
 class _Place:
     """A container path after resolving links: the path, its area (None: in no mount) and the entry
     there.
+
+    `links`: the number of links that were followed; more than `MAX_LINKS` have no entry.
     """
 
     path: str
@@ -171,46 +143,54 @@ class _Walk:
     ask: Callable[[], None]
     total: int = 0
     items: list[Item] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    omitted: RemarkList = field(default_factory=RemarkList)
+    renamed: RemarkList = field(default_factory=RemarkList)
+    special: RemarkList = field(default_factory=RemarkList)
 
     def visit(
         self, name: str, path: str, *, above: str, links: int, inside: tuple[str, ...]
-    ) -> None:
+    ) -> _Visits:
         """Plan the entry at the container path `path` as `name` of the output.
 
         `links` were followed to get here, through the directories `inside`; `path` has no further
         links up to `above`.
         """
         self.ask()
-        self._check_name(name)
-        place = self._resolve(path, above, links, shown=self._shown(name))
+        if fault := fault_of(name) if name else "":
+            self._omit(name, fault)
+            return
+        place = self._resolve(path, above, links)
         if place.area is not None and place.area.keep is Keep.NOTHING:
-            self._visit_mounts_below(name, place, inside)
-            return
-        if place.area is not None and place.area.keep is Keep.TEMPORARY:
-            self._refuse_temporary(name, place.path, place.area)
-            return
-        if place.area is None or place.entry is None:
-            missing = "does not exist" if place.area else "is in no mount of the container"
-            raise _fault(f"{self._shown(name)} is a link to {place.path}, which {missing}")
+            yield self._visit_mounts_below(name, place, inside)
+        elif fault := self._fault_of(place, is_link=place.links > links):
+            self._omit(name, fault)
+        else:
+            yield self._visit_place(name, place, inside)
+
+    def _visit_place(self, name: str, place: _Place, inside: tuple[str, ...]) -> _Visits:
         match place.entry:
             case DirectoryEntry() as entry:
-                self._visit_directory(name, place, entry, inside)
+                yield self._visit_directory(name, place, entry, inside)
             case FileEntry(size):
                 self._visit_file(name or posixpath.basename(self.output_path), place, size)
             case _:
-                self.notes.append(
+                self.special.add(
                     f"{self._shown(name)} is neither a file nor a directory; it is not saved"
                 )
 
-    def _refuse_temporary(self, name: str, path: str, area: Area) -> None:
-        """Refuse a link into a tmp or live mount, unless the globs leave the link out."""
+    def _omit(self, name: str, fault: str) -> None:
+        """Leave out an entry that the globs keep. The output itself cannot be left out."""
+        if not name:
+            raise _fault(f"{self._shown(name)} {fault}")
         if self.globs.keeps_file(name) or self.globs.may_keep_below(name):
-            raise _fault(
-                f"{self._shown(name)} is a link to {path}, which is in the mount"
-                f" {area.target}, whose content is not saved, and not in the output; write it"
-                f" below {self.output_path}, or let the link lead there or into a collection"
-            )
+            self.omitted.add(f"{self._shown(name)} {fault}")
+
+    def _spell(self, folder: str, child: str) -> str:
+        """Name in the output of the entry `child` of a directory of the host."""
+        name = _join(folder, spell(child))
+        if not is_plain(child) and self.globs.keeps_file(name):
+            self.renamed.add(f"{self._shown(name)} has a name that is not UTF-8; this spells it")
+        return name
 
     def _visit_file(self, name: str, place: _Place, size: int) -> None:
         if self.globs.keeps_file(name):
@@ -218,8 +198,9 @@ class _Walk:
 
     def _add_file(self, name: str, folder: Source, child: str, size: int) -> None:
         """Plan a regular file of a directory of a collection or git tree."""
-        self._check_name(name)
-        if self.globs.keeps_file(name):
+        if fault := fault_of(name):
+            self._omit(name, fault)
+        elif self.globs.keeps_file(name):
             self._add(name, _settled(structs.replace(folder, path=_join(folder.path, child))), size)
 
     def _add(self, name: str, source: Source, size: int) -> None:
@@ -234,12 +215,28 @@ class _Walk:
     ) -> None:
         """Plan the regular files of a directory of the host."""
         names = self._sorted(children)
-        self._check_names(name, names)
+        if not _are_plain(names):
+            names = list(self._add_spelled(name, folder, names, sizes))
         if not self.globs.everything:
             names = list(self._kept(name, names))
         if names:
             self._count(sum(sizes.get(child, 0) for child in names))
             self.items.append(CopyFiles(name, folder, tuple(names)))
+
+    def _add_spelled(
+        self, name: str, folder: HostPath, children: list[str], sizes: Mapping[str, int]
+    ) -> Iterator[str]:
+        """Plan the files of a directory whose names have to be spelled; return the others."""
+        for child in children:
+            if is_plain(child):
+                yield child
+                continue
+            stored = self._spell(name, child)
+            if fault := fault_of(stored):
+                self._omit(stored, fault)
+            elif self.globs.keeps_file(stored):
+                self._count(sizes.get(child, 0))
+                self.items.append(CopyFile(stored, HostPath(_join(folder.path, child))))
 
     def _kept(self, folder: str, names: list[str]) -> Iterator[str]:
         """The files of a directory that the globs keep."""
@@ -269,14 +266,12 @@ class _Walk:
 
     def _visit_directory(
         self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]
-    ) -> None:
+    ) -> _Visits:
         names = entry.names
-        # Only links can lead to a directory that contains them.
-        if place.path in inside:
-            raise _fault(
-                f"{self._shown(name)} is a link to {place.path}, a directory that it lies in"
-            )
         if not self.globs.may_keep_below(name) and not self._keeps_directory(name):
+            return
+        if fault := _fault_of_directory(name, place, inside):
+            self._omit(name, fault)
             return
         mounted = self._mounts_below(place.path)
         source = _source(place)
@@ -284,13 +279,11 @@ class _Walk:
         if isinstance(source, CollectionPath) and not mounted and self.globs.keeps_all_below(name):
             self.items.append(Refer(name, source))
             return
-        if len(inside) >= MAX_DEPTH:
-            raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
-        # Shows later whether any entry of this directory is saved.
-        before = len(self.items)
-        self._visit_children(name, place, entry, mounted, (*inside, place.path))
+        # Shows later whether any entry of this directory is saved, or was left out.
+        before, omitted = len(self.items), self.omitted.count
+        yield self._visit_children(name, place, entry, mounted, (*inside, place.path))
         # Collections have no empty directories of their own.
-        is_empty = not names and len(self.items) == before
+        is_empty = len(self.items) == before and (not names or self.omitted.count > omitted)
         if is_empty and self._keeps_directory(name):
             self.items.append(EmptyFile(_join(name, EMPTY_MARK)))
 
@@ -305,7 +298,7 @@ class _Walk:
         entry: DirectoryEntry,
         mounted: Iterable[str],
         below: tuple[str, ...],
-    ) -> None:
+    ) -> _Visits:
         """Visit the entries of a directory, and the mounts below it; `below` are the parent
         directories of these mounts.
         """
@@ -321,23 +314,27 @@ class _Walk:
         for child in self._sorted(others):
             inner = f"{place.path}/{child}"
             if child in plain:
-                self._add_file(_join(name, child), source, child, entry.sizes.get(child, 0))
+                self._add_file(self._spell(name, child), source, child, entry.sizes.get(child, 0))
             elif child in known or inner in self.areas:
-                self.visit(
-                    _join(name, child), inner, above=place.path, links=place.links, inside=below
+                yield self.visit(
+                    self._spell(name, child),
+                    inner,
+                    above=place.path,
+                    links=place.links,
+                    inside=below,
                 )
             else:
-                self._visit_mounts_below(
+                yield self._visit_mounts_below(
                     _join(name, child), _Place(inner, place.area, None, place.links), below
                 )
 
-    def _visit_mounts_below(self, name: str, place: _Place, inside: tuple[str, ...]) -> None:
+    def _visit_mounts_below(self, name: str, place: _Place, inside: tuple[str, ...]) -> _Visits:
         """Visit the outermost mounts below a directory whose own content is not walked."""
         mounted = self._mounts_below(place.path)
         for one in mounted:
             if not any(one.startswith(other + "/") for other in mounted):
                 inner = posixpath.join(place.path, one)
-                self.visit(
+                yield self.visit(
                     _join(name, one), inner, above=place.path, links=place.links, inside=inside
                 )
 
@@ -346,21 +343,17 @@ class _Walk:
         prefix = path + "/"
         return sorted(one[len(prefix) :] for one in self.areas if one.startswith(prefix))
 
-    def _resolve(self, path: str, above: str, links: int, *, shown: str) -> _Place:
+    def _resolve(self, path: str, above: str, links: int) -> _Place:
         """Follow links in every element of `path` after `above`."""
         done, rest = above, _elements(path[len(above) :])
         while rest:
             here = f"{done}/{rest.pop(0)}"
             area = self._area(here)
-            entry = (
-                self.look(_inside(area, here))
-                if area is not None and area.source is not None
-                else None
-            )
+            entry = self._look(here, area)
             if isinstance(entry, LinkEntry):
                 links += 1
                 if links > MAX_LINKS:
-                    raise _fault(f"{shown} is a link that goes over more than {MAX_LINKS} links")
+                    return _Place(here, area, None, links)
                 # Relative targets start at the link's directory; `..` above the root stays at the
                 # root.
                 target = posixpath.normpath(posixpath.join(done or "/", entry.target))
@@ -371,21 +364,13 @@ class _Walk:
                 done = here
         return _Place("/", None, None, links)
 
-    def _check_name(self, name: str) -> None:
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            shown = name.encode("utf-8", "backslashreplace").decode()
-            raise _fault(f"the name {shown} is not UTF-8; a collection cannot hold it") from error
-
-    def _check_names(self, folder: str, names: list[str]) -> None:
-        text = "/".join(names)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            # The first bad name, from its position in the joined text.
-            first = text.rfind("/", 0, error.start) + 1
-            self._check_name(_join(folder, text[first:].partition("/")[0]))
+    def _look(self, path: str, area: Area | None) -> Entry | None:
+        """The entry at a container path whose links above are resolved."""
+        if area is not None:
+            return self.look(_inside(area, path)) if area.source is not None else None
+        # Mount targets count by their text, so a directory above one is no link, whatever the image
+        # has there.
+        return None if self._mounts_below(path) else self.look(ImagePath(path[1:]))
 
     def _area(self, path: str) -> Area | None:
         """The innermost mount that `path` lies in."""
@@ -396,8 +381,62 @@ class _Walk:
             path = path.rpartition("/")[0]
         return None
 
+    def _fault_of(self, place: _Place, *, is_link: bool) -> str:
+        """The reason why the entry at a place cannot be saved, "" if it can. `is_link`: the entry
+        of the output is a link that leads to the place.
+        """
+        path = _cut(place.path)
+        if place.links > MAX_LINKS:
+            return f"is a link that goes over more than {MAX_LINKS} links"
+        if place.area is None:
+            return _fault_in_image(path, place.entry)
+        if place.area.keep is Keep.TEMPORARY:
+            return (
+                f"is a link to {path}, which is in the mount {_cut(place.area.target)}, whose"
+                f" content is not saved; write it below {_cut(self.output_path)}"
+            )
+        if place.entry is not None:
+            return ""
+        return f"is a link to {path}, which does not exist" if is_link else "has vanished"
+
     def _shown(self, name: str) -> str:
-        return f"{self.output_path}/{name}" if name else self.output_path
+        return _cut(f"{self.output_path}/{name}" if name else self.output_path)
+
+
+def _fault_of_directory(name: str, place: _Place, inside: tuple[str, ...]) -> str:
+    """The reason why the content of a directory cannot be saved, "" if it can."""
+    # Only links can lead to a directory that contains them.
+    if place.path in inside:
+        return f"is a link to {_cut(place.path)}, a directory that it lies in"
+    # A file in it would have one name more. Links may lie deeper than their names show.
+    if len(inside) >= MAX_DEPTH or name.count("/") + 2 > MAX_DEPTH:
+        return f"lies too deep: a path has at most {MAX_DEPTH} names"
+    return ""
+
+
+def _fault_in_image(path: str, entry: Entry | None) -> str:
+    """The reason why an entry outside the mounts cannot be saved, "" if it can."""
+    match entry:
+        case FileEntry(size) if size <= MAX_IMAGE_FILE:
+            return ""
+        case FileEntry():
+            limit = format_bytes(MAX_IMAGE_FILE)
+            return f"is a link to {path}, a file of the image of more than {limit}"
+        case DirectoryEntry():
+            return f"is a link to {path}, a directory of the image"
+    return f"is a link to {path}, which is in no mount of the container"
+
+
+def _are_plain(names: list[str]) -> bool:
+    """Whether all names are stored as they are."""
+    joined = "/".join(names)
+    return is_plain(joined) and f"/{MARK}" not in joined
+
+
+def _cut(path: str) -> str:
+    """A path for a message: on one line, and of bounded length."""
+    shown = path if path.isprintable() else repr(path)[1:-1]
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
 
 
 def too_large(output_path: str, size: int, limit: int) -> ExecutionError:
@@ -422,9 +461,7 @@ def _join(folder: str, name: str) -> str:
 
 
 def _source(place: _Place) -> Source:
-    if place.area is None:  # pragma: no cover
-        raise AssertionError("only called for a place in a mount")
-    return _inside(place.area, place.path)
+    return ImagePath(place.path[1:]) if place.area is None else _inside(place.area, place.path)
 
 
 def _inside(area: Area, path: str) -> Source:

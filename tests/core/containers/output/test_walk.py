@@ -11,12 +11,12 @@ from lading.core.containers.mount_plan import (
     CollectionPath,
     GitTree,
     HostPath,
+    ImagePath,
     Keep,
     KeepTree,
     Source,
 )
-from lading.core.containers.output import (
-    MAX_DEPTH,
+from lading.core.containers.output.plan import (
     CopyFile,
     CopyFiles,
     DirectoryEntry,
@@ -28,9 +28,10 @@ from lading.core.containers.output import (
     OutputPlan,
     Refer,
     SpecialEntry,
-    plan_output,
 )
+from lading.core.containers.output.walk import MAX_IMAGE_FILE, plan_output
 from lading.core.data.globs import compile_globs
+from lading.core.data.manifest import MAX_DEPTH, fault_of
 from lading.core.errors import ExecutionError, Failure
 
 PDH = "acbd18db4cc2f85cedef654fccc4a4d8+3"
@@ -51,8 +52,8 @@ def walk(
     sure: bool = False,
     limit: int = 0,
 ) -> OutputPlan:
-    """Plan over a tree of host paths; text is a link. Collections are below `pdh/`. `sure`:
-    directories tell files.
+    """Plan over a tree of host paths; text is a link. Collections are below `pdh/`, the
+    image is below `image/`. `sure`: directories tell files.
     """
     entries = {
         path: LinkEntry(entry) if isinstance(entry, str) else entry for path, entry in tree.items()
@@ -74,9 +75,8 @@ def walk(
         entries[path] = DirectoryEntry(tuple(below), frozenset(sizes), sizes)
 
     def look(place: Source) -> Entry | None:
-        return entries.get(
-            place.path if not isinstance(place, CollectionPath) else f"pdh/{place.path}".rstrip("/")
-        )
+        tops = {CollectionPath: "pdh/", ImagePath: "image/"}
+        return entries.get(f"{tops.get(type(place), '')}{place.path}".rstrip("/"))
 
     return plan_output(
         output,
@@ -176,7 +176,8 @@ def test_an_empty_directory_is_marked() -> None:
 def test_special_files_are_left_out_with_a_note() -> None:
     plan = walk({"/s/o/fifo": SpecialEntry()})
     assert plan.items == ()
-    assert "/out/fifo is neither" in plan.notes[0]
+    assert "/out/fifo is neither" in plan.special.sentences[0]
+    assert plan.omitted.count == 0
 
 
 @pytest.mark.parametrize("target", ["/in/d", "../in/d", "/in/./d", "/../in/d"])
@@ -222,12 +223,27 @@ def test_a_link_to_a_directory_of_links() -> None:
         ({"/s/o/a": "b", "/s/o/b": "a"}, "more than 10 links"),
         ({"/s/o/l": "."}, "lies in"),
         ({"/s/o/d/l": "../d"}, "lies in"),
-        ({"/s/o/\udcff": FileEntry()}, "not UTF-8"),
+        (
+            {"/s/o/l": "/usr/bin/java", "image/usr/bin/java": FileEntry(MAX_IMAGE_FILE + 1)},
+            "a file of the image of more than",
+        ),
+        ({"/s/o/l": "/usr/bin", "image/usr/bin/sh": FileEntry(1)}, "a directory of the image"),
+        ({"/s/o/" + "n" * 256: FileEntry()}, "at most 255 bytes"),
     ],
 )
-def test_links_and_names_that_lead_nowhere_fail(tree: dict[str, Entry | str], fault: str) -> None:
-    with pytest.raises(ExecutionError, match=fault) as caught:
-        walk(tree)
+def test_an_entry_that_cannot_be_saved_costs_itself_alone(
+    tree: dict[str, Entry | str], fault: str
+) -> None:
+    plan = walk({**tree, "/s/o/kept": FileEntry(3)})
+    assert CopyFile("kept", HostPath("/s/o/kept")) in one_by_one(plan)
+    assert plan.omitted.count == len(plan.omitted.sentences) == sum("/s/o" in path for path in tree)
+    assert all(re.search(fault, sentence) for sentence in plan.omitted.sentences)
+    assert walk({**tree, "/s/o/kept": FileEntry(3)}, globs=("kept",)).omitted.count == 0
+
+
+def test_an_output_path_that_leads_nowhere_is_a_failure() -> None:
+    with pytest.raises(ExecutionError, match=r"^output: /out/l is a link to /out/none") as caught:
+        walk({"/s/o/l": "none"}, output="/out/l")
     assert caught.value.failure is Failure.USER
 
 
@@ -240,17 +256,71 @@ def test_links_and_names_that_lead_nowhere_fail(tree: dict[str, Entry | str], fa
         ("/src/m", "/tmp/x"),
     ],
 )
-def test_a_link_to_another_tmp_mount_is_refused_and_never_looked_at(target: str, path: str) -> None:
+def test_a_link_to_another_tmp_mount_is_never_looked_at(target: str, path: str) -> None:
     tree: dict[str, Entry | str] = {"/s/o/d/l": target, "/s/t/m": "/tmp/x"}
-    fault = (
-        f"^output: /out/d/l is a link to {path}, which is in the mount /tmp, whose content is not"
-        " saved, and not in the output; write it"
+    assert walk(tree).omitted.sentences == (
+        f"/out/d/l is a link to {path}, which is in the mount /tmp, whose content is not saved;"
+        " write it below /out",
     )
-    with pytest.raises(ExecutionError, match=fault) as caught:
-        walk(tree)
-    assert caught.value.failure is Failure.USER
-    assert "below /out" in caught.value.message
     assert walk(tree, globs=("other",)) == OutputPlan()
+
+
+def test_links_to_files_of_the_image_are_followed() -> None:
+    plan = walk(
+        {
+            "/s/o/v/bin/python": "python3",
+            "/s/o/v/bin/python3": "/usr/bin/python3",
+            "image/usr/bin/python3": "python3.11",
+            "image/usr/bin/python3.11": FileEntry(MAX_IMAGE_FILE),
+        }
+    )
+    assert plan.items == tuple(
+        CopyFile(f"v/bin/{name}", ImagePath("usr/bin/python3.11")) for name in ("python", "python3")
+    )
+    assert plan.omitted.count == 0
+
+
+def test_a_link_above_a_mount_target_in_the_image_does_not_lead_the_output_elsewhere() -> None:
+    area = Area("/var/run/out", Keep.FILES, HostPath("/s/o"))
+    tree: dict[str, Entry | str] = {"/s/o/f": FileEntry(), "image/var/run": "/run"}
+    assert names(walk(tree, area, output="/var/run/out", sure=True)) == [""]
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_names_that_are_not_utf_8_are_spelled(sure: bool) -> None:
+    tree: dict[str, Entry | str] = {
+        "/s/o/a": FileEntry(1),
+        "/s/o/\udcff\udcfe": FileEntry(1),
+        "/s/o/\udce9/x": FileEntry(1),
+        "/s/o/%raw-z": FileEntry(1),
+    }
+    plan = walk(tree, sure=sure)
+    assert one_by_one(plan) == [
+        CopyFile("%raw-%25raw-z", HostPath("/s/o/%raw-z")),
+        CopyFile("%raw-%E9/x", HostPath("/s/o/\udce9/x")),
+        CopyFile("%raw-%FF%FE", HostPath("/s/o/\udcff\udcfe")),
+        CopyFile("a", HostPath("/s/o/a")),
+    ]
+    assert plan.renamed.count == 3
+    assert walk(tree, sure=sure, globs=("a",)).renamed.count == 0
+    assert plan.renamed.sentences[0].startswith("/out/%raw-%")
+
+
+def test_names_of_a_git_tree_are_spelled() -> None:
+    git = Area("/git", Keep.FILES, GitTree("0" * 40, "tree", "g"))
+    tree: dict[str, Entry | str] = {
+        "/s/o/l": "/git", "g/\udcff": FileEntry(), "g/" + "\udcff" * 100: FileEntry()
+    }  # fmt: skip
+    plan = walk(tree, OUT, git, sure=True)
+    assert [item.name for item in plan.items] == ["l/%raw-%FF"]
+    assert plan.omitted.count == 1
+
+
+def test_a_spelled_name_that_is_too_long_is_left_out() -> None:
+    raw = "\udcff" * 100
+    plan = walk({f"/s/o/{raw}": FileEntry(), "/s/o/a": FileEntry()}, sure=True)
+    assert [item.name for item in one_by_one(plan)] == ["a"]
+    assert "at most 255 bytes" in plan.omitted.sentences[0]
 
 
 def test_a_link_to_another_tmp_mount_that_the_globs_leave_out_is_left_out() -> None:
@@ -369,9 +439,17 @@ def test_globs(globs: tuple[str, ...], kept: list[str]) -> None:
     assert names(walk(tree, globs=globs)) == kept
 
 
-def test_too_deep_directories_are_refused() -> None:
-    with pytest.raises(ExecutionError, match="directories deep"):
-        walk({"/s/o" + "/d" * (MAX_DEPTH + 1): FileEntry()})
+@pytest.mark.parametrize("depth", [300, 3000])
+def test_directories_are_saved_as_deep_as_a_manifest_allows(depth: int) -> None:
+    files = {f"/s/o{'/d' * level}/f": FileEntry() for level in (0, MAX_DEPTH - 1, MAX_DEPTH)}
+    plan = walk({**files, f"/s/o{'/d' * depth}/f": FileEntry()})
+    assert names(plan) == ["d/" * (MAX_DEPTH - 1) + "f", "f"]
+    assert all(fault_of(name) == "" for name in names(plan))
+    assert plan.omitted.count == 1
+    assert len(plan.omitted.sentences[0]) < 300
+    assert "too deep" in plan.omitted.sentences[0]
+    empty = walk({f"/s/o{'/d' * depth}/f": FileEntry()})
+    assert names(empty) == ["d/" * (MAX_DEPTH - 1) + ".keep"]
 
 
 LEAVES = st.sampled_from(
@@ -404,12 +482,9 @@ def test_a_walk_ends_and_never_leaves_the_mounts(tree: dict[str, Entry | str]) -
         for path, entry in tree.items()
         if not any(other.startswith(path + "/") for other in tree)
     }
-    try:
-        plan = walk(
-            {"/s/o": DirectoryEntry(()), "/s/t/x": FileEntry(), "pdh/sub/x": FileEntry(), **leaves}
-        )
-    except ExecutionError:
-        return
+    plan = walk(
+        {"/s/o": DirectoryEntry(()), "/s/t/x": FileEntry(), "pdh/sub/x": FileEntry(), **leaves}
+    )
     assert len(set(names(plan))) == len(plan.items)
     assert all(
         item.source.path.startswith(("/s/o/", "/s/t/"))
@@ -507,12 +582,6 @@ def test_a_file_that_is_mounted_over_is_looked_at() -> None:
         "/out", [OUT, mounted], look=lambda place: entries[place.path], globs=compile_globs([])
     )
     assert plan.items == (CopyFile("f", HostPath("/s/m")),)
-
-
-def test_a_name_that_is_not_utf_8_is_refused_though_it_is_surely_a_file() -> None:
-    entry = DirectoryEntry(("a", "b\udcff", "c"), frozenset(("a", "b\udcff", "c")))
-    with pytest.raises(ExecutionError, match=r"the name b\\udcff is not UTF-8"):
-        plan_output("/out", [OUT], look=lambda _: entry, globs=compile_globs([]))
 
 
 class _Enough(Exception):

@@ -1,0 +1,153 @@
+"""The plan of a container's output: the entries to save, and remarks about the other ones.
+
+`walk` makes it from the entries of the container's file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from lading.core.containers.mount_plan import CollectionPath, HostPath, Source
+
+MAX_NAMED = 20
+"""Maximum number of entries that a list of remarks names; further ones are counted."""
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A regular file of so many bytes, holes included."""
+
+    size: int = 0
+
+
+class DirectoryEntry(msgspec.Struct, frozen=True):
+    """A directory and its names.
+
+    `files` are certainly regular files and need not be examined; `sizes` has the bytes of the
+    measured ones.
+    """
+
+    names: tuple[str, ...]
+    files: frozenset[str] = frozenset()
+    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
+
+
+class LinkEntry(msgspec.Struct, frozen=True):
+    """A symbolic link and its text."""
+
+    target: str
+
+
+class SpecialEntry(msgspec.Struct, frozen=True):
+    """A fifo, socket or device."""
+
+
+Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
+Look = Callable[[Source], Entry | None]
+"""Returns the entry at a place, None when it is missing."""
+
+
+class CopyFile(msgspec.Struct, frozen=True):
+    """Save the file `source`, which is in no collection, as `name` in the output."""
+
+    name: str
+    source: Source
+
+
+class CopyFiles(msgspec.Struct, frozen=True):
+    """Save the regular files `names` of a directory of the host in the directory `name` of the
+    output ("" is its top).
+
+    One item for a whole directory: there may be very many files.
+    """
+
+    name: str
+    source: HostPath
+    names: tuple[str, ...]
+
+
+class Refer(msgspec.Struct, frozen=True):
+    """Save a file or directory of a collection as `name` in the output ("" is the whole output), by
+    reference.
+    """
+
+    name: str
+    source: CollectionPath
+
+
+class EmptyFile(msgspec.Struct, frozen=True):
+    """Save an empty file as `name`, so that its directory exists in the output."""
+
+    name: str
+
+
+Item = CopyFile | CopyFiles | Refer | EmptyFile
+
+
+class Remarks(msgspec.Struct, frozen=True):
+    """Sentences about the first `MAX_NAMED` entries of one kind, and the number of all of them."""
+
+    sentences: tuple[str, ...] = ()
+    count: int = 0
+
+    def lines(self) -> tuple[str, ...]:
+        """The sentences, and the number of the entries that they do not name."""
+        more = self.count - len(self.sentences)
+        return (*self.sentences, f"and {more} more") if more else self.sentences
+
+
+class OutputPlan(msgspec.Struct, frozen=True):
+    """The entries to save, each name once, and remarks about the other ones.
+
+    `omitted` are entries that belong to the output and cannot be saved, `renamed` those that are
+    saved under a spelled name, and `special` the fifos, sockets and devices, which have no content.
+    """
+
+    items: tuple[Item, ...] = ()
+    omitted: Remarks = Remarks()
+    renamed: Remarks = Remarks()
+    special: Remarks = Remarks()
+
+    @property
+    def warning(self) -> str:
+        """One sentence with the numbers of omitted and renamed entries, "" without any."""
+        numbers = [
+            f"{_entries(remarks.count)} {verb}"
+            for remarks, verb in (
+                (self.omitted, "not saved"),
+                (self.renamed, "saved under another name"),
+            )
+            if remarks.count
+        ]
+        if not numbers:
+            return ""
+        first = (self.omitted.sentences or self.renamed.sentences)[0]
+        return f"output: {', '.join(numbers)}, such as: {first}"
+
+    @property
+    def warning_detail(self) -> str:
+        """The lines of all omitted and renamed entries."""
+        return "\n".join((*self.omitted.lines(), *self.renamed.lines()))
+
+
+class RemarkList:
+    """Collects remarks, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+        self.count = 0
+
+    def add(self, sentence: str) -> None:
+        """Count an entry, and keep its sentence if it is one of the first."""
+        self.count += 1
+        if len(self._sentences) < MAX_NAMED:
+            self._sentences.append(sentence)
+
+    def remarks(self) -> Remarks:
+        """The remarks about the entries so far."""
+        return Remarks(tuple(self._sentences), self.count)
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"

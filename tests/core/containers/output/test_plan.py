@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from lading.core.containers.output.plan import MAX_NAMED, OutputPlan, RemarkList, Remarks
+
+
+def test_a_list_names_the_first_entries_and_counts_all() -> None:
+    entries = RemarkList()
+    for number in range(MAX_NAMED + 3):
+        entries.add(f"f{number}")
+    remarks = entries.remarks()
+    assert remarks.count == MAX_NAMED + 3
+    assert remarks.lines() == (*(f"f{number}" for number in range(MAX_NAMED)), "and 3 more")
+
+
+def test_an_output_that_is_saved_whole_has_no_warning() -> None:
+    assert OutputPlan().warning == OutputPlan().warning_detail == ""
+    assert OutputPlan(special=Remarks(("/out/fifo is no file",), 1)).warning == ""
+
+
+def test_the_warning_counts_omitted_and_renamed_entries() -> None:
+    omitted, renamed = Remarks(("/out/a is a link to /b",), 1), Remarks(("/out/c", "/out/d"), 2)
+    assert OutputPlan(omitted=omitted).warning == (
+        "output: 1 entry not saved, such as: /out/a is a link to /b"
+    )
+    both = OutputPlan(omitted=omitted, renamed=renamed)
+    assert both.warning == (
+        "output: 1 entry not saved, 2 entries saved under another name,"
+        " such as: /out/a is a link to /b"
+    )
+    assert both.warning_detail == "/out/a is a link to /b\n/out/c\n/out/d"
+    assert OutputPlan(renamed=renamed).warning.endswith("such as: /out/c")
