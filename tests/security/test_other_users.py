@@ -99,6 +99,9 @@ async def test_streams(site: SweepSite, name: str) -> None:
     heard = await hear(site, victim, caller)
     labels = site.canaries.find(heard)
     assert not {one for one in labels if not is_permitted(caller.name, "events", one)}
+    # Not even that there was a change of the victim's own record.
+    for name in ("subject", "object_uuid"):
+        assert f'"{name}":"{victim.user_uuid}"'.encode() not in heard
 
 
 @pytest.mark.attack("hopes that a new route is not looked at")

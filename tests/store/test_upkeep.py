@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lading.core.records.record_types import LOGS, REQUESTS, TOKENS
+from lading.core.records.schema import JSON
 from lading.store import records, upkeep
-from lading.store.database import Database
+from lading.store.database import Database, Transaction
 
 
 async def test_tokens_are_marked_once_and_never_back(database: Database) -> None:
@@ -46,3 +47,21 @@ async def test_the_trail_is_shortened_in_pieces(database: Database) -> None:
         left = {row["uuid"] for row in await records.find(tx, database.dialect, LOGS, ())}
     assert left == {"l3", "l4", "r0", "r1"}
     assert total == 3
+
+
+async def test_former_owners_of_earlier_moves(database: Database) -> None:
+    async def add(tx: Transaction, uuid: str, event_type: str, **properties: JSON) -> None:
+        row = {"uuid": uuid, "event_type": event_type, "properties": properties}
+        await records.insert(tx, LOGS, row)
+
+    async with database.writing() as tx:
+        a, b = {"owner_uuid": "a", "name": "n"}, {"owner_uuid": "b", "name": "n"}
+        await add(tx, "moved", "update", old_attributes=a, new_attributes=b)
+        await add(tx, "stayed", "update", old_attributes=a, new_attributes=a)
+        await add(tx, "made", "create", new_attributes=b)
+        await add(tx, "other", "update", text="t")
+        await upkeep.fill_former_owners(tx)
+        found = await records.find(tx, database.dialect, LOGS, ())
+    assert {row["uuid"]: row["former_owner_uuid"] for row in found} == {
+        "moved": "a", "stayed": None, "made": None, "other": None
+    }  # fmt: skip

@@ -385,6 +385,8 @@ def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name in known:
             wanted |= dict.fromkeys(known[name][0])
+    if kind is LOGS:
+        wanted["former_owner_uuid"] = None
     return tuple(wanted)
 
 
@@ -478,6 +480,8 @@ async def present(
         await _decorate(tx, services, principal, kind, rows)
     if distinct:
         return [show_row(kind, row, wanted, distinct=True) for row in rows]
+    if kind is LOGS:
+        await _cut(tx, principal, rows)
     shown = show_all(kind, rows, wanted)
     if kind is USERS and not principal.is_admin:
         shown = [
@@ -488,6 +492,33 @@ async def present(
             for row, one in zip(rows, shown, strict=True)
         ]
     return shown
+
+
+async def _cut(tx: Transaction, principal: Principal, rows: Sequence[Record]) -> None:
+    """Take the former attributes out of log rows of records that came from a place whose records
+    the caller cannot read.
+    """
+    moves = [row for row in rows if row.get("former_owner_uuid") and "properties" in row]
+    readable: dict[str, bool] = {}
+    for row in moves:
+        owner = row["former_owner_uuid"]
+        if owner not in readable:
+            readable[owner] = await _may_look_into(tx, principal, owner)
+        if not readable[owner]:
+            found = row["properties"]
+            properties = msgspec.json.decode(found) if isinstance(found, msgspec.Raw) else found
+            row["properties"] = {
+                name: value for name, value in properties.items() if name != "old_attributes"
+            }
+
+
+async def _may_look_into(tx: Transaction, principal: Principal, owner_uuid: str) -> bool:
+    for one in principal.everybody:
+        if one.is_admin or owner_uuid == one.user_uuid:
+            return True
+        if await permission_queries.level_in(tx, one.user_uuid, owner_uuid):
+            return True
+    return False
 
 
 async def present_one(

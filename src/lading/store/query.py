@@ -36,6 +36,7 @@ from lading.core.records.permissions import (
     HEADS,
     About,
     Accessible,
+    FormerPlace,
     Inside,
     ManagedHead,
     Present,
@@ -43,8 +44,9 @@ from lading.core.records.permissions import (
     Requested,
     Untrashed,
 )
-from lading.core.records.record_types import GROUPS, RECORDS, USERS
+from lading.core.records.record_types import GROUPS, RECORDS, TOKENS, USERS
 from lading.core.records.schema import JSON, Type
+from lading.core.records.service_records import WEBHOOKS
 from lading.store.database import Dialect, Value
 from lading.store.permissions import reached, reaches
 
@@ -217,17 +219,30 @@ class ConditionWriter:
 
     def _about(self, part: About) -> str:
         user = part.user_uuid
-        self.values += [user] * 5
+        self.values += [user] * 6
+        kind = "substr(logs.object_uuid, 7, 5)"
+        apart = f"'{WEBHOOKS.infix}', '{TOKENS.infix}'"
+        shared = (
+            "EXISTS (SELECT 1 FROM links l JOIN memberships m ON m.subject_uuid = l.tail_uuid"
+            " WHERE m.user_uuid = ? AND l.head_uuid = logs.object_uuid"
+            " AND l.link_class = 'permission' AND l.created_at <= logs.created_at)"
+        )
         conditions = (
             "logs.object_owner_uuid = ?",
             "logs.owner_uuid = ?",
             "logs.object_uuid = ?",
-            reaches("logs.object_owner_uuid", 1, owning=True),
+            f"{kind} NOT IN ({apart}) AND {reaches('logs.object_owner_uuid', 1, owning=True)}",
+            f"{kind} = '{WEBHOOKS.infix}' AND {reaches('logs.object_owner_uuid', 3, owning=True)}",
             # Rows of other users have fields that not everybody may see.
-            f"substr(logs.object_uuid, 7, 5) <> 'tpzed' AND {reaches('logs.object_uuid', 1)}",
+            f"{kind} <> '{USERS.infix}' AND {shared}",
             self._through_requests("logs.object_uuid", user, part.now),
         )
         return " OR ".join(f"({one})" for one in conditions)
+
+    def _former_place(self, part: FormerPlace) -> str:
+        self.values += [part.user_uuid] * 2
+        former = "logs.former_owner_uuid"
+        return f"{former} IS NULL OR {former} = ? OR {reaches(former, 1, owning=True)}"
 
     def _reachable(self, part: Reachable) -> str:
         self.values.append(part.user_uuid)
@@ -484,6 +499,7 @@ _WRITERS: Final[Mapping[type, Callable[[ConditionWriter, Any], str]]] = {
     Not: ConditionWriter._not,
     Requested: ConditionWriter._requested,
     About: ConditionWriter._about,
+    FormerPlace: ConditionWriter._former_place,
     Reachable: ConditionWriter._reachable,
     Accessible: ConditionWriter._accessible,
     ManagedHead: ConditionWriter._managed_head,

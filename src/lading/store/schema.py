@@ -31,6 +31,7 @@ from lading.store import (
     records,
     run_times,
     transfers,
+    upkeep,
     waiting,
     webhooks,
 )
@@ -146,6 +147,11 @@ async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:
     await containers.fill_attempts(tx)
 
 
+async def _fill_former_owners(tx: Transaction, dialect: Dialect) -> None:
+    """Store the former owners of moved records, which decide who reads about the move."""
+    await upkeep.fill_former_owners(tx)
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -158,6 +164,7 @@ MIGRATIONS: Final = (
     Migration(9, "states without statistics", leave_states_unmeasured),
     Migration(10, "a quicker check of nested values", _recheck_nested_values),
     Migration(11, "attempts of requests", _fill_attempts),
+    Migration(12, "former owners in log rows", _fill_former_owners),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

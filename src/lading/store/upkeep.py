@@ -1,8 +1,13 @@
-"""Periodic writes: last use of tokens, deletion of old log rows, and the sweep of the trash."""
+"""Periodic writes: last use of tokens, deletion of old log rows, and the sweep of the trash; and
+the former owners in log rows of earlier releases.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+import msgspec
 
 # ruff: noqa: S608 - names are constants, values go into placeholders
 from lading.store.containers import WANTED_LOG
@@ -45,6 +50,42 @@ async def prune_logs(
         (after, old[-1], before),
     )
     return old[-1], deleted, len(old) == limit
+
+
+# Log rows that are read at a time.
+_PAGE: Final = 1000
+
+
+class _Side(msgspec.Struct, frozen=True):
+    owner_uuid: str | None = None
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """The part of the properties of a log row that tells of a move."""
+
+    old_attributes: _Side = _Side()
+    new_attributes: _Side = _Side()
+
+
+async def fill_former_owners(tx: Transaction) -> None:
+    """Migration: store the former owners of moved records in the log rows of their moves."""
+    last = 0
+    while True:
+        rows = await tx.fetch(
+            "SELECT id, properties FROM logs WHERE id > ? AND event_type = 'update'"
+            " ORDER BY id LIMIT ?",
+            (last, _PAGE),
+        )
+        if not rows:
+            return
+        for number, text in rows:
+            change = msgspec.json.decode(str(text), type=_Change)
+            former, present = change.old_attributes.owner_uuid, change.new_attributes.owner_uuid
+            if former and former != present:
+                await tx.execute(
+                    "UPDATE logs SET former_owner_uuid = ? WHERE id = ?", (former, number)
+                )
+        last = int(rows[-1][0] or 0)
 
 
 async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, int, int]:

@@ -185,7 +185,7 @@ async def test_a_database_that_fails_ends_the_connection_for_now(
         await socket.receive()
         await socket.receive()
         with monkeypatch.context() as patch:
-            patch.setattr(event_reader, "find_readable", unavailable)
+            patch.setattr(records, "exists", unavailable)
             if message is None:
                 await it.ok(
                     "PUT", f"container_requests/{made['uuid']}", {"state": "Committed"}, token=token

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
+from tests.api.sharing_world import group, share, uuid_of
+
+
+async def rows(it: World, token: str, **params: JSON) -> list[Record]:
+    found: list[Record] = (await it.ok("GET", "logs", params=params, token=token))["items"]
+    return found
 
 
 async def test_custom_rows(it: World) -> None:
@@ -44,3 +51,61 @@ async def test_requesters_read_about_their_containers(it: World) -> None:
         await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", uuid]]}, token=token)
     )["items"]
     assert [one["event_type"] for one in items] == ["create"]
+
+
+async def test_a_moved_record_does_not_show_its_past(it: World) -> None:
+    owner, reader = await it.user("u"), await it.user("v")
+    private = await group(it, "codename", token=owner)
+    shared = await group(it, "shared", token=owner)
+    await share(it, await uuid_of(it, "v"), shared["uuid"], "can_read", token=owner)
+    secret = {"name": "codename", "description": "codename", "properties": {"k": "codename"}}
+    body = {**secret, "owner_uuid": private["uuid"]}
+    uuid = (await it.ok("POST", "collections", body, token=owner))["uuid"]
+    present = {"name": "public", "description": "", "properties": {}}
+    changes = {**present, "owner_uuid": shared["uuid"]}
+    await it.ok("PUT", f"collections/{uuid}", changes, token=owner)
+    mine = {"filters": [["object_uuid", "=", uuid]]}
+    (seen,) = await rows(it, reader, **mine)
+    assert seen["properties"].keys() == {"old_etag", "new_etag", "new_attributes"}
+    assert seen["properties"]["new_attributes"]["name"] == "public"
+    for text in ("codename", private["uuid"]):
+        assert text not in str(await rows(it, reader))
+        assert text not in str(await it.ok("GET", f"logs/{seen['uuid']}", token=reader))
+    # The hits of filters and distinct rows would tell as much.
+    for asked in (
+        {"filters": [["properties", "contains", "old_attributes"]]},
+        {"where": {"properties": {"old_etag": seen["properties"]["old_etag"]}}},
+        {"distinct": True, "select": ["properties"]},
+    ):
+        assert private["uuid"] in str(await rows(it, owner, **asked))
+        assert private["uuid"] not in str(await rows(it, reader, **asked))
+        page = await it.ok("GET", "logs", params={**asked, "count": "exact"}, token=reader)
+        assert page["items_available"] == len(await rows(it, reader, **asked))
+    # Who reads both places reads all.
+    await share(it, await uuid_of(it, "v"), private["uuid"], "can_read", token=owner)
+    whole = await rows(it, reader, **mine)
+    assert [one["event_type"] for one in whole] == ["update", "create"]
+    assert whole[0]["properties"]["old_attributes"]["owner_uuid"] == private["uuid"]
+
+
+async def test_a_record_that_is_shared_by_itself_does_not_show_its_past(it: World) -> None:
+    owner, reader = await it.user("u"), await it.user("v")
+    private = await group(it, "private", token=owner)
+    inner = await group(it, "codename", token=owner, owner_uuid=private["uuid"])
+    await it.ok("PUT", f"groups/{inner['uuid']}", {"name": "public"}, token=owner)
+    await share(it, await uuid_of(it, "v"), inner["uuid"], "can_read", token=owner)
+    assert "codename" not in str(await rows(it, reader))
+    await it.ok("PUT", f"groups/{inner['uuid']}", {"name": "public 2"}, token=owner)
+    (seen,) = await rows(it, reader, filters=[["object_uuid", "=", inner["uuid"]]])
+    assert seen["properties"]["new_attributes"]["name"] == "public 2"
+
+
+async def test_rows_about_webhooks_are_for_managers(it: World) -> None:
+    owner, reader, manager = await it.user("u"), await it.user("v"), await it.user("w")
+    place = await group(it, "shared", token=owner)
+    await share(it, await uuid_of(it, "v"), place["uuid"], "can_write", token=owner)
+    await share(it, await uuid_of(it, "w"), place["uuid"], "can_manage", token=owner)
+    body = {"url": "https://a.example/", "name": "codename", "owner_uuid": place["uuid"]}
+    await it.ok("POST", "webhooks", body, token=owner)
+    assert "codename" not in str(await rows(it, reader))
+    assert "codename" in str(await rows(it, manager))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core.records.access import PUBLIC
+from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
 from lading.testing.world import World
 
@@ -69,6 +71,9 @@ async def test_only_admins_make_and_delete(it: World) -> None:
         {"filters": [["any", "like", "%"]]},
         {"where": {"identity_url": "x"}},
         {"select": ["identity_url"], "distinct": True},
+        {"filters": [["(identity_url != email)", "=", True]]},
+        {"filters": [["created_at", ">", "2020-01-01"]]},
+        {"filters": [["modified_at", ">", "2020-01-01"]]},
     ],
 )
 async def test_what_is_hidden_of_others_cannot_be_searched(it: World, params: Record) -> None:
@@ -78,6 +83,26 @@ async def test_what_is_hidden_of_others_cannot_be_searched(it: World, params: Re
     found = await it.ok("GET", "users", params=params, token=await it.user("u"))
     assert "x" not in [one.get("identity_url") for one in found["items"]]
     assert other not in [one.get("uuid") for one in found["items"]]
+
+
+HIDDEN = [one.name for one in USERS.columns if not one.hidden and one.name not in PUBLIC]
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+async def test_the_order_of_users_does_not_tell_what_is_hidden(it: World, name: str) -> None:
+    token = await it.user("u")
+    for other in ("v", "w"):
+        uuid = (await it.ok("GET", "users/current", token=await it.user(other)))["uuid"]
+        await it.ok("PUT", f"users/{uuid}", {"identity_url": other})
+
+    async def listed(order: str) -> list[str]:
+        page = await it.ok("GET", "users", params={"order": order}, token=token)
+        return [one["uuid"] for one in page["items"]]
+
+    by_uuid = await listed("uuid desc")
+    assert by_uuid == sorted(by_uuid, reverse=True)
+    assert await listed(name) == await listed(f"{name} desc") == by_uuid
+    assert await listed(f"{name}, username asc") == await listed("username asc")
 
 
 async def test_inactive_users_are_not_seen(it: World) -> None:

@@ -9,10 +9,21 @@ import pytest
 from lading.core.errors import Forbidden
 from lading.core.records import access
 from lading.core.records.access import Principal
-from lading.core.records.expressions import All, Column, Compare, Either, Not, OfContainer
+from lading.core.records.expressions import (
+    All,
+    Column,
+    Compare,
+    Constant,
+    Either,
+    Expression,
+    Not,
+    OfContainer,
+    SortKey,
+)
 from lading.core.records.permissions import (
     About,
     Accessible,
+    FormerPlace,
     ManagedHead,
     Reachable,
     Requested,
@@ -27,7 +38,7 @@ from lading.core.records.record_types import (
     TOKENS,
     USERS,
 )
-from lading.core.records.schema import Type
+from lading.core.records.schema import RecordType, Type
 from lading.core.records.service_records import KEEP_SERVICES
 
 ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
@@ -209,3 +220,26 @@ def test_filters_on_containers_need_a_scope_for_them() -> None:
         access.check_filters(scoped("GET /arvados/v1/containers"), [where])
         with pytest.raises(Forbidden, match="GET /arvados/v1/containers"):
             access.check_filters(narrow, [plain, where])
+
+
+def test_filters_on_what_a_user_does_not_see_find_no_row_of_others() -> None:
+    def found(kind: RecordType, principal: Principal, *asked: str) -> tuple[Expression, ...]:
+        return access.readable(kind, principal, now="n", asked=frozenset(asked))
+
+    own = Compare(Column("uuid", Type.STRING), "=", "u")
+    plain = found(USERS, USER)
+    assert found(USERS, USER, "email", "username") == plain
+    assert found(USERS, USER, "email", "prefs") == (*plain, own)
+    assert found(LOGS, USER, "summary") == (About("u", "n"),)
+    assert found(LOGS, USER, "properties") == (About("u", "n"), FormerPlace("u"))
+    assert found(USERS, ADMIN, "prefs") == found(LOGS, ADMIN, "properties") == ()
+    both = replace(USER, readers=(ADMIN,))
+    assert found(USERS, both, "prefs") == (Either((All((*plain, own)), Constant(True))),)
+
+
+def test_rows_are_sorted_by_what_their_reader_sees() -> None:
+    order = (SortKey("email"), SortKey("prefs"), SortKey("modified_at"), SortKey("uuid"))
+    assert access.sortable(USERS, USER, order) == (order[0], order[3])
+    assert access.sortable(USERS, replace(ADMIN, readers=(USER,)), order) == (order[0], order[3])
+    assert access.sortable(USERS, ADMIN, order) == order
+    assert access.sortable(GROUPS, USER, order) == order

@@ -9,7 +9,9 @@ import pytest
 
 from lading.core.records import expressions
 from lading.core.records.expressions import All, Column, Compare, Expression, Not, Query
-from lading.core.records.schema import Type
+from lading.core.records.filters import check_filters
+from lading.core.records.record_types import COLLECTIONS, REQUESTS
+from lading.core.records.schema import JSON, Type
 
 NAME = Column("name", Type.STRING)
 
@@ -39,3 +41,30 @@ def test_a_query_asks_for_a_page_of_all_records() -> None:
     query = Query()
     assert (query.where, query.order, query.select) == ((), (), None)
     assert (query.limit, query.offset) == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("filter", "columns"),
+    [
+        (["name", "=", "a"], {"name"}),
+        (["name", "in", ["a"]], {"name"}),
+        (["name", "like", "a%"], {"name"}),
+        (["owner_uuid", "is_a", "arvados#group"], {"owner_uuid"}),
+        (["properties", "exists", "k"], {"properties"}),
+        (["properties.k", "=", 1], {"properties"}),
+        (["properties.k", "exists", True], {"properties"}),
+        (["properties.k", "contains", 1], {"properties"}),
+        (["(created_at < modified_at)", "=", True], {"created_at", "modified_at"}),
+        ([["name", "description"], "=", "a"], {"name", "description"}),
+        (["uuid", "is_a", "arvados#group"], set()),
+    ],
+)
+def test_the_columns_that_decide(filter: JSON, columns: set[str]) -> None:
+    (found,) = check_filters([filter], COLLECTIONS)
+    assert {*expressions.columns_of(found)} == columns
+    assert {*expressions.columns_of(All((Not(found),)))} == columns
+
+
+def test_those_of_containers_are_none_of_the_request() -> None:
+    (found,) = check_filters([["container.state", "=", "Queued"]], REQUESTS)
+    assert not [*expressions.columns_of(found)]

@@ -59,7 +59,7 @@ PERMITTED: Final = (
         ("dispatcher",),
         r"(GET|PUT|PATCH|POST) /arvados/v1/containers(/\{uuid\})?(/\w+)?|events",
         r"containers\.\w+|(tasks|runs)\.\w+|portable_data_hash|api_client_authorizations\.uuid"
-        r"|container_requests\.uuid|uuid",
+        r"|(container_requests|logs)\.uuid|uuid",
         "a dispatcher reads the containers that it may have to run",
     ),
     Permitted(
@@ -76,16 +76,10 @@ PERMITTED: Final = (
         "to be refused: a dispatcher enters containers that it does not hold",
     ),
     Permitted(
-        ("dispatcher",),
-        "events",
-        r"(dispatch|logs)\.\w+",
-        "to be removed: a dispatcher hears of all that happens to containers",
-    ),
-    Permitted(
         _USERS,
-        r".*/(logs|container_requests/waits|why|container_status)|GET /ui/.*",
-        r"(former \w+|quotas)\.\w+",
-        "to be removed: rows of the time when a record was private, and quotas of others",
+        r".*/(container_requests/waits|why|container_status)|GET /ui/.*",
+        r"quotas\.\w+",
+        "to be removed: quotas of others",
     ),
 )
 

@@ -79,7 +79,8 @@ async def changed(
     """Write the log row of a change of a record from `old` to `new`, both whole."""
     _note_token(tx, services, kind)
     properties = _difference(services, kind, old, new)
-    await _write(tx, services, new, "update", user_uuid, properties)
+    former = old["owner_uuid"] if old["owner_uuid"] != new["owner_uuid"] else None
+    await _write(tx, services, new, "update", user_uuid, properties, former=former)
 
 
 _WRITTEN: Final = (
@@ -183,7 +184,8 @@ async def note(
     properties: Record,
 ) -> None:
     """Write a log row of another type about a record."""
-    row = await _store(tx, services, record, event_type, summary, services.system_user, properties)
+    row = _row(services, record, event_type, summary, services.system_user, properties)
+    row["id"] = await records.add(tx, LOGS, row)
     if is_event(row):
         tell(tx, services, row)
 
@@ -208,27 +210,14 @@ async def _write(
     properties: Record,
     *,
     at: str = "",
+    former: str | None = None,
 ) -> None:
     summary = f"{event_type} of {record['uuid']}"
-    row = await _store(tx, services, record, event_type, summary, user_uuid, properties, at=at)
+    row = _row(services, record, event_type, summary, user_uuid, properties, at=at)
+    row["former_owner_uuid"] = former
+    row["id"] = await records.add(tx, LOGS, row)
     if is_event(row):
         tell(tx, services, row)
-
-
-async def _store(
-    tx: Transaction,
-    services: ApiServices,
-    record: Record,
-    event_type: str,
-    summary: str,
-    user_uuid: str,
-    properties: Record,
-    *,
-    at: str = "",
-) -> Record:
-    row = _row(services, record, event_type, summary, user_uuid, properties, at=at)
-    row["id"] = await records.add(tx, LOGS, row)
-    return row
 
 
 def _row(

@@ -42,6 +42,11 @@ class LogEvent:
     properties: Record
     record: Record = field(default_factory=dict)
 
+    @property
+    def is_change_of_container(self) -> bool:
+        """Whether a container was made, changed or deleted."""
+        return self.object_kind == _CONTAINER and self.event_type in _CHANGES
+
     def attributes(self, side: str) -> Record:
         """Its `old_attributes` or `new_attributes`; empty if it has none."""
         found = self.properties.get(side)
@@ -148,7 +153,7 @@ class EventBus:
         container; "" if all do.
         """
         dispatchers = {one.dispatcher for one in self.listeners if not one.lost} - {""}
-        if not dispatchers or event.event_type not in _CHANGES:
+        if not dispatchers or not event.is_change_of_container:
             return ""
         container = event.object_uuid
         old, new = event.attributes("old_attributes"), event.attributes("new_attributes")

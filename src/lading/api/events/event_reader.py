@@ -2,9 +2,10 @@
 
 The token and its user are looked up again for an event, unless that was done less than a second
 before and neither was changed here since: an expired or deleted token ends the connection. A user
-receives the events of records that the user may read at that moment, which is checked for each
-event. A token of limited scope receives those of records that it may GET. The old attributes of a
-moved record are left out for users who cannot read its former owner's records.
+receives the events whose log rows the user may read at that moment, which is checked for each
+event; a dispatcher's token receives those of changes of containers. A token of limited scope
+receives those of records that it may GET. The old attributes of a moved record are left out for
+users who cannot read its former owner's records.
 Source: docs/spec/api, section Websocket.
 """
 
@@ -14,18 +15,18 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from lading.api.authorization import authenticate, find_readable
+from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
-from lading.core.errors import Forbidden, NotFound, Unauthenticated
+from lading.core.errors import Forbidden, Unauthenticated
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
-from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
-from lading.core.records.schema import JSON, Record, RecordType, Type
-from lading.store import records
+from lading.core.records.record_types import BY_INFIX, LOGS
+from lading.core.records.schema import JSON, Record, Type
+from lading.store import permission_queries, records
 
 # Age of the oldest events that a client can have repeated.
 REPLAY: Final = timedelta(minutes=10)
@@ -105,33 +106,22 @@ class EventReader:
         path = f"/arvados/v1/{kind.plural if kind else LOGS.plural}/{event.object_uuid}"
         if not access.covers(self._principal, "GET", path):
             return False
+        if access.is_dispatcher(self._principal) and not event.is_change_of_container:
+            return False
         if self._principal.is_admin:
             return True
-        owner = event.object_owner_uuid
-        if event.event_type == "delete":
-            # It is deleted; readers of its former project could see it.
-            return await self._may_look_into(owner)
-        record = await self._find(kind, event.object_uuid) if kind and kind.stored else None
-        if record is None:
-            return False
-        # The record may have moved since this event.
-        return record.get("owner_uuid", owner) == owner or await self._may_look_into(owner)
-
-    async def _find(self, kind: RecordType, uuid: str) -> Record | None:
-        """A record, None if the caller cannot read it."""
+        conditions = access.readable(LOGS, self._principal, now=self._services.now())
+        where = (Compare(Column("id", Type.INTEGER), "=", event.id), *conditions)
         async with self._services.database.reading() as tx:
-            try:
-                return await find_readable(
-                    tx, self._services, kind, uuid, self._principal, include_trash=True
-                )
-            except NotFound:
-                return None
+            return await records.exists(tx, self._services.database.dialect, LOGS, where)
 
     async def _may_look_into(self, owner: str) -> bool:
         """Whether the caller can read the records that a user or a project owns."""
-        if owner == self._principal.user_uuid:
+        user = self._principal.user_uuid
+        if owner == user:
             return True
-        return BY_INFIX.get(owner[6:11]) is GROUPS and await self._find(GROUPS, owner) is not None
+        async with self._services.database.reading() as tx:
+            return await permission_queries.level_in(tx, user, owner) > 0
 
     async def _properties(self, event: LogEvent) -> Record:
         """The properties of an event, without the old attributes of a record that was in a place

@@ -26,7 +26,7 @@ from lading.api.services import ApiServices
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
-from lading.core.records.expressions import Among, Column, Expression, Query
+from lading.core.records.expressions import Among, Column, Expression, Query, columns_of
 from lading.core.records.filters import check_query, check_select
 from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import BY_INFIX, LINKS
@@ -70,9 +70,12 @@ def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] =
     # reveal them.
     access.check_filters(call.caller, asked.where)
     names = asked.select if asked.select is not None else kind.listed
+    named = {name for one in asked.where for name in columns_of(one)}
+    # The rows of a distinct list say which values there are.
+    depends = named.union(names) if asked.distinct else named
     return Query(
-        where=(*readable(call, kind), *where, *asked.where),
-        order=asked.order,
+        where=(*readable(call, kind, frozenset(depends)), *where, *asked.where),
+        order=access.sortable(kind, call.caller, asked.order),
         select=asked.select,
         limit=asked.limit,
         offset=asked.offset,
@@ -84,9 +87,11 @@ def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] =
     )
 
 
-def readable(call: ApiCall, kind: RecordType) -> tuple[Expression, ...]:
+def readable(
+    call: ApiCall, kind: RecordType, asked: frozenset[str] = frozenset()
+) -> tuple[Expression, ...]:
     """The conditions that records meet which the caller can read, with or without the trash as the
-    call asks.
+    call asks; with `asked` those of which the caller sees these attributes.
     """
     return access.readable(
         kind,
@@ -94,6 +99,7 @@ def readable(call: ApiCall, kind: RecordType) -> tuple[Expression, ...]:
         now=call.services.now(),
         include_trash=bool(call.params.get("include_trash")),
         roles=call.services.config.Users.RoleGroupsVisibleToAll,
+        asked=asked,
     )
 
 

@@ -29,8 +29,8 @@ from lading.core.containers.container import LIVE
 from lading.core.errors import Forbidden, Invalid, Malformed, NotFound, Unauthenticated
 from lading.core.ids import Infix, is_user
 from lading.core.records import access
-from lading.core.records.access import ALL_SCOPES, PUBLIC
-from lading.core.records.expressions import Column, Compare, Expression, Query
+from lading.core.records.access import ALL_SCOPES
+from lading.core.records.expressions import Query
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import LEVELS, Level, check_acyclic
 from lading.core.records.record_types import (
@@ -44,7 +44,7 @@ from lading.core.records.record_types import (
     TOKENS,
     USERS,
 )
-from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.core.records.schema import JSON, Record, RecordType
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION, links_of
@@ -55,12 +55,7 @@ _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
 async def list_users(call: ApiCall) -> ApiResponse:
     """A page of users. A query about attributes that are not public finds only the caller."""
-    caller = call.caller
-    where: tuple[Expression, ...] = ()
-    # A filter on a hidden attribute would reveal its value by the number of hits.
-    if not caller.is_admin and not _asked_for(call) <= PUBLIC | {"created_at", "modified_at"}:
-        where = (Compare(Column("uuid", Type.STRING), "=", caller.user_uuid),)
-    return await generic.list_records(call, USERS, where)
+    return await generic.list_records(call, USERS)
 
 
 async def get_user(call: ApiCall) -> ApiResponse:
@@ -190,21 +185,6 @@ def _checked(given: Record) -> Record:
             # one.
             given[name] = given[name] or None
     return given
-
-
-def _asked_for(call: ApiCall) -> set[str]:
-    """The attributes that the filters and `distinct` of a list name."""
-    params = call.params
-    names: set[str] = set()
-    filters: JSON = params.get("filters")
-    for one in filters if isinstance(filters, list) else []:
-        first = one[0] if isinstance(one, list) and one else ""
-        names |= {str(name) for name in (first if isinstance(first, list) else [first])}
-    if isinstance(params.get("where"), dict):
-        names |= set(params["where"])
-    if params.get("distinct") and isinstance(params.get("select"), list):
-        names |= {str(name) for name in params["select"]}
-    return {name.removeprefix("users.") for name in names}
 
 
 async def setup_user(call: ApiCall) -> ApiResponse:

@@ -3,9 +3,10 @@
 Source: docs/spec/api, sections Authentication and Permissions. Admins may do everything within the
 scopes of their token, except in the trash and in frozen projects; other users read records on which
 `permissions` gives them a level. A container is readable through a request that points at it, a log
-row with its object, a token by its user only, a webhook by managers of its owner. A permission
-link, or one that lets a user into containers, is readable by the users at its ends and by managers
-of its head; of other users the active ones are visible, with the attributes in `PUBLIC`.
+row by those who can read the records of the place in which its object was then, a token by its user
+only, a webhook by managers of its owner. A permission link is readable by the users at its ends and
+by managers of its head; of other users the active ones are visible, with the attributes in
+`PUBLIC`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from lading.core.records.expressions import (
     Expression,
     Not,
     OfContainer,
+    SortKey,
 )
 from lading.core.records.permissions import (
     CONTAINER_ACCESS,
     About,
     Accessible,
+    FormerPlace,
     Level,
     ManagedHead,
     Reachable,
@@ -83,6 +86,7 @@ PUBLIC: Final = frozenset(
     }
 )
 """All visible attributes of other users."""
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +256,11 @@ def readable(
     include_trash: bool = False,
     roles: bool = True,
     few: bool = False,
+    asked: frozenset[str] = _NOTHING,
 ) -> tuple[Expression, ...]:
     """Conditions for rows of this type that the caller may read; `few`: only few rows are examined.
+    With `asked`, the names of attributes, also those that the caller sees of each row: the hits of
+    a filter on another one would reveal it.
 
     Records trashed through a project are excluded unless `include_trash`; a record's own trash is a
     filter of the caller. `roles`: whether all active users see role groups. Admins read everything
@@ -261,7 +268,9 @@ def readable(
     """
     if principal.readers:
         each = (
-            readable(kind, one, now=now, include_trash=include_trash, roles=roles, few=few)
+            readable(
+                kind, one, now=now, include_trash=include_trash, roles=roles, few=few, asked=asked
+            )
             # Each caller by itself: a row must pass all conditions of one of them, not some of
             # each.
             for one in principal.everybody
@@ -270,7 +279,28 @@ def readable(
     trash = _outside_trash(kind, principal, now, include_trash=include_trash)
     if principal.is_admin:
         return trash
-    return (*_permitted(kind, principal, now, roles=roles, few=few), *trash)
+    shown = _shown(kind, principal.user_uuid, asked)
+    return (*_permitted(kind, principal, now, roles=roles, few=few), *shown, *trash)
+
+
+def _shown(kind: RecordType, user: str, asked: frozenset[str]) -> tuple[Expression, ...]:
+    """Conditions for readable rows of which a user sees all these attributes."""
+    if kind is USERS and not asked <= PUBLIC:
+        return (_is("uuid", user),)
+    if kind is LOGS and "properties" in asked:
+        return (FormerPlace(user),)
+    return ()
+
+
+def sortable(
+    kind: RecordType, principal: Principal, order: tuple[SortKey, ...]
+) -> tuple[SortKey, ...]:
+    """Those sort keys that the caller sees of each readable row: the places of the rows would
+    reveal the others.
+    """
+    if kind is not USERS or all(one.is_admin for one in principal.everybody):
+        return order
+    return tuple(one for one in order if one.column in PUBLIC)
 
 
 def _outside_trash(

@@ -7,12 +7,14 @@ An expression holds for a record or does not. Permissions have expressions of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lading.core.records.permissions import (
     About,
     Accessible,
+    FormerPlace,
     Inside,
     ManagedHead,
     Present,
@@ -168,6 +170,7 @@ Expression: TypeAlias = (
     | Not
     | Requested
     | About
+    | FormerPlace
     | Reachable
     | Accessible
     | ManagedHead
@@ -175,6 +178,32 @@ Expression: TypeAlias = (
     | Inside
     | Present
 )
+
+
+def columns_of(expression: Expression) -> Iterator[str]:
+    """The columns of a client's condition whose values decide whether it holds; not those of the
+    containers of requests.
+    """
+    match expression:
+        case Compare(target) | Among(target):
+            yield _column_of(target)
+        case Like(targets):
+            yield from map(_column_of, targets)
+        case CompareColumns(left, _, right):
+            yield from (left.name, right.name)
+        case IsKind(column) | Holds(column):
+            yield column
+        case KeyExists(key) | KeyContains(key):
+            yield key.column
+        case Either(parts) | All(parts):
+            for part in parts:
+                yield from columns_of(part)
+        case Not(part):
+            yield from columns_of(part)
+
+
+def _column_of(target: Target) -> str:
+    return target.name if isinstance(target, Column) else target.column
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,10 +278,25 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A log row about a readable object: a record, or the container of a request."""
+    """A log row that the user can read: of the user's own doing, about the user, of a record that
+    was then in a place whose records the user can read now, of a record that had been shared with
+    the user by itself then, or about the container of a readable request.
+
+    So a record that is moved or shared does not show its past to new readers. Rows about webhooks
+    are for managers of the place, those about tokens for their user, as the records are.
+    """
 
     user_uuid: str
     now: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormerPlace:
+    """A log row that tells of no former owner of its record, or of one whose records the user can
+    read.
+    """
+
+    user_uuid: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -479,6 +479,7 @@ LOGS: Final = RecordType(
         *COMMON,
         text("object_uuid"),
         text("object_owner_uuid", readonly=True),
+        text("former_owner_uuid", "Of a move the owner before it.", hidden=True),
         derived("object_kind"),
         moment("event_at"),
         text("event_type"),
