@@ -19,6 +19,8 @@ from lading.client.outcomes import EndWatch, RequestOutcome, wait_for_all, watch
 from lading.core.errors import LadingError, NotFound
 from lading.testing.asgi import AsgiTransport
 
+pytestmark = pytest.mark.jumping
+
 REQUEST = {"uuid": "zzzzz-xvhdp-000000000000001", "state": "Final", "container_uuid": "c"}
 
 

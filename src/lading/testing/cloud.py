@@ -264,7 +264,7 @@ class FakeCloud:
         return CloudOfSet(self, set_id)
 
     def quick(self) -> None:
-        """Calls take no time from now on."""
+        """Calls and connections take no time from now on."""
         self._slowest = 0.0
 
     # Events of VMs.
@@ -344,7 +344,7 @@ class FakeCloud:
         """An agent, when the VM has booted and the secret is right."""
         self._pass_time()
         vm = self.vms.get(machine.name)
-        await asyncio.sleep(self._random.uniform(0.0, 0.5 + self.troubles.slow_copy))
+        await asyncio.sleep(self._random.uniform(0.0, self._slowest / 4 + self.troubles.slow_copy))
         if vm is not None and self._chance(self.troubles.mute):
             vm.harmed = self._now()
             await asyncio.sleep(_CONNECT)
