@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
 import hypothesis
 import pytest
 
-from lading.testing.jumping_loop import JumpingLoop
 from tests.postgres import postgres
 
 __all__ = ["postgres"]
@@ -35,14 +33,6 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "[lading.drivers]\nfake = lading.testing.cloud:open_fake\n"
     )
     monkeypatch.syspath_prepend(str(directory))
-
-
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """A test that is marked `jumping` has a clock that jumps over pauses."""
-    is_jumping = item.get_closest_marker("jumping") is not None
-    return {"jumping": JumpingLoop} if is_jumping else {"usual": asyncio.new_event_loop}
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from lading.testing.jumping_loop import pass_time
+from lading.testing.jumping_loop import jumping, pass_time
 
-pytestmark = pytest.mark.jumping
 _PAUSE = 0.02
 
 
+@jumping
 async def test_pauses_take_no_time() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -22,12 +22,14 @@ async def test_pauses_take_no_time() -> None:
     assert 7201 <= loop.time() - began < 7260
 
 
+@jumping
 async def test_a_time_out_ends_what_waits_for_ever() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(3600):
             await asyncio.Event().wait()
 
 
+@jumping
 async def test_time_passes_as_usual_while_a_thread_works() -> None:
     began, go_on = time.monotonic(), threading.Event()
     asyncio.get_running_loop().call_later(_PAUSE, go_on.set)
@@ -36,6 +38,7 @@ async def test_time_passes_as_usual_while_a_thread_works() -> None:
     await pass_time(3600)
 
 
+@jumping
 async def test_time_passes_as_usual_while_a_child_lives() -> None:
     began = time.monotonic()
     child = await asyncio.create_subprocess_exec("sleep", "60")
@@ -45,6 +48,7 @@ async def test_time_passes_as_usual_while_a_child_lives() -> None:
     await pass_time(3600)
 
 
+@jumping
 async def test_time_passes_as_usual_while_a_pipe_is_watched() -> None:
     began, reading = time.monotonic(), asyncio.Event()
     loop = asyncio.get_running_loop()

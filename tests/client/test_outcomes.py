@@ -18,8 +18,7 @@ from lading.client.api import ApiClient
 from lading.client.outcomes import EndWatch, RequestOutcome, wait_for_all, watch_ends
 from lading.core.errors import LadingError, NotFound
 from lading.testing.asgi import AsgiTransport
-
-pytestmark = pytest.mark.jumping
+from lading.testing.jumping_loop import jumping
 
 REQUEST = {"uuid": "zzzzz-xvhdp-000000000000001", "state": "Final", "container_uuid": "c"}
 
@@ -76,6 +75,7 @@ class Api(ApiClient):
         return [{**one, "state": state} for one in self.requests]
 
 
+@jumping
 async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(_: ApiClient) -> AsyncGenerator[object]:
         for one in tuple[object, ...]():
@@ -89,6 +89,7 @@ async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> No
     assert (outcome.exit_code, told) == (0, [(0, 1), (1, 1)])
 
 
+@jumping
 async def test_a_deleted_request_is_told() -> None:
     with pytest.raises(NotFound, match="x: was deleted"):
         await wait_for_all(Api(REQUEST), ["x"])
@@ -160,6 +161,7 @@ async def watching(server: Server) -> AsyncGenerator[EndWatch]:
         yield watch
 
 
+@jumping
 async def test_requests_that_have_ended_are_told_without_listening() -> None:
     server = Server("a", "b")
     await server.end("a", "b")
@@ -168,6 +170,7 @@ async def test_requests_that_have_ended_are_told_without_listening() -> None:
     assert (server.lists, server.listeners) == ([["a", "b"]], 0)
 
 
+@jumping
 async def test_only_requests_that_ended_are_listed() -> None:
     server = Server(*"abcd")
     async with watching(server) as watch:
@@ -185,6 +188,7 @@ async def test_only_requests_that_ended_are_listed() -> None:
     assert server.lists == [["b"], ["a", "c"]]
 
 
+@jumping
 async def test_many_ends_are_few_lists() -> None:
     uuids = [f"{number:02}" for number in range(40)]
     server = Server(*uuids, "long")
@@ -196,6 +200,7 @@ async def test_many_ends_are_few_lists() -> None:
     assert len(server.lists) == 2
 
 
+@jumping
 async def test_the_last_end_is_seen_at_once() -> None:
     server = Server("a", "b")
     clock = asyncio.get_running_loop().time
@@ -208,6 +213,7 @@ async def test_the_last_end_is_seen_at_once() -> None:
         assert clock() - began < 0.4
 
 
+@jumping
 async def test_a_request_that_is_added_is_looked_at() -> None:
     server = Server("a")
     async with watching(server) as watch:
@@ -217,6 +223,7 @@ async def test_a_request_that_is_added_is_looked_at() -> None:
     assert server.lists == [["b"]]
 
 
+@jumping
 async def test_an_end_that_is_told_while_it_is_listed_is_reported_once() -> None:
     server = Server("a", "b", "c")
     async with watching(server) as watch:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from lading.client.api import ApiClient
@@ -402,9 +403,15 @@ async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:
 
 
 class LockedBefore(FakeContainers):
-    """Another dispatcher with the same token locks the container `first` just before this one."""
+    """Another dispatcher with the same token locks the container `first` just before this one, and
+    no event shows it. `alternatives` are those of each lock that was asked for.
+    """
 
     first = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alternatives: dict[str, list[str]] = {}
 
     async def request(
         self,
@@ -416,8 +423,11 @@ class LockedBefore(FakeContainers):
         timeout: float = 0.0,
     ) -> Response:
         """As the fake does."""
-        if self.first and f"{self.first}/lock" in path:
-            self.hold(self.first, ContainerState.LOCKED)
+        if path.endswith("/lock"):
+            uuid = path.split("/")[-2]
+            self.alternatives[uuid] = msgspec.json.decode(body).get("alternatives", [])
+            if uuid == self.first:
+                self.hold(uuid, ContainerState.LOCKED)
         return await super().request(method, path, headers=headers, body=body, timeout=timeout)
 
 
@@ -429,6 +439,15 @@ async def test_what_another_with_this_token_was_quicker_to_lock_is_not_given_bac
             await server.until(server.add(), ContainerState.LOCKED)
     assert server.state(uuid) is ContainerState.LOCKED
     assert uuid not in fleet.started
+
+
+async def test_who_has_lost_a_lock_names_alternatives_from_then_on() -> None:
+    server = LockedBefore()
+    uuids = [server.add() for _ in range(4)]
+    server.first = uuids[0]
+    async with dispatching(server, FakeFleet([SMALL]), settings=EVENTS_ONLY):
+        await server.until(uuids[1], ContainerState.LOCKED)
+    assert server.alternatives == {uuids[0]: [], uuids[1]: uuids[2:]}
 
 
 async def test_a_failed_start_is_given_back_and_tried_again(server: FakeContainers) -> None:

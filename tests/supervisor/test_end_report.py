@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lading.supervisor.results import free
+from lading.testing.jumping_loop import jumping
 from tests.supervisor.supervised import Bench
 
-pytestmark = pytest.mark.jumping
 
-
+@jumping
 async def test_a_server_that_does_not_answer_is_not_waited_for_once_we_are_told_to_stop(
     bench: Bench,
 ) -> None:
@@ -21,6 +19,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_once_we_are_told_
     assert record["state"] == "Running"
 
 
+@jumping
 async def test_giving_a_container_back_is_not_repeated_once_we_are_told_to_stop(
     bench: Bench,
 ) -> None:
@@ -33,6 +32,7 @@ async def test_giving_a_container_back_is_not_repeated_once_we_are_told_to_stop(
     assert record["state"] == "Locked"
 
 
+@jumping
 async def test_whoever_ends_the_time_of_a_kept_container_wants_its_results(bench: Bench) -> None:
     bench.settings = {"unreachable_timeout": 600.0}
     record = bench.add(
@@ -50,6 +50,7 @@ async def test_whoever_ends_the_time_of_a_kept_container_wants_its_results(bench
     assert bench.output() == {"file": b"data\n"}
 
 
+@jumping
 async def test_what_a_container_wrote_is_removed(tmp_path: Path) -> None:
     scratch = tmp_path / "mounts"
     (scratch / "out").mkdir(parents=True)

@@ -10,6 +10,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.inputs import staging
 from lading.supervisor.journal import read_journal, unfinished
+from lading.testing.jumping_loop import jumping
 from lading.testing.pulse import Bell
 from lading.testing.supervising import AUTH_SECRET, CONTAINER, SUPERVISOR_TOKEN
 from tests.supervisor.supervised import STAMP, Bench, open_files
@@ -297,10 +298,10 @@ async def test_a_container_that_cannot_be_kept_ends_as_ever(bench: Bench) -> Non
     assert "is not kept: no way" in bench.log("crunch-run.txt")
 
 
-@pytest.mark.jumping
 @pytest.mark.parametrize(
     ("call", "faults"), [("POST block", [503] * 99), ("POST collections", [503] * 99)]
 )
+@jumping
 async def test_saving_ends_when_the_container_is_cancelled(
     bench: Bench, call: str, faults: list[int]
 ) -> None:
@@ -315,7 +316,7 @@ async def test_saving_ends_when_the_container_is_cancelled(
     }
 
 
-@pytest.mark.jumping
+@jumping
 async def test_the_log_of_a_container_that_is_cancelled_while_it_is_saved_is_kept(
     bench: Bench,
 ) -> None:

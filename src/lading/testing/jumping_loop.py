@@ -5,19 +5,21 @@ as usual: each of them may be what a timer limits. So a test of pauses, grace pe
 takes no time, and one that runs a command waits for the command.
 
 Threads and processes that the loop did not start are unknown to it: a test that waits for them
-needs an ordinary loop.
+needs an ordinary loop. `@jumping` runs a test on such a loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 from weakref import WeakSet
 
 _Arguments = TypeVarTuple("_Arguments")
+_Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
@@ -60,6 +62,19 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         if not is_busy:
             self._ahead += seconds
         return not is_busy
+
+
+def jumping(
+    test: Callable[_Parameters, Coroutine[Any, Any, None]],
+) -> Callable[_Parameters, None]:
+    """Run an async test on a loop whose clock jumps. Its fixtures are sync ones."""
+
+    @functools.wraps(test)
+    def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
 
 
 async def pass_time(seconds: float) -> None:

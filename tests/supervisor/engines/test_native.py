@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from lading.core import images
 from lading.core.errors import ExecutionError
 from lading.supervisor import linux
-from lading.supervisor.engines import ContainerSpec, EngineSettings
+from lading.supervisor.engines import ContainerSpec, EngineSettings, native
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
+from tests.supervisor.supervised import open_files
 
 
 @pytest.fixture
@@ -22,6 +24,7 @@ def engine(tmp_path: Path) -> NativeEngine:
             container_uuid="zzzzz-dz642-nativeunittest0",
             run_directory=str(run),
             cache_directory=str(tmp_path / "cache"),
+            user_namespaces="never",
         )
     )
 
@@ -62,3 +65,24 @@ async def test_processes_that_do_not_die_are_told(
     monkeypatch.setattr(Cgroup, "remove", lambda self: [7])
     with pytest.raises(ExecutionError, match=r"\[7\] do not die"):
         await engine.remove()
+
+
+async def test_a_kept_container_leaves_no_descriptor_open(
+    engine: NativeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "crun").write_text("#!/bin/sh\n")
+    (programs / "crun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(images, "DEFAULT_PATH", str(programs))
+    monkeypatch.setattr(linux, "has_own_mounts", lambda: True)
+    monkeypatch.setattr(native, "mount_root", lambda layers, bundle, *_, name: (bundle / name, ""))
+    counts = []
+    for _ in range(2):
+        await engine.prepare(ArchiveImage(*tiny_image(programs=())))
+        await engine.create(ContainerSpec(command=("true",)))
+        await engine.hold()
+        await engine.remove()
+        counts.append(open_files())
+    assert counts[0] == counts[1]

@@ -11,8 +11,7 @@ from lading.client.disk_space import read_disk
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.disk_limits import DiskWatch, Neighbours, base
-
-pytestmark = pytest.mark.jumping
+from lading.testing.jumping_loop import jumping
 
 MIB = 1 << 20
 
@@ -46,6 +45,7 @@ async def ends(watch: DiskWatch) -> str:
         return await watch.run_until_full()
 
 
+@jumping
 async def test_a_container_over_its_limit_ends(run: Path) -> None:
     watching = asyncio.create_task(
         ends(watch(run, allowed=DiskAllowance(mounts=MIB, beside=MIB, files=0)))
@@ -55,6 +55,7 @@ async def test_a_container_over_its_limit_ends(run: Path) -> None:
     assert "40.0 MiB to the disk of this machine, and 2.0 MiB are allowed" in await watching
 
 
+@jumping
 async def test_what_was_there_before_it_began_does_not_count(run: Path) -> None:
     write(run / "mounts" / "given", 40 * MIB)
     before = base(run)
@@ -66,6 +67,7 @@ async def test_what_was_there_before_it_began_does_not_count(run: Path) -> None:
     assert "has written 20.0 MiB" in await running
 
 
+@jumping
 async def test_directories_that_cannot_be_measured(run: Path) -> None:
     watching = asyncio.create_task(ends(watch(run, allowed=DiskAllowance(beside=60 * MIB))))
     await asyncio.sleep(0)
@@ -77,6 +79,7 @@ async def test_directories_that_cannot_be_measured(run: Path) -> None:
     assert "directories more than 400 deep" in await watching
 
 
+@jumping
 async def test_on_a_full_disk_the_largest_ends(run: Path) -> None:
     write(run / "mounts" / "mine", 40 * MIB)
     device = run.stat().st_dev
@@ -93,6 +96,7 @@ async def test_on_a_full_disk_the_largest_ends(run: Path) -> None:
     assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept))
 
 
+@jumping
 async def test_nobody_ends_for_what_others_have_filled(run: Path) -> None:
     free = read_disk(run).free.size
     with pytest.raises(TimeoutError):
@@ -100,6 +104,7 @@ async def test_nobody_ends_for_what_others_have_filled(run: Path) -> None:
             await watch(run, kept=Amount(free + (1 << 40), 0)).run_until_full()
 
 
+@jumping
 async def test_a_container_that_does_little_is_not_measured(run: Path) -> None:
     watching = watch(run, allowed=DiskAllowance(mounts=1 << 40, beside=1 << 40, files=1 << 40))
     with pytest.raises(TimeoutError):
@@ -108,6 +113,7 @@ async def test_a_container_that_does_little_is_not_measured(run: Path) -> None:
     assert (run / "disk").read_bytes().strip() == b"{}"
 
 
+@jumping
 async def test_the_disk_of_a_daemon_is_looked_at_too(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +133,7 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
     assert "has written 40.0 MiB" in await watching
 
 
+@jumping
 async def test_growth_counts_while_a_daemon_shows_no_layer(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +148,7 @@ async def test_growth_counts_while_a_daemon_shows_no_layer(
     assert watching.clock() - began < 3
 
 
+@jumping
 async def test_nobody_ends_before_the_others_have_been_heard(run: Path) -> None:
     write(run / "mounts" / "mine", 40 * MIB)
     (run.parent / "other").mkdir()

@@ -134,6 +134,10 @@ class Kit:
         return Bind(str(source), target, readonly)
 
 
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def heard(execution: Execution) -> tuple[int, str, str]:
     """Exit, output and errors of an execution."""
     said = {1: b"", 2: b""}
@@ -323,6 +327,7 @@ class EngineSuite:
         assert any(word in out + err for word in ("not found", "No such file")), (out, err)
 
     async def test_a_container_whose_command_has_failed_can_be_kept(self, kit: Kit) -> None:
+        open_before = _open_files()
         engine, made = kit.make(kit.settings), kit.bind("/made")
         try:
             await engine.prepare(kit.image)
@@ -340,6 +345,7 @@ class EngineSuite:
             assert await heard(await engine.execute(order)) == (0, "left\nvalue\n", "")
         finally:
             await engine.remove()
+        assert _open_files() == open_before
 
     async def test_a_command_is_aborted_without_grace(self, kit: Kit) -> None:
         engine, made = kit.make(kit.settings), kit.bind("/made")
