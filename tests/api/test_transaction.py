@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import WITH_API, World
 
@@ -46,6 +48,19 @@ async def test_each_request_keeps_log_and_output(it: World) -> None:
         "GET", "collections", params={"filters": [["name", "like", "Container log for container%"]]}
     )
     assert whole["items_available"] == 2
+
+
+@pytest.mark.parametrize("state", ["Complete", "Cancelled"])
+async def test_its_tokens_end_with_a_container(it: World, state: str) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    tokens = await running(it, uuid)
+    for token in tokens:
+        assert (await it.request("GET", f"containers/{uuid}", token=token)).status == 200
+    log = await it.collection({"crunch-run.txt": b"x"}, is_trashed=True)
+    end = {"exit_code": 0, "output": log["portable_data_hash"]} if state == "Complete" else {}
+    await report(it, uuid, tokens[0], state=state, log=log["portable_data_hash"], **end)
+    for token in tokens:
+        assert (await it.request("GET", f"containers/{uuid}", token=token)).status == 401
 
 
 async def test_a_cancelled_container_is_tried_again(it: World) -> None:

@@ -185,3 +185,14 @@ async def test_log_and_output_name_what_is_there(it: World) -> None:
         assert (reply.status, f"log_uuid: '{value}' not found" in reply.error) == (422, True)
     made = await it.ok("POST", "collections", {"name": "log"})
     assert (await it.ok("PUT", path, {"log_uuid": made["uuid"]}))["log_uuid"] == made["uuid"]
+
+
+async def test_a_token_names_only_results_that_it_may_read(it: World) -> None:
+    path = f"container_requests/{(await it.submit())['uuid']}"
+    collection = f"collections/{(await it.ok('POST', 'collections', {'name': 'log'}))['uuid']}"
+    scopes = [f"PUT /arvados/v1/{path}", f"GET /arvados/v1/{collection}"]
+    for granted, status in ((scopes[:1], 403), (scopes, 200)):
+        token = await it.ok("POST", "api_client_authorizations", {"scopes": granted})
+        named = {"log_uuid": collection.partition("/")[2]}
+        reply = await it.request("PUT", path, named, token=token["api_token"])
+        assert reply.status == status
