@@ -83,7 +83,7 @@ def _questions(place: Place) -> dict[str, Question]:
 
     return {
         "candidates for reuse": lambda tx: containers.candidates(
-            tx, dialect, [ReuseKey("0" * 64, "0" * 64)], now=NOW
+            tx, dialect, [ReuseKey("0" * 64, "0" * 64)], reader=site.alice, now=NOW
         ),
         "containers like a new one (why)": lambda tx: containers.earlier(
             tx, dialect, NOW, IMAGE, access.readable(CONTAINERS, alice, now=NOW)

@@ -53,8 +53,8 @@ async def start(it: World, request: Record) -> str:
     return token
 
 
-async def expected(it: World, request: Record) -> dict[str, Any]:
-    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+async def expected(it: World, request: Record, token: str | None = None) -> dict[str, Any]:
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why", token=token)
     found: dict[str, Any] = why["expected"]
     return found
 
@@ -106,6 +106,32 @@ async def test_a_tool_without_experience_counts_as_the_others(it: World) -> None
     assert (await expected(it, waits))["start_in"] == pytest.approx(60, abs=0.5)
     it.clock.advance(160)
     # It takes longer than expected by 100 s, and is expected to take half of that more.
+    assert (await expected(it, waits))["start_in"] == pytest.approx(50, abs=0.5)
+
+
+async def test_expectations_come_from_runs_of_who_asks(it: World) -> None:
+    await ran(it, 100)
+    await start(it, await it.submit("tool", "running"))
+    waits = await it.submit("tool", "waits")
+    it.clock.advance(40)
+    other = await it.user("other")
+    reader = (await it.ok("GET", "users/current", token=other))["uuid"]
+    link = {"link_class": "permission", "name": "can_read", "tail_uuid": reader}
+    await it.ok("POST", "links", {**link, "head_uuid": waits["uuid"]})
+    # A reader without runs of its own learns nothing about those of others.
+    found = await expected(it, waits, other)
+    assert (found["run_time"], found["start_in"], found["sentences"]) == (None, None, [])
+    theirs = await it.submit("short", token=other, priority=1000)
+    token = await start(it, theirs)
+    it.clock.advance(10)
+    await finish(it, f"containers/{theirs['container_uuid']}", token)
+    mine = await it.submit("short", "again", token=other)
+    # Of the running container and of the one ahead it knows that they are there: each counts as
+    # what this user usually runs, and the running one as half done.
+    assert (await expected(it, mine, other))["start_in"] == pytest.approx(15, abs=0.5)
+    assert (await expected(it, mine, other))["run_time"]["median"] == pytest.approx(10, abs=0.1)
+    assert (await expected(it, waits, other))["run_time"] is None
+    # An administrator reads all of them.
     assert (await expected(it, waits))["start_in"] == pytest.approx(50, abs=0.5)
 
 

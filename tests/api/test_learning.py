@@ -9,6 +9,7 @@ import pytest
 from lading.api.events import timers
 from lading.core.records.schema import Record
 from lading.testing.world import World, world
+from tests.api.sharing_world import group, share, uuid_of
 from tests.api.test_attempts import fail
 from tests.api.test_retry_rules import NEEDS, RAM, container_of, ruled
 
@@ -56,6 +57,20 @@ async def test_what_others_learned_is_not_told(tmp_path: Any) -> None:
         other = await it.user("other")
         second = await it.submit("tool", "b", token=other, runtime_constraints=NEEDS)
         assert (await container_of(it, second))["runtime_constraints"]["ram"] == RAM
+
+
+async def test_lessons_are_told_to_who_can_read_the_container(tmp_path: Any) -> None:
+    async with world(tmp_path, Containers={"LearnResources": "apply"}) as it:
+        first = await learned(it)
+        shared = await group(it, "shared")
+        await share(it, await uuid_of(it, "other"), shared["uuid"], "can_read")
+        second = await it.submit("tool", "b", runtime_constraints=NEEDS, owner_uuid=shared["uuid"])
+        path = f"container_requests/{second['uuid']}/why"
+        other = await it.user("other")
+        assert "learned" in (await it.ok("GET", path))["decision"]
+        assert "learned" not in (await it.ok("GET", path, token=other))["decision"]
+        await it.ok("PUT", f"container_requests/{first['uuid']}", {"owner_uuid": shared["uuid"]})
+        assert "learned" in (await it.ok("GET", path, token=other))["decision"]
 
 
 async def test_lessons_are_forgotten_after_a_year(tmp_path: Any) -> None:

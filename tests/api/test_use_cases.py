@@ -73,14 +73,16 @@ async def test_submit_a_previewed_existing_container(it: World) -> None:
     its output.
     """
     alice, bob = await it.user("alice"), await it.user("bob")
-    await it.submit("wc", token=bob)
+    theirs = await it.submit("wc", token=bob)
     shown = await it.ok(
         "POST", "container_requests/preview", await it.spec("wc", token=alice), token=alice
     )
-    unreadable = await it.request("GET", f"containers/{shown['container_uuid']}", token=alice)
+    # Alice cannot read it yet: the preview tells its state, and a request that has it names it.
+    unreadable = await it.request("GET", f"containers/{theirs['container_uuid']}", token=alice)
     assert (shown["decision"], unreadable.status) == ("reuse", 404)
+    assert (shown["container_state"], shown["container_uuid"]) == ("Queued", None)
     mine = await it.submit("wc", token=alice)
-    assert mine["container_uuid"] == shown["container_uuid"]
+    assert mine["container_uuid"] == theirs["container_uuid"]
     assert (await container(it, mine, token=alice))["state"] == "Queued"
     await it.run(mine["container_uuid"])
     done = await it.ok("GET", f"container_requests/{mine['uuid']}", token=alice)

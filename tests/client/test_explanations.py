@@ -54,6 +54,15 @@ def test_an_attempt_without_amounts() -> None:
     assert explanations.attempt_text(ended) == "Cancelled"
 
 
+def test_a_container_of_another_user_is_not_named_in_a_preview() -> None:
+    answer = {"decision": "reuse", "container_uuid": None, "reason": "it is there", "rule": "r"}
+    assert explanations.decision_text(answer, would="would ") == (
+        "would reuse a container of another user: it is there"
+    )
+    assert explanations.rule_text(answer) == ""
+    assert explanations.rule_text({**answer, "decision": "new"}) == "r"
+
+
 def test_a_decision_that_has_no_container() -> None:
     said = explanations.decision_text({"decision": "none", "reason": "on hold"}, would="would ")
     assert said == "would have no container: on hold"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lading.api.http import ApiCall
 from lading.api.services import ApiServices, hash_secret
@@ -27,6 +27,7 @@ from lading.core.ids import is_group
 from lading.core.records import access
 from lading.core.records import permissions as group_rules
 from lading.core.records.access import Principal
+from lading.core.records.expressions import Among, Column, Query
 from lading.core.records.permissions import NAMES, GroupClass, Level, check_acyclic
 from lading.core.records.record_types import (
     BY_INFIX,
@@ -38,9 +39,9 @@ from lading.core.records.record_types import (
     TOKENS,
     USERS,
 )
-from lading.core.records.schema import JSON, Record, RecordType
+from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.service_records import WEBHOOKS
-from lading.store import permission_queries, permissions, records
+from lading.store import contents, permission_queries, permissions, records
 from lading.store.database import Transaction
 
 _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS, WEBHOOKS)
@@ -120,6 +121,42 @@ async def _can_read(
     # The rules of these kinds are conditions in SQL: they are asked of the one record.
     where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
     return await records.exists(tx, services.database.dialect, kind, where)
+
+
+async def present(
+    tx: Transaction, services: ApiServices, hashes: Iterable[str], acting: Principal
+) -> set[str]:
+    """The hashes of which the principal can read the content."""
+    reader = reader_of(acting)
+    wanted = sorted({one for one in hashes if ids.is_pdh(one)})
+    return await contents.present(tx, wanted, services.now(), reader=reader)
+
+
+async def readable_uuids(
+    tx: Transaction,
+    services: ApiServices,
+    kind: RecordType,
+    uuids: Sequence[str],
+    principal: Principal,
+) -> set[str]:
+    """The uuids among `uuids` of records of a type that the principal can read."""
+    wanted = tuple(dict.fromkeys(uuids))
+    if not wanted:
+        return set()
+    roles = services.config.Users.RoleGroupsVisibleToAll
+    readable = access.readable(kind, principal, now=services.now(), roles=roles, few=True)
+    query = Query(
+        where=(Among(Column("uuid", Type.STRING), wanted), *readable),
+        select=("uuid",),
+        limit=len(wanted),
+    )
+    rows = await records.search(tx, services.database.dialect, kind, query)
+    return {str(row["uuid"]) for row in rows}
+
+
+def reader_of(acting: Principal) -> str | None:
+    """The user whose rights count; None for administrators, who read everything."""
+    return None if acting.is_admin else acting.user_uuid
 
 
 async def check_content_scope(

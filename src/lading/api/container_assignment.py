@@ -13,13 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lading.api import authorization, completion, expectations, learning, priorities, quotas
+from lading.api import (
+    authorization,
+    completion,
+    expectations,
+    learning,
+    priorities,
+    quotas,
+    reuse_candidates,
+)
 from lading.api.authorization import acting_for
 from lading.api.events import audit
 from lading.api.live_mounts import check_live_places
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
-from lading.core import ids, images
+from lading.core import images
 from lading.core.containers import (
     git_trees,
     learned,
@@ -28,6 +36,7 @@ from lading.core.containers import (
     recipe_resolution,
     request,
     reuse,
+    reuse_rights,
 )
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
 from lading.core.containers.learned import Advice
@@ -35,7 +44,7 @@ from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.reuse import Candidate, Choice, Reuse
+from lading.core.containers.reuse import Choice, Reuse
 from lading.core.containers.steps import image_names
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
@@ -47,9 +56,9 @@ from lading.core.records.collection_rules import is_trashed
 from lading.core.records.expressions import Column, Compare, Expression, Like
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
-from lading.core.records.schema import JSON, Record, Type
+from lading.core.records.schema import Record, Type
 from lading.core.values import JsonObject
-from lading.store import containers, contents, records
+from lading.store import records
 from lading.store import waiting as waits
 from lading.store.database import Transaction, TransactionInterrupted
 
@@ -129,19 +138,24 @@ async def decide(
     made_of: Recipe | None = None,
 ) -> AssignmentChoice:
     """The decision for a request now; `made_of` is its recipe if that is known. Raises Invalid."""
+    acting = await acting_for(services, subject, principal)
     if made_of is None:
-        acting = await acting_for(services, subject, principal)
         facts = await _facts(tx, services, subject, acting, trees)
         made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     filters = check_filters(subject.filters, CONTAINERS)
-    known = await _candidates(tx, services, made_of, filters) if subject.use_existing else []
+    known = (
+        await reuse_candidates.find(tx, services, made_of, filters, acting)
+        if subject.use_existing
+        else []
+    )
     choice = reuse.choose(
         made_of,
         known,
         policy=services.policy,
         use_existing=subject.use_existing,
         only_reproduced=subject.only_reproduced,
-        waiting=await _waiting(tx, subject.requesting_container_uuid),
+        waiting=await reuse_candidates.waiting(tx, subject.requesting_container_uuid),
+        is_admin=acting.is_admin,
     )
     # Filters on a container that was reused are met already; only a new one may miss them.
     if isinstance(choice, Reuse):
@@ -168,7 +182,7 @@ async def check_image(
         services,
         term,
         acting,
-        await _present(tx, services, [term.pdh] if term.pdh else [], acting),
+        await authorization.present(tx, services, [term.pdh] if term.pdh else [], acting),
     )
 
 
@@ -268,7 +282,10 @@ async def resolve(
         # They lose this request, and with it perhaps their priority.
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         unit.stale(earlier)
-    explanation = reuse.explain(decision.choice, container_uuid=container.uuid, trees=trees)
+    rule = reuse_rights.rule(decision.recipe)
+    explanation = reuse.explain(
+        decision.choice, container_uuid=container.uuid, trees=trees, rule=rule
+    )
     explanation |= learning.shown(decision.advice)
     await _remember(unit, change.request, explanation, decision.choice)
     return change
@@ -326,9 +343,11 @@ async def adopt(
     facts = await _facts(unit.tx, services, subject, acting, trees)
     made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     recipe.check_adoption(made_of, container, policy=services.policy)
+    await reuse_candidates.check_rights(unit.tx, services, made_of, uuid, acting)
     change = await _attach(unit, change, container, made_of)
     choice = Reuse(container, reason, ())
-    chosen = reuse.explain(choice, container_uuid=uuid, trees=trees)
+    rule = reuse_rights.rule(made_of)
+    chosen = reuse.explain(choice, container_uuid=uuid, trees=trees, rule=rule)
     await _remember(unit, change.request, chosen, choice)
     return change
 
@@ -362,7 +381,9 @@ async def _facts(
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
-    present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
+    present = await authorization.present(
+        tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting
+    )
     image = await _image(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
@@ -419,7 +440,7 @@ async def _step_images(
     found: dict[str, str] = {}
     for number, name in enumerate(image_names(subject.steps)):
         term = images.parse_reference(name)
-        present = await _present(tx, services, [term.pdh] if term.pdh else [], acting)
+        present = await authorization.present(tx, services, [term.pdh] if term.pdh else [], acting)
         found[name] = await _image(tx, services, term, acting, present)
         if access.is_limited(acting):
             at = f"steps [{number}][container_image]"
@@ -455,7 +476,7 @@ async def _outputs(
     if not named:
         return {}
     hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
-    present = await _present(tx, services, hashes.values(), acting)
+    present = await authorization.present(tx, services, hashes.values(), acting)
     if access.is_limited(acting):
         for one in named:
             pdh = hashes.get(one.request_uuid)
@@ -467,15 +488,6 @@ async def _outputs(
         one.request_uuid: pdh if (pdh := hashes.get(one.request_uuid)) in present else None
         for one in named
     }
-
-
-async def _present(
-    tx: Transaction, services: ApiServices, hashes: Iterable[str], acting: Principal
-) -> set[str]:
-    """The hashes of which the principal can read the content."""
-    reader = None if acting.is_admin else acting.user_uuid
-    wanted = sorted({one for one in hashes if ids.is_pdh(one)})
-    return await contents.present(tx, wanted, services.now(), reader=reader)
 
 
 def _bare(pdh: str) -> str:
@@ -562,38 +574,3 @@ def _image_link(link: Record, collection: Record) -> ImageLink:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-async def _candidates(
-    tx: Transaction, services: ApiServices, made_of: Recipe, filters: tuple[Expression, ...]
-) -> list[Candidate]:
-    now, keys, dialect = services.now(), recipe.keys(made_of), services.database.dialect
-    found = await containers.candidates(tx, dialect, keys, filters, now=now)
-    passing = {one.record["uuid"] for one in found}
-    if filters:
-        others = await containers.candidates(tx, dialect, keys, now=now)
-        # Candidates that the filters exclude are judged too: the explanation names them.
-        found += [one for one in others if one.record["uuid"] not in passing]
-    return [
-        Candidate(
-            Container.from_record(one.record),
-            one.log_present,
-            one.output_present,
-            one.record["uuid"] not in passing,
-        )
-        for one in found
-    ]
-
-
-async def _waiting(tx: Transaction, uuid: str | None) -> set[str]:
-    """The containers above a request: the container that made it, and all containers above that
-    one.
-    """
-    seen: set[str] = set()
-    frontier = [uuid] if uuid else []
-    while frontier:
-        seen.update(frontier)
-        rows = await records.among(tx, REQUESTS, "container_uuid", frontier)
-        above: list[JSON] = [row["requesting_container_uuid"] for row in rows]
-        frontier = [one for one in dict.fromkeys(above) if one and one not in seen]
-    return seen

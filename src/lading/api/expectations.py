@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from lading.api import authorization
 from lading.api.services import ApiServices
 from lading.config import instance_types
 from lading.core import resources
@@ -29,6 +30,7 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry import has_succeeded
 from lading.core.errors import Invalid
 from lading.core.quantities import later, parse_time, told_time
+from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS
 from lading.core.scheduling import cloud_spot, expected_times
 from lading.core.scheduling.expected_times import RunTime
@@ -107,19 +109,22 @@ async def explain(
     subject: ContainerRequest,
     container: Container | None,
     scene: Scene,
+    caller: Principal,
 ) -> JsonObject | None:
     """The expectations about a request whose container waits or runs; None for any other.
 
-    The run time is that of the user who committed the request. Without a place in the queue, as
-    where no worker can hold the container, no start is expected.
+    They come from runs of the caller alone, or for an administrator from those of the user who
+    committed the request. Without a place in the queue, as where no worker can hold the container,
+    no start is expected.
     """
     if container is None or container.state not in (
         ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING
     ):  # fmt: skip
         return None
-    now, user = services.now(), subject.committed_by_uuid
+    now = services.now()
+    user = subject.committed_by_uuid if caller.is_admin else caller.user_uuid
     known = await run_time_of(tx, container, user_uuid=user)
-    wait = await _wait(tx, container, scene, now=now)
+    wait = await _wait(tx, services, container, scene, caller)
     error = None if wait is None else expected_times.usual_error(await run_times.errors(tx))
     finish = _finish(container, scene, known, wait=wait, now=now)
     deadline = spot.deadline(subject.scheduling_parameters)
@@ -215,7 +220,13 @@ def _offer_sentences(
     ]
 
 
-async def _wait(tx: Transaction, container: Container, scene: Scene, *, now: str) -> float | None:
+async def _wait(
+    tx: Transaction,
+    services: ApiServices,
+    container: Container,
+    scene: Scene,
+    caller: Principal,
+) -> float | None:
     """Seconds until a queued container starts; None where nothing says so."""
     if container.state is not ContainerState.QUEUED or not _is_coming(container, scene):
         return None
@@ -223,8 +234,35 @@ async def _wait(tx: Transaction, container: Container, scene: Scene, *, now: str
     if scene.ahead >= scene.most:
         return None
     before = await run_times.waiting_before(tx, container.priority, container.created_at)
-    pace = await _pace(tx, [Container.from_record(one) for one in before], container, now=now)
+    queue = [Container.from_record(one) for one in before]
+    running = [Container.from_record(one) for one in await run_times.running(tx)]
+    view = _ALL
+    if not caller.is_admin:
+        uuids = [one.uuid for one in (*running, *queue, container)]
+        readable = await authorization.readable_uuids(tx, services, CONTAINERS, uuids, caller)
+        view = _View(caller.user_uuid, frozenset(readable))
+    pace = await _pace(tx, running, queue, container, view, now=services.now())
     return None if pace is None else pace.wait(len(before), more=scene.ahead - len(before))
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Whose experience counts, and the containers of which more than their number counts; None:
+    that of the user of each container, and all.
+    """
+
+    user_uuid: str | None = None
+    readable: frozenset[str] | None = None
+
+    def tool(self, container: Container) -> tuple[str, str] | None:
+        """The user and program of a container; None where only its number counts."""
+        if self.readable is not None and container.uuid not in self.readable:
+            return None
+        tool = learned.tool_of(container, 0)
+        return self.user_uuid or tool.user_uuid, tool.program
+
+
+_ALL: Final = _View()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,31 +281,35 @@ class _Pace:
 
 
 async def _pace(
-    tx: Transaction, queue: Sequence[Container], asked: Container, *, now: str
+    tx: Transaction,
+    running: Sequence[Container],
+    queue: Sequence[Container],
+    asked: Container,
+    view: _View,
+    *,
+    now: str,
 ) -> _Pace | None:
     """The pace of a queue, for a question about a container behind it. A tool without experience is
-    taken to run as long as the others usually do, that of the container included.
+    taken to run as long as the others usually do, that of the container included; a running
+    container of which only the number counts is taken to be half done.
     """
-    running = [Container.from_record(one) for one in await run_times.running(tx)]
-    tools = {_tool(one) for one in (*running, *queue, asked)}
+    tools = {tool for one in (*running, *queue, asked) if (tool := view.tool(one)) is not None}
     known = await run_times.find_all(tx, tools)
     usual = expected_times.usual_seconds(one for some in known.values() for one in some)
     if usual is None or not running:
         return None
-    expected = {tool: expected_times.usual_seconds(known.get(tool, ())) or usual for tool in tools}
+    times = {tool: expected_times.usual_seconds(some) or usual for tool, some in known.items()}
     moment = parse_time(now)
-    rests = [
-        expected_times.rest_of(
-            expected[_tool(one)], (moment - parse_time(one.started_at or now)).total_seconds()
-        )
-        for one in running
-    ]
-    return _Pace(rests, [expected[_tool(one)] for one in queue], usual)
 
+    def rest(container: Container) -> float:
+        tool = view.tool(container)
+        if tool is None:
+            return usual / 2
+        elapsed = (moment - parse_time(container.started_at or now)).total_seconds()
+        return expected_times.rest_of(times.get(tool, usual), elapsed)
 
-def _tool(container: Container) -> tuple[str, str]:
-    tool = learned.tool_of(container, 0)
-    return tool.user_uuid, tool.program
+    work = [times.get(tool, usual) if (tool := view.tool(one)) else usual for one in queue]
+    return _Pace([rest(one) for one in running], work, usual)
 
 
 async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
@@ -282,7 +324,8 @@ async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
         last = found[-1]
         queue = await run_times.waiting_before(tx, last.priority, last.created_at)
         order = [Container.from_record(one) for one in queue]
-        pace = await _pace(tx, order, last, now=now)
+        running = [Container.from_record(one) for one in await run_times.running(tx)]
+        pace = await _pace(tx, running, order, last, _ALL, now=now)
     if pace is None:
         return
     # Of a longer queue only the first ones were read.

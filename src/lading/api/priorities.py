@@ -6,14 +6,15 @@ project in the trash. Source: docs/spec/containers, section Priority.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from lading.api import quotas
-from lading.core.containers import priority, request
-from lading.core.containers.container import LIVE, Container
+from lading.core.containers import priority, request, reuse_rights
+from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.policy import fair_share
@@ -58,8 +59,32 @@ async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[Grou
     else:
         claims = fair_share.claims(known, counting, recompute=recompute)
         changed = await unit.shares.priorities(claims, rows)
-    for uuid, value in changed.items():
-        await unit.write_container(rows[uuid], {"priority": value}, expected={})
+    changes: dict[str, Record] = {uuid: {"priority": value} for uuid, value in changed.items()}
+    for uuid, user in _heirs(rows, wanting):
+        changes.setdefault(uuid, {})["runtime_user_uuid"] = user
+    for uuid, values in changes.items():
+        await unit.write_container(rows[uuid], values, expected={})
+
+
+def _heirs(
+    rows: Mapping[str, Record], wanting: Iterable[ContainerRequest]
+) -> Iterator[tuple[str, str]]:
+    """The containers in the queue that pass to another user, because the requests of their own user
+    do not want them any more, and that user.
+    """
+    by_container: dict[str, list[ContainerRequest]] = defaultdict(list)
+    for one in wanting:
+        if one.container_uuid is not None and one.priority:
+            by_container[one.container_uuid].append(one)
+    for uuid, requests in by_container.items():
+        row = rows[uuid]
+        # Read as a whole only where it may pass on.
+        if row["state"] == ContainerState.QUEUED and all(
+            one.committed_by_uuid != row["runtime_user_uuid"] for one in requests
+        ):
+            user = reuse_rights.heir(Container.from_record(row), requests)
+            if user is not None:
+                yield uuid, user
 
 
 async def prioritized(

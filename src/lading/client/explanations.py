@@ -78,8 +78,13 @@ def decision_text(resolution: Explanation, *, would: str = "") -> str:
     verb = {"reuse": "reuse", "new": "run"}.get(
         str(resolution.get("decision")), str(resolution.get("decision"))
     )
-    what = f"{would}{verb} {uuid}" if uuid else f"{would}{verb} a new container"
-    return f"{what}: {_text(resolution.get('reason'))}"
+    other = "a container of another user" if verb == "reuse" else "a new container"
+    return f"{would}{verb} {uuid or other}: {_text(resolution.get('reason'))}"
+
+
+def rule_text(resolution: Explanation) -> str:
+    """The rule about containers of other users, for a request that got a new one; else ""."""
+    return _text(resolution.get("rule")) if resolution.get("decision") == "new" else ""
 
 
 def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:

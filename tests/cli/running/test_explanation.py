@@ -156,6 +156,10 @@ def test_what_never_counts_is_said(capsys: pytest.CaptureFixture[str]) -> None:
             "reason": "no other",
             "candidates": [],
             "not_compared": ["names", "times"],
+            "rule": "Only your own.",
         }
     )
-    assert capsys.readouterr().out.splitlines()[-1] == "never compared: names, times"
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "never compared: names, times",
+        "other users: Only your own.",
+    ]

@@ -103,10 +103,13 @@ def test_explanations_are_plain_json() -> None:
         )
     }
     same = Nearest(make_container(3), ())
-    made = reuse.explain(choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees)
+    made = reuse.explain(
+        choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees, rule="r"
+    )
     assert json.loads(json.dumps(made)) == {
         "decision": "new",
         "reason": "the same was asked for before, but none of those containers can be used",
+        "rule": "r",
         "container_uuid": container_uuid(9),
         "candidates": [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from lading.core.containers import reuse
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.reuse import Candidate, Choice, New, Reuse
+from lading.core.errors import Invalid
 from tests.records import POLICY, container_uuid, make_container, make_recipe
 
 RECIPE = make_recipe()
@@ -65,7 +67,10 @@ UNUSABLE = [
     (done(1, exit_code=3), "it ended with exit code 3"),
     (Candidate(done(1).container, output_present=True), "its log was deleted"),
     (Candidate(done(1).container, log_present=True), "its output was deleted"),
-    (live(1, state="Running", runtime_status={"error": "bad disk"}), "reports an error: bad disk"),
+    (
+        live(1, state="Running", runtime_status={"error": "bad disk"}),
+        "it is running but reports an error",
+    ),
     (live(1, state="Running", priority=0), "it is running but is being cancelled (priority 0)"),
     (live(1, scheduling_parameters=SPOT), "it waits for a preemptible instance"),
     (
@@ -89,7 +94,7 @@ def test_containers_that_cannot_be_used_say_why(candidate: Candidate, reason: st
 def test_a_withdrawn_result_is_not_used() -> None:
     choice = choose(done(1, withdrawn_at="2", withdrawn_reason="bad lot"))
     assert isinstance(choice, New)
-    assert choice.verdicts[0].reason == "its result was withdrawn: bad lot"
+    assert choice.verdicts[0].reason == "its result was withdrawn"
 
 
 def test_only_reproduced_results_are_used_if_the_request_asks_for_it() -> None:
@@ -108,6 +113,77 @@ def test_only_reproduced_results_are_used_if_the_request_asks_for_it() -> None:
     assert isinstance(joined, New)
     bad = choose(done(1, exit_code=3), only_reproduced=True)
     assert bad.verdicts[0].reason == "it ended with exit code 3"
+
+
+OTHER = "zzzzz-tpzed-bbbbbbbbbbbbbbb"
+
+
+def test_a_container_that_cannot_be_read_is_used_but_not_described() -> None:
+    theirs = replace(done(1, runtime_user_uuid=OTHER), shown=False)
+    choice = choose(theirs, replace(done(2, "2", runtime_user_uuid=OTHER), shown=False))
+    assert isinstance(choice, Reuse)
+    assert (choice.container, choice.shown) == (theirs.container, False)
+    # The container that was chosen is named: the request has it then.
+    assert [one.container_uuid for one in choice.verdicts] == [container_uuid(1)]
+    assert reuse.explain(choice, container_uuid=None)["candidates"] == []
+
+
+def test_a_container_that_cannot_be_read_nor_used_counts_for_nothing() -> None:
+    gone = replace(done(1, runtime_user_uuid=OTHER), shown=False, log_present=False)
+    unreadable = replace(done(2, runtime_user_uuid=OTHER), shown=False, inputs_readable=False)
+    assert choose(gone, unreadable) == New("the same was never asked for before", ())
+    mine = done(3, broad_key="k", output="a")
+    repeat = replace(
+        done(4, runtime_user_uuid=OTHER, broad_key="k", output="a"),
+        shown=False,
+        output_present=False,
+    )
+    choice = choose(mine, repeat, only_reproduced=True)
+    assert "was not run again" in choice.verdicts[0].reason
+
+
+def test_what_others_still_have_is_not_told() -> None:
+    gone = replace(done(1, runtime_user_uuid=OTHER), log_present=False)
+    assert choose(gone).verdicts[0].reason == (
+        "its log was deleted or cannot be read by the user of this request"
+    )
+    assert choose(gone, is_admin=True).verdicts[0].reason == "its log was deleted"
+
+
+def test_the_rights_are_checked_for_a_container_chosen_by_hand() -> None:
+    def check(candidate: Candidate, *, is_admin: bool = False) -> None:
+        reuse.check_rights(RECIPE, candidate, is_admin=is_admin)
+
+    theirs = done(1, runtime_user_uuid=OTHER)
+    check(theirs)
+    check(live(1, runtime_user_uuid=OTHER))
+    gone = replace(theirs, output_present=False)
+    check(gone, is_admin=True)
+    check(replace(done(1), output_present=False))
+    with pytest.raises(Invalid, match="its log or its output cannot be read"):
+        check(gone)
+    with pytest.raises(Invalid, match="it has inputs that the user of this request cannot read"):
+        check(replace(theirs, inputs_readable=False))
+
+
+def test_the_words_of_a_record_are_added_for_its_readers() -> None:
+    withdrawn = make_container(
+        1, state="Complete", withdrawn_at="2", withdrawn_reason="bad lot", exit_code=0
+    )
+    running = make_container(2, state="Running", runtime_status={"error": "bad disk"})
+    silent = make_container(3, state="Complete", withdrawn_at="2", exit_code=0)
+    cancelled = make_container(4, state="Cancelled")
+    several = [Candidate(one) for one in (withdrawn, running, silent, cancelled)]
+    said: Any = reuse.explain(choose(*several), container_uuid=None)["candidates"]
+    readable = {one.container.uuid: one.container for one in several}
+    shown: Any = reuse.shown_candidates(said, readable)
+    assert [one["reason"] for one in shown] == [
+        "its result was withdrawn: bad lot",
+        "it is running but reports an error: bad disk",
+        "its result was withdrawn",
+        "it was cancelled and has no result",
+    ]
+    assert reuse.shown_candidates(said, {}) == []
 
 
 def test_nobody_waits_for_himself() -> None:

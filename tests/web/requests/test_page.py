@@ -91,6 +91,7 @@ async def test_a_nearest_container_is_compared(here: PageSite, browser: Browser)
     words = await browser.words(await _page(here, "x", environment={"Q": "2"}))
     assert "nearest earlier container" in words
     assert "environment.Q 2 1" in words
+    assert "A container of another user is used only if" in words
 
 
 async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -18,8 +18,8 @@ from lading.api.resources import dispatching, generic
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.resources.evidence import evidence_about
 from lading.api.wait_statuses import believed_since
-from lading.core.containers import learned, recipe, request, retry, reuse
-from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
+from lading.core.containers import learned, recipe, request, retry, reuse, reuse_rights
+from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
@@ -28,7 +28,16 @@ from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
 from lading.core.records import access
-from lading.core.records.expressions import Among, Column, Compare, Query, SortKey
+from lading.core.records.expressions import (
+    All,
+    Among,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    Query,
+    SortKey,
+)
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import Scene, delays
@@ -91,6 +100,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
         decided = await _last(tx, call, "resolve")
         decision: Record | None = decided["properties"] if decided else None
         subject = ContainerRequest.from_record(row)
+        if decision is not None:
+            await _narrow(tx, call, decision)
         if decision is not None and decision["decision"] == "new":
             decision |= await _nearest(tx, call, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
@@ -103,7 +114,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         ended = await _last(tx, call, "end")
         dispatched = await dispatching.trail(tx, subject)
         evidence = await evidence_about(tx, call, container) if container else None
-        expected = await expectations.explain(tx, services, subject, container, scene)
+        expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
     waits = _first(subject, container, scene)
     return ApiResponse(
         body={
@@ -195,18 +206,21 @@ async def preview(call: ApiCall) -> ApiResponse:
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
         near = () if reused else await _find_nearest(tx, call, decision.recipe, now)
-    uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
+        choice = decision.choice
+        # The container of another user is named once a request has it.
+        uuid = choice.container.uuid if isinstance(choice, Reuse) and choice.shown else None
+        rule = reuse_rights.rule(decision.recipe)
+        said = reuse.explain(choice, container_uuid=uuid, near=near, trees=trees, rule=rule)
+        said |= learning.shown(decision.advice)
+        await _narrow(tx, call, said)
     return ApiResponse(
         body={
-            **reuse.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
+            **said,
             **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
-            **learning.shown(decision.advice),
-            "container_state": decision.choice.container.state
-            if isinstance(decision.choice, Reuse)
-            else None,
-            # The user who commits the request may read it.
-            "output": decision.choice.container.output
-            if isinstance(decision.choice, Reuse)
+            "container_state": choice.container.state if isinstance(choice, Reuse) else None,
+            # The user can read the output of a container that has ended, or it would not be used.
+            "output": choice.container.output
+            if isinstance(choice, Reuse) and (choice.shown or choice.container.state in FINAL)
             else None,
             "recipe": _recipe(learned.advised(decision.recipe, decision.advice)),
             "not_compared": list(recipe.NOT_COMPARED),
@@ -366,6 +380,29 @@ async def _nearest(
     near = await _find_nearest(tx, call, ours, made.created_at)
     shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
+
+
+async def _narrow(tx: Transaction, call: ApiCall, decision: Record) -> None:
+    """Leave in a stored decision only the candidates, and the learned amounts of a container, that
+    the caller can read, or that ran for it.
+    """
+    named = [str(one["container_uuid"]) for one in decision["candidates"]]
+    teacher = str((decision.get("learned") or {}).get("container_uuid") or "")
+    readable = await _readable(tx, call, [*named, teacher])
+    decision["candidates"] = reuse.shown_candidates(decision["candidates"], readable)
+    # Of a container that was deleted its uuid says nothing.
+    if teacher not in readable and await records.among(tx, CONTAINERS, "uuid", [teacher]):
+        del decision["learned"]
+
+
+async def _readable(tx: Transaction, call: ApiCall, uuids: Sequence[str]) -> dict[str, Container]:
+    """The containers that the caller can read, or that ran for it, by uuid."""
+    where: list[Expression] = [Among(Column("uuid", Type.STRING), tuple(uuids))]
+    if may_read := access.readable(CONTAINERS, call.caller, now=call.services.now()):
+        of_caller = records.equals(CONTAINERS, "runtime_user_uuid", call.caller.user_uuid)
+        where.append(Either((of_caller, All(may_read))))
+    rows = await records.find(tx, call.services.database.dialect, CONTAINERS, where)
+    return {str(row["uuid"]): Container.from_record(row) for row in rows}
 
 
 async def _find_nearest(

@@ -45,6 +45,10 @@ def _show_not_compared(answer: Explanation) -> None:
     if made == "new" and answer.get("not_compared"):
         click.echo()
         click.echo(f"never compared: {', '.join(map(str, answer['not_compared']))}")
+    # The decision is in the answer of `why`, and is the answer of a preview.
+    rule = explanations.rule_text(decision if isinstance(decision, Mapping) else answer)
+    if rule:
+        click.echo(f"other users: {rule}")
 
 
 def show_decisions(decisions: Sequence[Explanation]) -> None:

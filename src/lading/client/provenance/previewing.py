@@ -28,7 +28,8 @@ _FIELDS: Final = ("uuid", "started_at", "finished_at", "cost", "state", "output"
 class StepPreview:
     """A step of a pipeline that is not submitted.
 
-    `reused`: the uuid of the container whose result it would have. `reason`: why it would run.
+    `reused`: the uuid of the container whose result it would have, "" for one of another user that
+    is not named; None if it would run. `reason`: why it would run.
     `seconds` and `cost` (dollars) are those of the nearest earlier run, None if there is none.
     """
 
@@ -70,13 +71,7 @@ async def preview_pipeline(api: ApiClient, items: Sequence[Mapping[str, Any]]) -
                 found[number].reason = f"{name} runs"
                 return
         async with gate:
-            try:
-                await _ask(api, _bound(item, found), found[number])
-            except Invalid:
-                if not needed:
-                    raise
-                # The result of another user, which may be read once it is reused.
-                found[number].reason = "its input cannot be read yet"
+            await _ask(api, _bound(item, found), found[number])
 
     async with asyncio.TaskGroup() as group:
         for number, item in enumerate(items):
@@ -99,7 +94,9 @@ async def _ask(api: ApiClient, item: Record, found: _Found) -> None:
     answer = await api.action("container_requests", None, "preview", body=item)
     near = answer.get("nearest") or {}
     if answer["decision"] == "reuse":
-        found.reused = found.earlier = answer["container_uuid"]
+        # A container of another user is named once the request has it.
+        found.reused = answer["container_uuid"] or ""
+        found.earlier = answer["container_uuid"]
         found.output = answer["output"]
         return
     found.earlier = near.get("container_uuid")

@@ -108,8 +108,8 @@ RECIPE_FIELDS = (
     "reuse_key",
     "broad_key",
 )
-"""Attributes set at creation that never change, except that secrets are erased and sizes change
-within ranges.
+"""Attributes set at creation that never change, except that secrets are erased, sizes change within
+ranges, and a waiting container may pass to another user (`reuse_rights.heir`).
 """
 
 

@@ -12,6 +12,8 @@
 - One new container serves all requests; its scheduling parameters are the most permissive of
   theirs, its amounts the largest. After `spot_attempts` preempted attempts it is not preemptible,
   whatever happened since.
+- It runs for the user of the container that ended, or, if none of the requests is that user's, for
+  one of theirs (`reuse_rights.heir`).
 - After a delay the request counts again (`retry_after`, `priority.judge_readiness`).
 """
 
@@ -40,6 +42,7 @@ from lading.core.containers.retry_rules import (
     read_rules,
     rule_for,
 )
+from lading.core.containers.reuse_rights import heir
 from lading.core.errors import Failure
 from lading.core.quantities import later
 from lading.core.values import JsonObject
@@ -156,6 +159,9 @@ def plan_retries(
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     if largest.ram > _of(ended).ram:
         made_of = recipe.enlarged(made_of, largest.ram)
+    user = heir(before, [one.request for one in found])
+    if user is not None:
+        made_of = structs.replace(made_of, runtime_user_uuid=user)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
     return Retry(fresh, tuple(_repointed(one, ended, uuid, now) for one in found))
 

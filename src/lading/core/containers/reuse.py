@@ -6,7 +6,8 @@ progress, then earliest started); Locked, then Queued (highest priority, then ol
 failed containers are never used. A request does not join a waiting
 container that may get a preemptible machine which the request does not accept (`spot`), and none
 joins a container that waits for its result. Cache sizes may differ
-within the variations in `constraints`; other sizes within the ranges of the request.
+within the variations in `constraints`; other sizes within the ranges of the request. Whether a
+container of another user may be used is decided in `reuse_rights`.
 
 A container must also satisfy the request's `filters`. A request may accept existing results only,
 for instance with ["state", "=", "Complete"], ["exit_code", "=", 0] or ["created_at", "<", ...];
@@ -15,14 +16,16 @@ code, times and output, so each attribute with a single value is compared as it 
 Conditions on objects, arrays and text patterns count as satisfied, and so do those on the priority,
 which depends on the requests of the container.
 
-An explanation has the decision, each candidate's reason, and the differences from the most similar
-containers. It is plain JSON, made together with the decision, so that it can be stored with it and
-shown later. Secrets are never shown, only that they differ.
+An explanation has the decision, the reason of each candidate that the user can read, and the
+differences from the most similar containers. It is plain JSON, made together with the decision, so
+that it can be stored with it and shown later. A reason that quotes a record is stored without the
+quotation, because the explanation has more readers than the record; `shown_candidates` adds it.
+Secrets are never shown, only that they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -42,6 +45,8 @@ from lading.core.containers.recipe import (
     toward,
 )
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.reuse_rights import is_own, refusal
+from lading.core.errors import Invalid
 from lading.core.quantities import told_time
 from lading.core.records.expressions import (
     Among,
@@ -64,16 +69,19 @@ _OPEN = frozenset({"priority"})
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A container with one of the recipe's `keys`, and whether collections with its log's and
-    output's hash exist.
+    """A container with one of the recipe's `keys`, and whether collections outside the trash have
+    its log and its output; of another user's container, such that the user of the request can read.
 
-    `filtered`: it does not satisfy the request's `filters`.
+    `filtered`: it does not satisfy the request's `filters`. `shown`: the user of the request can
+    read its record, or it ran for that user. `inputs_readable`: that user can read its inputs.
     """
 
     container: Container
     log_present: bool = False
     output_present: bool = False
     filtered: bool = False
+    shown: bool = True
+    inputs_readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +96,12 @@ class CandidateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Use this container."""
+    """Use this container. `shown`: the user could read its record before."""
 
     container: Container
     reason: str
     verdicts: tuple[CandidateVerdict, ...]
+    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +125,15 @@ _WHY: Mapping[ContainerState, str] = MappingProxyType(
         ContainerState.QUEUED: "the same is waiting to be computed",
     }
 )
+_WITHDRAWN = "its result was withdrawn"
+_REPORTS_ERROR = "it is running but reports an error"
+# The words of the record that belong to a fault.
+_DETAILS: Mapping[str | None, Callable[[Container], str]] = MappingProxyType(
+    {
+        _WITHDRAWN: lambda container: container.withdrawn_reason or "",
+        _REPORTS_ERROR: lambda container: str(container.runtime_status.get("error") or ""),
+    }
+)
 # The order of the table is that of preference: a result now before one that is being computed.
 _RANK = tuple(_WHY)
 
@@ -128,12 +146,15 @@ def choose(
     use_existing: bool = True,
     only_reproduced: bool = False,
     waiting: Collection[str] = (),
+    is_admin: bool = False,
 ) -> Choice:
-    """The container to use, or the decision to make one, with a reason for each candidate.
+    """The container to use, or the decision to make one, with a reason for each candidate that the
+    user of the request can read.
 
     Pass the containers found by `recipe.keys(...)`. With `use_existing` false none is considered;
     with `only_reproduced` only results that other candidates have reproduced, and none has not.
     `waiting`: the containers that wait for the result: the requesting container and its ancestors.
+    `is_admin`: whether the request acts for an administrator.
     """
     if not use_existing:
         return New("the request asks for a new container (use_existing is false)", ())
@@ -141,38 +162,70 @@ def choose(
         return New(f"its mount {live[0].target} is live: what it reads there may have changed", ())
     known = list(candidates)
     # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
-    verdicts = tuple(_judge(recipe, one, policy=policy, waiting=waiting) for one in known)
+    judged = [
+        (one, _judge(recipe, one, policy=policy, waiting=waiting, is_admin=is_admin))
+        for one in known
+    ]
+    # Of a container that the user can neither read nor use, nothing is counted or told.
+    judged = [(one, verdict) for one, verdict in judged if one.shown or verdict.usable]
     if only_reproduced:
         # Evidence is in the other containers with the same recipe, usable or not.
-        others = [one.container for one in known]
-        verdicts = tuple(
-            _with_evidence(verdict, evidence_for(one.container, others))
-            for one, verdict in zip(known, verdicts, strict=True)
-        )
-    usable = [one.container for one, verdict in zip(known, verdicts, strict=True) if verdict.usable]
-    if usable:
-        # The choice does not depend on the order of the candidates: `_preference` ends with the
-        # uuid.
-        best = min(usable, key=_preference)
-        return Reuse(best, _WHY[best.state], verdicts)
+        others = [one.container for one, _ in judged]
+        judged = [
+            (one, _with_evidence(verdict, evidence_for(one.container, others)))
+            for one, verdict in judged
+        ]
+    usable = [one for one, verdict in judged if verdict.usable]
+    # The choice does not depend on the order of the candidates: `_preference` ends with the uuid.
+    best = min(usable, key=lambda one: _preference(one.container)) if usable else None
+    verdicts = tuple(verdict for one, verdict in judged if one.shown or one is best)
+    if best is not None:
+        return Reuse(best.container, _WHY[best.container.state], verdicts, best.shown)
     if not verdicts:
         return New("the same was never asked for before", ())
     return New("the same was asked for before, but none of those containers can be used", verdicts)
 
 
+def check_rights(recipe: Recipe, candidate: Candidate, *, is_admin: bool) -> None:
+    """Check that a container that was chosen by hand may stand for the request of this user. Raises
+    Invalid.
+    """
+    container = candidate.container
+    fault = refusal(recipe, container, inputs_readable=candidate.inputs_readable, is_admin=is_admin)
+    is_present = candidate.log_present and candidate.output_present
+    if (
+        fault is None
+        and container.state is ContainerState.COMPLETE
+        and not (is_present or is_own(recipe, container) or is_admin)
+    ):
+        fault = "its log or its output cannot be read by the user of this request"
+    if fault is not None:
+        raise Invalid(f"Container uuid {container.uuid} cannot be used: {fault}")
+
+
 def _judge(
-    recipe: Recipe, candidate: Candidate, *, policy: Policy, waiting: Collection[str]
+    recipe: Recipe,
+    candidate: Candidate,
+    *,
+    policy: Policy,
+    waiting: Collection[str],
+    is_admin: bool,
 ) -> CandidateVerdict:
     container = candidate.container
-    fault = _fault_of_state(recipe, candidate, policy=policy)
+    mine = is_admin or is_own(recipe, container)
+    fault = _fault_of_state(recipe, candidate, policy=policy, mine=mine)
     size = _other_size(recipe, container) or cache_difference(recipe, container, policy=policy)
+    rights = refusal(
+        recipe, container, inputs_readable=candidate.inputs_readable, is_admin=is_admin
+    )
     # These faults replace that of the state: they hold in every state.
-    if container.uuid in waiting:
-        fault = "it waits for the result of this request itself"
-    elif candidate.filtered:
-        fault = "it does not meet the filters of the request"
-    elif size is not None:
-        fault = f"it has another {size}"
+    further = (
+        "it waits for the result of this request itself" if container.uuid in waiting else None,
+        "it does not meet the filters of the request" if candidate.filtered else None,
+        f"it has another {size}" if size is not None else None,
+        rights,
+    )
+    fault = next((one for one in further if one is not None), fault)
     return CandidateVerdict(
         container.uuid, container.state, fault is None, fault or _WHY[container.state]
     )
@@ -194,35 +247,39 @@ def _other_size(recipe: Recipe, container: Container) -> str | None:
     return next((name for name in GROWING if not same(ours.get(name), theirs.get(name))), None)
 
 
-def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> str | None:
+def _fault_of_state(
+    recipe: Recipe, candidate: Candidate, *, policy: Policy, mine: bool
+) -> str | None:
     container = candidate.container
     if container.state is ContainerState.CANCELLED:
         return "it was cancelled and has no result"
     if container.interactive_session_started and not policy.reuse_after_shell:
         return "a user was inside with a shell, so its result may not be that of its command alone"
     if container.state is ContainerState.COMPLETE:
-        return _fault_of_result(candidate)
+        return _fault_of_result(candidate, mine=mine)
     if container.state is ContainerState.RUNNING:
         return _fault_of_run(container)
     # Only of one that waits: where a container runs already does not matter (`_fault_of_run`).
     return spot.join_fault(recipe.scheduling_parameters, container.scheduling_parameters)
 
 
-def _fault_of_result(candidate: Candidate) -> str | None:
+def _fault_of_result(candidate: Candidate, *, mine: bool) -> str | None:
+    # Whether anybody else still has the log or the output of another user is not told.
+    gone = "was deleted" if mine else "was deleted or cannot be read by the user of this request"
     if candidate.container.withdrawn_at is not None:
-        return f"its result was withdrawn: {candidate.container.withdrawn_reason}"
+        return _WITHDRAWN
     if candidate.container.exit_code != 0:
         return f"it ended with exit code {candidate.container.exit_code}"
     if not candidate.log_present:
-        return "its log was deleted"
+        return f"its log {gone}"
     if not candidate.output_present:
-        return "its output was deleted"
+        return f"its output {gone}"
     return None
 
 
 def _fault_of_run(container: Container) -> str | None:
     if "error" in container.runtime_status:
-        return f"it is running but reports an error: {container.runtime_status['error']}"
+        return _REPORTS_ERROR
     if container.priority <= 0:
         return "it is running but is being cancelled (priority 0)"
     return None
@@ -330,17 +387,20 @@ def explain(
     container_uuid: str | None,
     near: Sequence[Nearest] = (),
     trees: Mapping[str, Sequence[ResolvedGitTree]] = MappingProxyType({}),
+    rule: str = "",
 ) -> JsonObject:
     """The decision as plain JSON.
 
-    {"decision": "reuse"|"new", "reason", "container_uuid", "candidates": [{"container_uuid",
-    "state", "usable", "reason"}], "nearest": null | {"container_uuid", "state", "created_at",
-    "differences": [{"field", "request", "container"}]}, "near": [{"container_uuid", "state",
-    "first_difference": null | {...}}], "git": {target: {"commit", "kind", "hash", "commits"}}}.
-    `container_uuid` is the container chosen or made (None in a preview of a new one); `near` are
-    the nearest earlier containers, the first of them `nearest`; `git` says which commits were
-    found.
+    {"decision": "reuse"|"new", "reason", "rule", "container_uuid", "candidates":
+    [{"container_uuid", "state", "usable", "reason"}], "nearest": null | {"container_uuid", "state",
+    "created_at", "differences": [{"field", "request", "container"}]}, "near": [{"container_uuid",
+    "state", "first_difference": null | {...}}], "git": {target: {"commit", "kind", "hash",
+    "commits"}}}. `container_uuid` is the container chosen or made (None in a preview of a new one,
+    and of one that the user cannot read yet); `near` are the nearest earlier containers, the first
+    of them `nearest`; `git` says which commits were found; `rule` says which containers of other
+    users may be used (`reuse_rights.rule`).
     """
+    hidden = choice.container.uuid if isinstance(choice, Reuse) and not container_uuid else None
     candidates: list[Json] = [
         {
             "container_uuid": one.container_uuid,
@@ -349,16 +409,34 @@ def explain(
             "reason": one.reason,
         }
         for one in choice.verdicts
+        if one.container_uuid != hidden
     ]
     return {
         "decision": "reuse" if isinstance(choice, Reuse) else "new",
         "reason": choice.reason,
+        "rule": rule,
         "container_uuid": container_uuid,
         "candidates": candidates,
         "nearest": _nearest_json(near[0]) if near else None,
         "near": [_near_json(one) for one in near],
         "git": {target: _git_json(found) for target, found in trees.items()},
     }
+
+
+def shown_candidates(
+    candidates: Iterable[JsonObject], readable: Mapping[str, Container]
+) -> list[Json]:
+    """Of the candidates of an explanation those that are among the containers that somebody can
+    read, with the words of their records in the reasons.
+    """
+    found: list[Json] = []
+    for one in candidates:
+        container = readable.get(str(one["container_uuid"]))
+        if container is not None:
+            quote = _DETAILS.get(str(one["reason"]))
+            detail = quote(container) if quote is not None else ""
+            found.append({**one, "reason": f"{one['reason']}: {detail}"} if detail else one)
+    return found
 
 
 def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:

@@ -141,6 +141,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "nearest": explanations.nearest_text(decision),
         "nearest_uuid": (decision.get("nearest") or {}).get("container_uuid", ""),
         "differences": list(explanations.difference_rows(decision)),
+        "rule": explanations.rule_text(decision),
         "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
         "moments": list(_moments(request, attempts)),
         "chart": _chart(request, attempts, visit.services.clock().timestamp()),

@@ -1,0 +1,110 @@
+"""Candidates for the reuse of a container, as far as the user of a request can read them.
+
+This module reads the facts; `core.containers.reuse` judges them. Source: docs/spec/containers,
+section Reuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from lading.api import authorization
+from lading.api.services import ApiServices
+from lading.core.containers import mounts, recipe, reuse
+from lading.core.containers.container import Container
+from lading.core.containers.recipe import Recipe
+from lading.core.containers.reuse import Candidate
+from lading.core.records.access import Principal
+from lading.core.records.expressions import Expression
+from lading.core.records.record_types import REQUESTS
+from lading.core.records.schema import JSON
+from lading.store import containers, records
+from lading.store.containers import StoredContainer
+from lading.store.database import Transaction
+
+
+async def find(
+    tx: Transaction,
+    services: ApiServices,
+    made_of: Recipe,
+    filters: tuple[Expression, ...],
+    acting: Principal,
+) -> list[Candidate]:
+    """The candidates for the reuse of a recipe, for a principal; those that it can read and that do
+    not meet the filters are among them.
+    """
+    look = partial(
+        containers.candidates,
+        tx,
+        services.database.dialect,
+        recipe.keys(made_of),
+        reader=authorization.reader_of(acting),
+        now=services.now(),
+    )
+    found = await look(filters)
+    passing = {one.record["uuid"] for one in found}
+    if filters:
+        # Candidates that the filters exclude are judged too: the explanation names them.
+        found += [one for one in await look() if one.record["uuid"] not in passing]
+    return await _judgeable(tx, services, made_of, found, acting, passing=passing)
+
+
+async def check_rights(
+    tx: Transaction, services: ApiServices, made_of: Recipe, uuid: str, acting: Principal
+) -> None:
+    """Check that a container may stand for a request of this principal. Raises Invalid."""
+    reader = authorization.reader_of(acting)
+    stored = await containers.candidate(
+        tx, services.database.dialect, uuid, reader=reader, now=services.now()
+    )
+    if stored is not None:
+        (candidate,) = await _judgeable(tx, services, made_of, [stored], acting)
+        reuse.check_rights(made_of, candidate, is_admin=acting.is_admin)
+
+
+async def waiting(tx: Transaction, uuid: str | None) -> set[str]:
+    """The containers above a request: the container that made it, and all containers above that
+    one.
+    """
+    seen: set[str] = set()
+    frontier = [uuid] if uuid else []
+    while frontier:
+        seen.update(frontier)
+        rows = await records.among(tx, REQUESTS, "container_uuid", frontier)
+        above: list[JSON] = [row["requesting_container_uuid"] for row in rows]
+        frontier = [one for one in dict.fromkeys(above) if one and one not in seen]
+    return seen
+
+
+async def _judgeable(
+    tx: Transaction,
+    services: ApiServices,
+    made_of: Recipe,
+    stored: Sequence[StoredContainer],
+    acting: Principal,
+    *,
+    passing: Collection[str] | None = None,
+) -> list[Candidate]:
+    """The containers with what the principal can read of them; `passing` are the uuids of those
+    that meet the filters, None if all do.
+    """
+    inputs = {
+        str(one.record["uuid"]): {*mounts.named_hashes(one.record["mounts"])} for one in stored
+    }
+    # The request's own inputs are known to be readable; often there are no others.
+    own = {*mounts.named_hashes(made_of.mounts)}
+    present = own | await authorization.present(
+        tx, services, set().union(*inputs.values()) - own, acting
+    )
+    return [
+        Candidate(
+            Container.from_record(one.record),
+            one.log_present,
+            one.output_present,
+            passing is not None and one.record["uuid"] not in passing,
+            shown=one.shown,
+            inputs_readable=inputs[str(one.record["uuid"])] <= present,
+        )
+        for one in stored
+    ]
