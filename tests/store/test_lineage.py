@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from lading.core.records.record_types import CONTAINERS
-from lading.store import contents, records, schema
-from lading.store.database import Database
+from lading.core.records.permissions import Requested
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.store import containers, contents, permissions, records, schema
+from lading.store.database import Database, Transaction
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import make_seal
 
@@ -27,10 +29,12 @@ async def test_makers_and_users(database: Database) -> None:
         for row in (first, second):
             await records.insert(tx, CONTAINERS, {**CONTAINERS.defaults, "owner_uuid": "u", **row})
             await contents.note_inputs(tx, row)
-        assert await contents.makers(tx, [TWO], limit=9) == ["second", "first"]
-        assert await contents.makers(tx, [ONE, TWO], limit=1) == ["second"]
-        assert await contents.users(tx, [ONE], limit=9) == ["second", "first"]
-        assert await contents.users(tx, [THREE, TWO], limit=9) == ["first"]
+        makers = partial(contents.makers, tx, database.dialect, readable=())
+        users = partial(contents.users, tx, database.dialect, readable=())
+        assert await makers([TWO], limit=9) == ["second", "first"]
+        assert await makers([ONE, TWO], limit=1) == ["second"]
+        assert await users([ONE], limit=9) == ["second", "first"]
+        assert await users([THREE, TWO], limit=9) == ["first"]
 
 
 async def test_a_container_with_several_inputs(database: Database) -> None:
@@ -49,7 +53,7 @@ async def test_a_container_with_several_inputs(database: Database) -> None:
         await contents.note_inputs(tx, row)
     async with database.reading() as tx:
         for one in (ONE, TWO, THREE):
-            assert await contents.users(tx, [one], limit=9) == ["fourth"]
+            assert await contents.users(tx, database.dialect, [one], (), limit=9) == ["fourth"]
 
 
 async def test_inputs_of_containers_that_were_there_before(database: Database) -> None:
@@ -63,10 +67,55 @@ async def test_inputs_of_containers_that_were_there_before(database: Database) -
     }
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {**row, "container_image": "i"})
-        assert "third" not in await contents.users(tx, [TWO], limit=9)
+        assert "third" not in await contents.users(tx, database.dialect, [TWO], (), limit=9)
         for _ in range(2):
             await contents.fill_inputs(tx)
-        assert "third" in await contents.users(tx, [TWO], limit=9)
+        assert "third" in await contents.users(tx, database.dialect, [TWO], (), limit=9)
+
+
+async def test_nothing_is_followed_through_containers_that_the_reader_cannot_read(
+    database: Database,
+) -> None:
+    dialect, readable = database.dialect, [Requested("me", "9")]
+
+    async def lineage(tx: Transaction, start: str, *, is_upward: bool) -> list[str]:
+        found = await contents.lineage(
+            tx, dialect, [start], readable, is_upward=is_upward, limit=99
+        )
+        return sorted(found)
+
+    async with database.writing() as tx:
+        for user in ("me", "you"):
+            await permissions.add_user(tx, user)
+        # Three steps in a row, of which the second one is another user's.
+        for number, owner in ((1, "me"), (2, "you"), (3, "me")):
+            source, result = f"c{number}", f"c{number + 1}"
+            row = {
+                "uuid": str(number),
+                "state": "Complete",
+                "mounts": {"/in": {"kind": "collection", "portable_data_hash": source}},
+                "output": result,
+                "container_image": "image",
+                "broad_key": "b",
+                "withdrawn_at": "5",
+            }
+            await records.insert(tx, CONTAINERS, row)
+            await contents.note_inputs(tx, row)
+            request = {"uuid": f"r{number}", "container_uuid": str(number), "owner_uuid": owner}
+            await records.insert(tx, REQUESTS, request)
+        assert await lineage(tx, "c4", is_upward=True) == ["3"]
+        assert await lineage(tx, "c1", is_upward=False) == ["1"]
+        assert await lineage(tx, "image", is_upward=False) == ["1", "3"]
+        assert await contents.makers(tx, dialect, ["c3", "c4"], readable, limit=9) == ["3"]
+        assert await contents.users(tx, dialect, ["c1", "c2"], readable, limit=9) == ["1"]
+        every = await contents.lineage(tx, dialect, ["c4"], (), is_upward=True, limit=99)
+        assert sorted(every) == ["1", "2", "3"]
+        found = await containers.withdrawn_above(tx, dialect, "3", readable)
+        assert found == []
+        found = await containers.withdrawn_above(tx, dialect, "3", ())
+        assert [one["uuid"] for one in found] == ["1", "2"]
+        repeats = await containers.repeats(tx, dialect, "b", readable)
+        assert sorted(one["uuid"] for one in repeats) == ["1", "3"]
 
 
 async def test_users_are_found_by_indexes(tmp_path: Path) -> None:

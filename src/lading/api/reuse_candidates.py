@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Final
 
 from lading.api import authorization
 from lading.api.services import ApiServices
@@ -16,12 +17,17 @@ from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate
 from lading.core.records.access import Principal
-from lading.core.records.expressions import Expression
-from lading.core.records.record_types import REQUESTS
-from lading.core.records.schema import JSON
+from lading.core.records.expressions import Among, Column, Expression
+from lading.core.records.record_types import LINKS, REQUESTS
+from lading.core.records.schema import JSON, Record, Type
 from lading.store import containers, records
 from lading.store.containers import StoredContainer
 from lading.store.database import Transaction
+
+WITHDRAWAL: Final = "withdrawal"
+"""Class of links by which a user withdraws the result of a container for their own requests: the
+user is the owner, the container the head.
+"""
 
 
 async def find(
@@ -77,6 +83,18 @@ async def waiting(tx: Transaction, uuid: str | None) -> set[str]:
     return seen
 
 
+async def own_withdrawals(
+    tx: Transaction, services: ApiServices, container_uuids: Sequence[str], user_uuid: str
+) -> list[Record]:
+    """The links by which a user has withdrawn results of these containers for own requests."""
+    where = (
+        Among(Column("head_uuid", Type.STRING), tuple(container_uuids)),
+        records.equals(LINKS, "link_class", WITHDRAWAL),
+        records.equals(LINKS, "owner_uuid", user_uuid),
+    )
+    return await records.find(tx, services.database.dialect, LINKS, where)
+
+
 async def _judgeable(
     tx: Transaction,
     services: ApiServices,
@@ -94,6 +112,9 @@ async def _judgeable(
     }
     # The request's own inputs are known to be readable; often there are no others.
     own = {*mounts.named_hashes(made_of.mounts)}
+    uuids = [str(one.record["uuid"]) for one in stored]
+    links = await own_withdrawals(tx, services, uuids, acting.user_uuid) if uuids else []
+    withdrawn = {one["head_uuid"] for one in links}
     present = own | await authorization.present(
         tx, services, set().union(*inputs.values()) - own, acting
     )
@@ -105,6 +126,7 @@ async def _judgeable(
             passing is not None and one.record["uuid"] not in passing,
             shown=one.shown,
             inputs_readable=inputs[str(one.record["uuid"])] <= present,
+            withdrawn_for_user=one.record["uuid"] in withdrawn,
         )
         for one in stored
     ]

@@ -58,9 +58,7 @@ def evidence_fields(evidence: Explanation) -> list[tuple[str, str]]:
         what = "reproduced" if one["equal"] else "not reproduced"
         fields.append(("elsewhere", f"{what} on {where}, {_text(one['at'])[:19]}"))
     for one in evidence.get("made_from_withdrawn") or ():
-        which = one["container_uuid"] or "a result that you may not read"
-        why = f": {one['reason']}" if one["reason"] else ""
-        fields.append(("made from withdrawn", f"{which}{why}"))
+        fields.append(("made from withdrawn", f"{one['container_uuid']}: {one['reason']}"))
     return fields
 
 

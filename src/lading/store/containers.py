@@ -30,7 +30,7 @@ from lading.store import records
 from lading.store.contents import UNTRASHED
 from lading.store.database import Deferred, Dialect, Row, Transaction, Value
 from lading.store.permissions import CHUNK, reaches
-from lading.store.query import ConditionWriter
+from lading.store.query import ConditionWriter, alias_condition
 
 # Most containers that are examined for reuse; the first rank is that of usable results.
 CANDIDATES = 50
@@ -130,8 +130,7 @@ async def candidates(
     columns, selected = conditions.columns
     # A filter must not be answered for a container that the reader cannot read.
     may, values = conditions.shown if filters else conditions.concerns
-    writer = ConditionWriter(dialect, "containers")
-    further = "".join(f" AND ({writer.write(part)})" for part in filters)
+    further, filtered = alias_condition(dialect, "containers", filters)
     found = " OR ".join(
         "broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)"
         for one in keys
@@ -144,7 +143,7 @@ async def candidates(
         CONTAINERS,
         columns,
         f" WHERE ({found}) AND {may}{further} ORDER BY {rank},{own} finished_at LIMIT {CANDIDATES}",
-        (*selected, *named, *values, *writer.values, *([] if reader is None else [reader])),
+        (*selected, *named, *values, *filtered, *([] if reader is None else [reader])),
     )
     return [_stored(record, row) for record, row in rows]
 
@@ -165,12 +164,17 @@ def _stored(record: Record, row: Row) -> StoredContainer:
     return StoredContainer(record, bool(log), bool(output), bool(shown))
 
 
-async def repeats(tx: Transaction, broad: str) -> list[Record]:
-    """The Complete containers with this broad key, the earliest finished first, up to a limit."""
+async def repeats(
+    tx: Transaction, dialect: Dialect, broad: str, readable: Sequence[Expression]
+) -> list[Record]:
+    """The Complete containers with this broad key that meet the conditions of `readable`, the
+    earliest finished first, up to a limit.
+    """
+    condition, values = alias_condition(dialect, "containers", readable)
     rows = await tx.fetch(
-        "SELECT uuid FROM containers WHERE broad_key = ? AND state = 'Complete'"
+        f"SELECT uuid FROM containers WHERE broad_key = ? AND state = 'Complete'{condition}"
         f" ORDER BY finished_at LIMIT {CANDIDATES}",
-        (broad,),
+        (broad, *values),
     )
     found = await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
     return sorted(found, key=lambda one: (str(one["finished_at"]), str(one["uuid"])))
@@ -189,26 +193,31 @@ async def states(tx: Transaction, uuids: Sequence[str]) -> dict[str, Record]:
     return {str(row[0]): dict(zip(names, row, strict=True)) for row in rows}
 
 
-async def withdrawn_above(tx: Transaction, container_uuid: str) -> list[Record]:
+async def withdrawn_above(
+    tx: Transaction, dialect: Dialect, container_uuid: str, readable: Sequence[Expression]
+) -> list[Record]:
     """Containers whose results were withdrawn and from which the inputs of a container were made,
-    directly or by others; ten at most.
+    directly or by others; ten at most. Only containers that meet the conditions of `readable`
+    count, on the way too.
 
     A content that another container has made too, whose result stands, comes from none of them.
     """
     if not await tx.fetch("SELECT 1 FROM containers WHERE withdrawn_at IS NOT NULL LIMIT 1"):
         return []
+    maker, values = alias_condition(dialect, "c", readable)
+    other, others = alias_condition(dialect, "o", readable)
     makers = (
         "SELECT c.uuid FROM container_inputs i JOIN containers c"
-        " ON c.output = i.portable_data_hash AND i.portable_data_hash <> ?"
+        f" ON c.output = i.portable_data_hash AND i.portable_data_hash <> ?{maker}"
     )
     rows = await tx.fetch(
         f"WITH RECURSIVE above (uuid) AS ({makers} WHERE i.container_uuid = ?"
         f" UNION {makers} JOIN above a ON i.container_uuid = a.uuid)"
         " SELECT c.uuid FROM above a JOIN containers c ON c.uuid = a.uuid"
         " WHERE c.withdrawn_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM containers o"
-        " WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL)"
+        f" WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL{other})"
         " ORDER BY c.uuid LIMIT 10",
-        (EMPTY_PDH, container_uuid, EMPTY_PDH),
+        (EMPTY_PDH, *values, container_uuid, EMPTY_PDH, *values, *others),
     )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
@@ -239,15 +248,14 @@ async def earlier(
     `readable`; only the WINDOW latest ones with the image are examined.
     """
     latest = dialect.order("created_at", descending=True)
-    writer = ConditionWriter(dialect, "containers")
-    conditions = "".join(f" AND ({writer.write(part)})" for part in readable)
+    conditions, values = alias_condition(dialect, "containers", readable)
     rows = await tx.fetch(
         # The conditions are tested for the rows of the window alone: of a user who can read none
         # of many containers with one image, the query would test them all.
         "SELECT uuid FROM containers WHERE uuid IN (SELECT uuid FROM containers"
         f" WHERE container_image = ? AND created_at < ? ORDER BY {latest} LIMIT {WINDOW})"
         f"{conditions} ORDER BY {latest} LIMIT {NEAREST}",
-        (image, created_at, *writer.values),
+        (image, created_at, *values),
     )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 

@@ -10,18 +10,20 @@ with the container and left when that is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from lading.core.ids import EMPTY_PDH
+from lading.core.records.expressions import Expression
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.store import records
-from lading.store.database import Deferred, Row, Transaction
+from lading.store.database import Deferred, Dialect, Row, Transaction
 from lading.store.permissions import reaches
+from lading.store.query import alias_condition
 
 UNTRASHED: Final = (
     "(c.trash_at IS NULL OR c.trash_at > ?) AND NOT EXISTS"
@@ -208,61 +210,95 @@ async def fill_inputs(tx: Transaction) -> None:
         after = str(rows[-1][0])
 
 
-async def makers(tx: Transaction, hashes: Collection[str], *, limit: int) -> list[str]:
-    """Containers whose output or log is one of these contents, the latest first."""
+async def makers(
+    tx: Transaction,
+    dialect: Dialect,
+    hashes: Collection[str],
+    readable: Sequence[Expression],
+    *,
+    limit: int,
+) -> list[str]:
+    """Containers whose output or log is one of these contents and that meet the conditions of
+    `readable`, the latest first.
+    """
     marks = ", ".join("?" for _ in hashes)
+    condition, values = alias_condition(dialect, "containers", readable)
     rows = await tx.fetch(
-        f"SELECT uuid FROM containers WHERE output IN ({marks}) OR log IN ({marks})"
+        f"SELECT uuid FROM containers WHERE (output IN ({marks}) OR log IN ({marks})){condition}"
         " ORDER BY created_at DESC LIMIT ?",
-        (*hashes, *hashes, limit),
+        (*hashes, *hashes, *values, limit),
     )
     return [str(row[0]) for row in rows]
 
 
 async def lineage(
-    tx: Transaction, hashes: Collection[str], *, is_upward: bool, limit: int
+    tx: Transaction,
+    dialect: Dialect,
+    hashes: Collection[str],
+    readable: Sequence[Expression],
+    *,
+    is_upward: bool,
+    limit: int,
 ) -> list[str]:
     """All containers from which these contents were made, directly or by others, or that have used
-    them; at most `limit`.
+    them; at most `limit`. Nothing is followed through containers that do not meet the conditions of
+    `readable`.
 
-    Nothing is followed through the empty content, which any command may leave.
+    Nor is it through the empty content, which any command may leave.
     """
     marks = ", ".join("?" for _ in hashes)
+    condition, values = alias_condition(dialect, "c", readable)
     if is_upward:
-        first = f"SELECT uuid FROM containers WHERE output IN ({marks}) OR log IN ({marks})"
+        first = (
+            "SELECT c.uuid FROM containers c"
+            f" WHERE (c.output IN ({marks}) OR c.log IN ({marks})){condition}"
+        )
         step = (
             "SELECT c.uuid FROM found f JOIN container_inputs i ON i.container_uuid = f.uuid"
             " JOIN containers c ON c.output = i.portable_data_hash"
-            " WHERE i.portable_data_hash <> ?"
+            f" WHERE i.portable_data_hash <> ?{condition}"
         )
+        starting = [*hashes, *hashes, *values]
     else:
         first = (
-            f"SELECT uuid FROM containers WHERE container_image IN ({marks}) UNION"
-            f" SELECT container_uuid FROM container_inputs WHERE portable_data_hash IN ({marks})"
+            f"SELECT c.uuid FROM containers c WHERE c.container_image IN ({marks}){condition}"
+            " UNION SELECT c.uuid FROM container_inputs i JOIN containers c"
+            f" ON c.uuid = i.container_uuid WHERE i.portable_data_hash IN ({marks}){condition}"
         )
         step = (
-            "SELECT i.container_uuid FROM found f JOIN containers c ON c.uuid = f.uuid"
-            " JOIN container_inputs i ON i.portable_data_hash = c.output WHERE c.output <> ?"
+            "SELECT c.uuid FROM found f JOIN containers d ON d.uuid = f.uuid"
+            " JOIN container_inputs i ON i.portable_data_hash = d.output"
+            f" JOIN containers c ON c.uuid = i.container_uuid WHERE d.output <> ?{condition}"
         )
+        starting = [*hashes, *values, *hashes, *values]
     rows = await tx.fetch(
         f"WITH RECURSIVE found (uuid) AS (SELECT uuid FROM ({first}) AS start UNION {step})"
         " SELECT uuid FROM found LIMIT ?",
-        (*hashes, *hashes, EMPTY_PDH, limit),
+        (*starting, EMPTY_PDH, *values, limit),
     )
     return [str(row[0]) for row in rows]
 
 
-async def users(tx: Transaction, hashes: Collection[str], *, limit: int) -> list[str]:
-    """Containers that have one of these contents as an input or as their image, the latest
-    first.
+async def users(
+    tx: Transaction,
+    dialect: Dialect,
+    hashes: Collection[str],
+    readable: Sequence[Expression],
+    *,
+    limit: int,
+) -> list[str]:
+    """Containers that have one of these contents as an input or as their image and that meet the
+    conditions of `readable`, the latest first.
     """
     marks = ", ".join("?" for _ in hashes)
+    condition, values = alias_condition(dialect, "used", readable)
     rows = await tx.fetch(
         "SELECT uuid FROM (SELECT uuid, created_at FROM containers"
         f" WHERE container_image IN ({marks})"
         " UNION SELECT c.uuid, c.created_at FROM container_inputs i"
         " JOIN containers c ON c.uuid = i.container_uuid"
-        f" WHERE i.portable_data_hash IN ({marks})) AS used ORDER BY created_at DESC LIMIT ?",
-        (*hashes, *hashes, limit),
+        f" WHERE i.portable_data_hash IN ({marks})) AS used WHERE 1 = 1{condition}"
+        " ORDER BY created_at DESC LIMIT ?",
+        (*hashes, *hashes, *values, limit),
     )
     return [str(row[0]) for row in rows]

@@ -8,7 +8,7 @@ Values go into placeholders; names come from the record types only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from lading.core.records.expressions import (
@@ -69,7 +69,7 @@ _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
 class ConditionWriter:
-    """Writes SQL conditions on one table and collects their values."""
+    """Writes SQL conditions on one table, or on an alias of it, and collects their values."""
 
     def __init__(self, dialect: Dialect, table: str) -> None:
         self._dialect = dialect
@@ -215,7 +215,7 @@ class ConditionWriter:
         return f"NOT ({self.write(part.part)})"
 
     def _requested(self, part: Requested) -> str:
-        return self._through_requests("containers.uuid", part.user_uuid, part.now)
+        return self._through_requests(self._name("uuid"), part.user_uuid, part.now)
 
     def _about(self, part: About) -> str:
         user = part.user_uuid
@@ -410,6 +410,14 @@ class ConditionWriter:
                 return f"{alias}.type = 'text' AND {alias}.value = ?"
         self.values.append(_compact(value))
         return f"{alias}.type IN ('object', 'array') AND {alias}.value = ?"
+
+
+def alias_condition(
+    dialect: Dialect, alias: str, parts: Sequence[Expression]
+) -> tuple[str, list[Value]]:
+    """` AND ...` for conditions on a table or an alias of it, or "", and the values."""
+    writer = ConditionWriter(dialect, alias)
+    return "".join(f" AND ({writer.write(part)})" for part in parts), writer.values
 
 
 def may_be_true(column: str, key: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
+from tests.api.sharing_world import group, share, uuid_of
 
 
 async def _run(it: World, *, token: str | None = None, **more: JSON) -> Record:
@@ -34,12 +37,16 @@ async def test_a_container_that_waits_has_no_evidence(it: World) -> None:
     assert (found["reproduced"], found["of"], found["replays"]) == (0, 0, [])
 
 
-async def test_runs_of_others_are_counted_without_their_uuids(it: World) -> None:
-    await _run(it)
+async def test_runs_of_others_do_not_count(it: World) -> None:
+    theirs = await _run(it)
     token = await it.user("u")
     one = await _run(it, token=token, container_image=await it.ensure_image(token))
-    found = await it.ok("GET", f"containers/{one['container_uuid']}/evidence", token=token)
-    assert [each["container_uuid"] for each in found["replays"]] == [None]
+    path = f"containers/{one['container_uuid']}/evidence"
+    found = await it.ok("GET", path, token=token)
+    assert (found["reproduced"], found["of"], found["replays"]) == (0, 0, [])
+    await share(it, await uuid_of(it, "u"), theirs["uuid"], "can_read")
+    found = await it.ok("GET", path, token=token)
+    assert [each["container_uuid"] for each in found["replays"]] == [theirs["container_uuid"]]
 
 
 async def test_links_tell_of_replays_on_other_servers(it: World) -> None:
@@ -83,7 +90,7 @@ async def test_a_withdrawn_result_is_not_reused_until_it_is_restored(it: World) 
     assert logged["items"][0]["properties"]["text"] == "bad lot"
 
 
-async def test_who_may_withdraw(it: World) -> None:
+async def test_who_may_withdraw_for_all(it: World) -> None:
     token = await it.user("u")
     one = await _run(it, token=token, container_image=await it.ensure_image(token))
     path = f"containers/{one['container_uuid']}/withdraw"
@@ -92,20 +99,84 @@ async def test_who_may_withdraw(it: World) -> None:
     assert (await it.request("POST", path, {"reason": "x"}, token=token)).status == 200
 
 
-async def test_who_reads_may_not_withdraw(it: World) -> None:
+async def _in_a_project(it: World, level: str) -> tuple[Record, str]:
+    """A result of the user `u` in a project of that user, on which the user `v` has a level; the
+    request, and the path of its container.
+    """
+    token = await it.user("u")
+    project = await group(it, "p", token=token)
+    await share(it, await uuid_of(it, "v"), project["uuid"], level, token=token)
+    one = await _run(it, token=token, owner_uuid=project["uuid"])
+    return one, f"containers/{one['container_uuid']}"
+
+
+@pytest.mark.parametrize("level", ["can_read", "can_write"])
+async def test_who_reads_or_reuses_a_result_does_not_withdraw_it_for_all(
+    it: World, level: str
+) -> None:
+    # A draft that is older than the request for which the container was made.
+    draft = await it.submit("echo", token=await it.user("v"), state="Uncommitted")
+    one, path = await _in_a_project(it, level)
     reader = await it.user("v")
-    me = (await it.ok("GET", "users/current", token=reader))["uuid"]
-    project = await it.ok("POST", "groups", {"name": "p", "group_class": "project"})
-    link = {
-        "link_class": "permission", "name": "can_read", "tail_uuid": me,
-        "head_uuid": project["uuid"],
-    }  # fmt: skip
-    await it.ok("POST", "links", link)
-    one = await _run(it, owner_uuid=project["uuid"])
-    path = f"containers/{one['container_uuid']}"
+    again = await it.ok(
+        "PUT", f"container_requests/{draft['uuid']}", {"state": "Committed"}, token=reader
+    )
+    assert again["container_uuid"] == one["container_uuid"]
     reply = await it.request("POST", f"{path}/withdraw", {"reason": "x"}, token=reader)
-    assert (reply.status, "may not change" in reply.error) == (403, True)
+    assert (reply.status, "for all" in reply.error) == (403, True)
     assert (await it.ok("GET", path, token=reader))["withdrawn_at"] is None
+    # Nor once the user for whom it ran has deleted the request.
+    await it.ok("DELETE", f"container_requests/{one['uuid']}", token=await it.user("u"))
+    reply = await it.request("POST", f"{path}/withdraw", {"reason": "x"}, token=reader)
+    assert reply.status == 403
+
+
+async def test_who_manages_the_first_request_withdraws_for_all(it: World) -> None:
+    _, path = await _in_a_project(it, "can_manage")
+    manager = await it.user("v")
+    await it.ok("POST", f"{path}/withdraw", {"reason": "x"}, token=manager)
+
+
+async def test_who_withdrew_restores(it: World) -> None:
+    _, path = await _in_a_project(it, "can_manage")
+    user, manager = await it.user("u"), await it.user("v")
+    assert (await it.ok("POST", f"{path}/restore", token=manager))["withdrawn_at"] is None
+    await it.ok("POST", f"{path}/withdraw", {"reason": "by the user"}, token=user)
+    for method in ("restore", "withdraw"):
+        reply = await it.request("POST", f"{path}/{method}", {"reason": "x"}, token=manager)
+        assert reply.status == (403 if method == "restore" else 409)
+    assert (await it.ok("GET", path, token=user))["withdrawn_reason"] == "by the user"
+    await it.ok("POST", f"{path}/restore", token=user)
+    await it.ok("POST", f"{path}/withdraw", {"reason": "by an admin"})
+    assert (await it.request("POST", f"{path}/restore", token=user)).status == 403
+    assert (await it.ok("POST", f"{path}/restore"))["withdrawn_at"] is None
+
+
+async def test_a_result_that_is_withdrawn_for_oneself_is_used_by_others(it: World) -> None:
+    one, path = await _in_a_project(it, "can_read")
+    user, reader = await it.user("u"), await it.user("v")
+    own: Record = {"reason": "not for me", "own": True}
+    withdraw = f"{path}/withdraw"
+    stranger = await it.user("w")
+    assert (await it.request("POST", withdraw, {"own": True}, token=reader)).status == 422
+    assert (await it.request("POST", withdraw, own, token=stranger)).status == 404
+    for reason in ("first", "not for me"):
+        body = {**own, "reason": reason}
+        shown = await it.ok("POST", withdraw, body, token=reader)
+        assert shown["withdrawn_at"] is None
+    links = await it.ok("GET", "links", params={"filters": [["link_class", "=", "withdrawal"]]})
+    assert [each["properties"] for each in links["items"]] == [{"reason": "not for me"}]
+    fresh = await it.submit("echo", token=reader)
+    assert fresh["container_uuid"] != one["container_uuid"]
+    why = await it.ok("GET", f"container_requests/{fresh['uuid']}/why", token=reader)
+    assert "withdrawn its result for their own" in why["decision"]["candidates"][0]["reason"]
+    by_hand = await it.spec("echo", token=reader, container_uuid=one["container_uuid"])
+    assert (await it.request("POST", "container_requests", by_hand, token=reader)).status == 422
+    assert (await it.submit("echo", token=user))["container_uuid"] == one["container_uuid"]
+    assert (await it.submit("echo"))["container_uuid"] == one["container_uuid"]
+    await it.ok("POST", f"{path}/restore", {"own": True}, token=reader)
+    back = await it.submit("echo", token=reader)
+    assert back["container_uuid"] == one["container_uuid"]
 
 
 async def test_what_was_made_from_a_withdrawn_result_is_marked(it: World) -> None:

@@ -33,6 +33,15 @@ def test_a_result_is_withdrawn_and_what_follows_is_marked(site: Site, here: Path
     assert "bad lot" not in site.lading("request", "why", "plot").stdout
 
 
+def test_a_result_is_withdrawn_for_oneself(site: Site, here: Path) -> None:
+    _pipeline(site, here)
+    done = site.lading("invalidate", "clean", "--reason", "bad lot", "--for-me", "--json").stdout
+    assert [one["name"] for one in json.loads(done)["changed"]] == ["clean"]
+    assert "bad lot" not in site.lading("request", "show", "clean").stdout
+    undone = site.lading("invalidate", "clean", "--undo", "--for-me", "--json").stdout
+    assert [one["name"] for one in json.loads(undone)["changed"]] == ["clean"]
+
+
 def test_all_results_of_an_image_or_a_collection(site: Site, here: Path) -> None:
     _pipeline(site, here)
     image = site.call(site.world.ensure_image())

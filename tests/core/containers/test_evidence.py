@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec import structs
+
+from lading.core.containers import evidence
 from lading.core.containers.container import Container
 from lading.core.containers.evidence import Evidence, evidence_for, restore, withdraw
-from lading.core.errors import Conflict, Invalid
-from tests.records import make_container
+from lading.core.errors import Conflict, Forbidden, Invalid
+from tests.records import USER, make_container
 
 
 def _run(number: int, output: str = "a", **changes: object) -> Container:
@@ -48,3 +52,37 @@ def test_a_withdrawal_needs_a_reason(reason: object) -> None:
 def test_only_results_are_withdrawn() -> None:
     with pytest.raises(Conflict, match="is Queued; only the result"):
         withdraw(_run(1, state="Queued"), "r", user_uuid="u", now="t")
+
+
+OTHER = "zzzzz-tpzed-bbbbbbbbbbbbbbb"
+
+
+def test_who_withdraws_for_all() -> None:
+    made = make_container(state="Complete")
+
+    def check(user: str, *, is_admin: bool = False, manages: bool = False, **more: Any) -> None:
+        evidence.check_withdrawal(
+            structs.replace(made, **more),
+            user_uuid=user,
+            is_admin=is_admin,
+            manages_first=manages,
+        )
+
+    check(USER)
+    check(OTHER, manages=True)
+    check(OTHER, is_admin=True, withdrawn_at="1", withdrawn_by_uuid=USER)
+    check(USER, withdrawn_at="1", withdrawn_by_uuid=USER)
+    with pytest.raises(Forbidden, match="with own=true"):
+        check(OTHER)
+    with pytest.raises(Conflict, match="withdrawn by another user already"):
+        check(OTHER, manages=True, withdrawn_at="1", withdrawn_by_uuid=USER)
+
+
+def test_who_withdrew_restores() -> None:
+    valid = make_container(state="Complete")
+    withdrawn = structs.replace(valid, withdrawn_at="1", withdrawn_by_uuid=OTHER)
+    evidence.check_restoring(valid, user_uuid=USER, is_admin=False)
+    evidence.check_restoring(withdrawn, user_uuid=OTHER, is_admin=False)
+    evidence.check_restoring(withdrawn, user_uuid=USER, is_admin=True)
+    with pytest.raises(Forbidden, match="the user who withdrew it"):
+        evidence.check_restoring(withdrawn, user_uuid=USER, is_admin=False)

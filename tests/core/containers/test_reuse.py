@@ -142,6 +142,18 @@ def test_a_container_that_cannot_be_read_nor_used_counts_for_nothing() -> None:
     assert "was not run again" in choice.verdicts[0].reason
 
 
+def test_a_result_that_the_user_has_withdrawn_for_their_own_requests_is_not_used() -> None:
+    own = replace(done(1, broad_key="k", output="a"), withdrawn_for_user=True)
+    choice = choose(own)
+    assert isinstance(choice, New)
+    assert "has withdrawn its result for their own requests" in choice.verdicts[0].reason
+    # Nor is it evidence for another one.
+    choice = choose(own, done(2, "2", broad_key="k", output="a"), only_reproduced=True)
+    assert "was not run again" in choice.verdicts[1].reason
+    with pytest.raises(Invalid, match="for their own requests"):
+        reuse.check_rights(RECIPE, own, is_admin=False)
+
+
 def test_what_others_still_have_is_not_told() -> None:
     gone = replace(done(1, runtime_user_uuid=OTHER), log_present=False)
     assert choose(gone).verdicts[0].reason == (

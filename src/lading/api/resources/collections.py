@@ -377,8 +377,10 @@ async def provenance(call: ApiCall) -> ApiResponse:
     if call.params.get("brief"):
         return await _brief(call, is_upward=True)
 
+    dialect, may_read = call.services.database.dialect, _readable_containers(call)
+
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await contents.makers(tx, hashes, limit=_LIMIT)
+        return await contents.makers(tx, dialect, hashes, may_read, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, makers, _inputs))
 
@@ -388,10 +390,16 @@ async def used_by(call: ApiCall) -> ApiResponse:
     if call.params.get("brief"):
         return await _brief(call, is_upward=False)
 
+    dialect, may_read = call.services.database.dialect, _readable_containers(call)
+
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await contents.users(tx, hashes, limit=_LIMIT)
+        return await contents.users(tx, dialect, hashes, may_read, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, users, _outputs))
+
+
+def _readable_containers(call: ApiCall) -> tuple[Expression, ...]:
+    return access.readable(CONTAINERS, call.caller, now=call.services.now())
 
 
 async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:

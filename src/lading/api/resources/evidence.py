@@ -14,9 +14,10 @@ from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
 from lading.api.resources.containers import find_container
+from lading.api.reuse_candidates import WITHDRAWAL, own_withdrawals
 from lading.core.containers import evidence
 from lading.core.containers.container import Container
-from lading.core.errors import Forbidden
+from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import Level
@@ -35,8 +36,8 @@ async def get_evidence(call: ApiCall) -> ApiResponse:
     """{"reproduced", "of", "replays": [{"container_uuid", "finished_at", "equal"}], "elsewhere",
     "made_from_withdrawn": [{"container_uuid", "reason"}]}.
 
-    `container_uuid` is null for a container that the caller cannot read, and so is its reason.
-    `elsewhere`: the properties of readable links of class `replay`, with who made them and when.
+    Of the containers only those count that the caller can read. `elsewhere`: the properties of
+    readable links of class `replay`, with who made them and when.
     """
     async with call.services.database.reading() as tx:
         subject = Container.from_record(await find_container(tx, call))
@@ -48,22 +49,19 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
     """The body of `get_evidence`."""
     # Only the result of a Complete container can be reproduced.
     broad = subject.broad_key if subject.state == "Complete" else None
-    rows = await containers.repeats(tx, broad) if broad else []
+    dialect = call.services.database.dialect
+    readable = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    rows = await containers.repeats(tx, dialect, broad, readable) if broad else []
     others = [Container.from_record(row) for row in rows]
     repeats = [one for one in others if evidence.is_repeat(subject, one)]
     found = evidence.evidence_for(subject, repeats)
-    withdrawn = await containers.withdrawn_above(tx, subject.uuid)
-    seen = {
-        row["uuid"]
-        for row in (*rows, *withdrawn)
-        if await authorization.can_read(tx, call.services, CONTAINERS, row, call.caller)
-    }
+    withdrawn = await containers.withdrawn_above(tx, dialect, subject.uuid, readable)
     return {
         "reproduced": found.equal,
         "of": found.of,
         "replays": [
             {
-                "container_uuid": one.uuid if one.uuid in seen else None,
+                "container_uuid": one.uuid,
                 "finished_at": one.finished_at,
                 "equal": evidence.is_equal(subject, one),
             }
@@ -71,11 +69,7 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
         ],
         "elsewhere": await _elsewhere(tx, call, subject),
         "made_from_withdrawn": [
-            {
-                "container_uuid": one["uuid"] if one["uuid"] in seen else None,
-                "reason": one["withdrawn_reason"] if one["uuid"] in seen else None,
-            }
-            for one in withdrawn
+            {"container_uuid": one["uuid"], "reason": one["withdrawn_reason"]} for one in withdrawn
         ],
     }
 
@@ -96,47 +90,97 @@ async def _elsewhere(tx: Transaction, call: ApiCall, subject: Container) -> list
 
 
 async def withdraw(call: ApiCall) -> ApiResponse:
-    """Withdraw a result. For admins, and for users who may write one of its requests.
-
-    Raises Forbidden, Conflict, Invalid.
+    """Withdraw a result for all, or with `own` for the caller's own requests. Raises Forbidden,
+    Conflict, Invalid.
     """
-    return await _change(call, "withdraw")
+    services, caller = call.services, call.caller
+    select = check_select(call.params.get("select"), CONTAINERS)
+    async with services.database.writing() as tx:
+        row = await find_container(tx, call)
+        container, reason = Container.from_record(row), call.params.get("reason")
+        if call.params.get("own"):
+            await _withdraw_own(tx, call, container, evidence.read_reason(container, reason))
+        else:
+            evidence.check_withdrawal(
+                container,
+                user_uuid=caller.user_uuid,
+                is_admin=caller.is_admin,
+                manages_first=await _manages_first(tx, container, caller),
+            )
+            changes = evidence.withdraw(
+                container, reason, user_uuid=caller.user_uuid, now=services.now()
+            )
+            row = await _change(tx, call, row, dict(changes), "withdraw")
+    return ApiResponse(body=show(CONTAINERS, row, select))
 
 
 async def restore(call: ApiCall) -> ApiResponse:
-    """Let a withdrawn result be reused again. Raises Forbidden."""
-    return await _change(call, "restore")
-
-
-async def _change(call: ApiCall, what: str) -> ApiResponse:
-    services, user = call.services, call.caller.user_uuid
+    """Let a withdrawn result be reused again by all, or with `own` by the caller's own requests.
+    Raises Forbidden.
+    """
+    services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), CONTAINERS)
     async with services.database.writing() as tx:
-        old = await find_container(tx, call)
-        await _check_may(tx, old["uuid"], call.caller)
-        if what == "withdraw":
-            changes = evidence.withdraw(
-                Container.from_record(old),
-                call.params.get("reason"),
-                user_uuid=user,
-                now=services.now(),
-            )
+        row = await find_container(tx, call)
+        if call.params.get("own"):
+            for link in await own_withdrawals(tx, services, [row["uuid"]], caller.user_uuid):
+                await generic.remove(tx, services, LINKS, link, user_uuid=caller.user_uuid)
         else:
-            changes = evidence.restore()
-        new = await generic.apply(tx, services, CONTAINERS, old, dict(changes), user_uuid=user)
-        if new is not old:
-            reason = {"text": new["withdrawn_reason"] or "", "user_uuid": user}
-            await audit.note(tx, services, new, what, f"{what} of {new['uuid']}", reason)
-    return ApiResponse(body=show(CONTAINERS, new, select))
+            container = Container.from_record(row)
+            evidence.check_restoring(
+                container, user_uuid=caller.user_uuid, is_admin=caller.is_admin
+            )
+            row = await _change(tx, call, row, dict(evidence.restore()), "restore")
+    return ApiResponse(body=show(CONTAINERS, row, select))
 
 
-async def _check_may(tx: Transaction, uuid: str, principal: Principal) -> None:
-    if principal.is_admin:
+async def _change(
+    tx: Transaction, call: ApiCall, old: Record, changes: Record, event_type: str
+) -> Record:
+    services, user = call.services, call.caller.user_uuid
+    new = await generic.apply(tx, services, CONTAINERS, old, changes, user_uuid=user)
+    if new is not old:
+        reason = {"text": new["withdrawn_reason"] or "", "user_uuid": user}
+        summary = f"{event_type} of {new['uuid']}"
+        await audit.note(tx, services, new, event_type, summary, reason)
+    return new
+
+
+async def _withdraw_own(tx: Transaction, call: ApiCall, container: Container, reason: str) -> None:
+    services, user = call.services, call.caller.user_uuid
+    properties = {"reason": reason}
+    known = await own_withdrawals(tx, services, [container.uuid], user)
+    if known:
+        await generic.apply(
+            tx, services, LINKS, known[0], {"properties": properties}, user_uuid=user
+        )
         return
-    for row in await records.matching(tx, REQUESTS, container_uuid=uuid):
-        if await authorization.level_of(tx, REQUESTS, row, principal) >= Level.WRITE:
-            return
-    raise Forbidden(f"Forbidden: {uuid}: you may not change a request that has this result")
+    link = {
+        "link_class": WITHDRAWAL,
+        "name": WITHDRAWAL,
+        "owner_uuid": user,
+        "tail_uuid": user,
+        "head_uuid": container.uuid,
+        "properties": properties,
+    }
+    await generic.insert(tx, call, LINKS, generic.new_record(call, LINKS, link))
+
+
+async def _manages_first(tx: Transaction, container: Container, principal: Principal) -> bool:
+    """Whether the principal manages the oldest request for a container of the user for whom it ran.
+
+    Requests of other users, which may be older drafts, do not count.
+    """
+    rows = await records.matching(
+        tx,
+        REQUESTS,
+        container_uuid=container.uuid,
+        committed_by_uuid=container.runtime_user_uuid or "",
+    )
+    if not rows:
+        return False
+    first = min(rows, key=lambda row: (str(row["created_at"]), str(row["uuid"])))
+    return await authorization.level_of(tx, REQUESTS, first, principal) >= Level.MANAGE
 
 
 HANDLERS: Final = {

@@ -42,9 +42,13 @@ async def brief_lineage(
     """The records by uuid or hash, without the content itself; and whether that is all."""
     found: dict[str, None] = {}
     known, ahead = {pdh}, [pdh]
+    dialect = call.services.database.dialect
+    may_read = access.readable(CONTAINERS, call.caller, now=call.services.now())
     containers: list[Record] = []
     while ahead and len(found) < LIMIT:
-        uuids = await contents.lineage(tx, ahead, is_upward=is_upward, limit=LIMIT)
+        uuids = await contents.lineage(
+            tx, dialect, ahead, may_read, is_upward=is_upward, limit=LIMIT
+        )
         fresh = [uuid for uuid in uuids if uuid not in found][: LIMIT - len(found)]
         found |= dict.fromkeys(fresh)
         rows = await _readable(tx, call, CONTAINERS, "uuid", fresh)

@@ -29,17 +29,27 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 @click.option(
     "--all", "whole", is_flag=True, help="Withdraw the results that were made from them, too."
 )
+@click.option(
+    "--for-me", "own", is_flag=True, help="For your own requests alone; others still use them."
+)
 @click.option("--undo", is_flag=True, help="Let the results be reused again.")
 @click.option("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @display.json_option
 def invalidate(
-    what: str, reason: str | None, whole: bool, undo: bool, preview: bool, as_json: bool
+    what: str,
+    reason: str | None,
+    whole: bool,
+    own: bool,
+    undo: bool,
+    preview: bool,
+    as_json: bool,
 ) -> int:
     """Withdraw the result of a request, or all results made with a collection or an image.
 
     A withdrawn result is not reused. It stays readable. All results that were made from it are
-    listed, and are marked wherever they are shown. The exit code is 1 if you may not withdraw one
-    of the results.
+    listed, and are marked wherever they are shown. You withdraw for all what ran for you, and with
+    --for-me for your own requests whatever you can read. The exit code is 1 if you may not withdraw
+    one of the results.
     """
     said = (reason or "").strip()
     if bool(said) == undo:
@@ -48,7 +58,7 @@ def invalidate(
     async def action(
         session: CliSession,
     ) -> tuple[list[AffectedResult], list[AffectedResult], list[AffectedResult]]:
-        results = await _find(session, what, undo=undo)
+        results = await _find(session, what, undo=undo and not own)
         further = await made_from(session.api, results)
         if whole:
             results, further = results + further, []
@@ -56,7 +66,7 @@ def invalidate(
         results = [one for one in results if one.container["state"] == "Complete"]
         if preview:
             return results, [], further
-        done, refused = await change_all(session.api, results, reason=said)
+        done, refused = await change_all(session.api, results, reason=said, own=own)
         return done, refused, further
 
     done, refused, further = with_session(action)
@@ -68,7 +78,8 @@ def invalidate(
     _show(verb, done)
     _show("made from them", further)
     for one in refused:
-        display.note(f"{one.container['uuid']}: you may not change this result")
+        advice = "" if undo else "; --for-me withdraws it for your own requests"
+        display.note(f"{one.container['uuid']}: you may not change this result for all{advice}")
     if not done and not refused:
         display.note("there is no such result")
     return 1 if refused else 0

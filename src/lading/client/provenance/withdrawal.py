@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.request_states import shown_command
-from lading.core.errors import Forbidden, NotFound
+from lading.core.errors import Conflict, Forbidden, NotFound
 from lading.core.ids import EMPTY_PDH, Infix, infix_of, is_uuid
 
 # The values of one filter, as in `request_tree`.
@@ -103,20 +103,22 @@ async def made_from(api: ApiClient, results: Iterable[AffectedResult]) -> list[A
 
 
 async def change_all(
-    api: ApiClient, results: Iterable[AffectedResult], *, reason: str
+    api: ApiClient, results: Iterable[AffectedResult], *, reason: str, own: bool = False
 ) -> tuple[list[AffectedResult], list[AffectedResult]]:
-    """Withdraw results, or restore them if `reason` is empty. Returns the changed results, and the
-    ones that the caller may not change.
+    """Withdraw results, or restore them if `reason` is empty; with `own` for requests of the caller
+    alone. Returns the changed results, and the ones that the caller may not change.
     """
     done, refused = [], []
+    body: Record = {"own": True} if own else {}
     for one in results:
         uuid = one.container["uuid"]
         try:
             if reason:
-                await api.action("containers", uuid, "withdraw", body={"reason": reason})
+                await api.action("containers", uuid, "withdraw", body={**body, "reason": reason})
             else:
-                await api.action("containers", uuid, "restore")
-        except Forbidden:
+                await api.action("containers", uuid, "restore", body=body)
+        # A conflict: another user has withdrawn it.
+        except (Conflict, Forbidden):
             refused.append(one)
         else:
             done.append(one)

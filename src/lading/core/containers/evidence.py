@@ -2,7 +2,11 @@
 
 Runs of one recipe (`recipe.broad_key`, so that sizes do not count) whose command ended with the
 same exit code and the same output, by its portable data hash, reproduce each other. Results that
-were withdrawn are no evidence. Source: docs/provenance.md.
+were withdrawn are no evidence.
+
+Whoever can read a result withdraws it for their own requests. For all it is withdrawn by the user
+for whom it ran, by who manages the first request of that user for it, and by administrators; it is
+restored by who withdrew it, and by administrators. Source: docs/provenance.md.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.core.containers.container import Container, ContainerState
-from lading.core.errors import Conflict, Invalid
+from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.values import JsonObject, text
 
 LONGEST_REASON: Final = 1000
@@ -63,8 +67,36 @@ def is_equal(container: Container, other: Container) -> bool:
     return (container.exit_code, container.output) == (other.exit_code, other.output)
 
 
-def withdraw(container: Container, reason: object, *, user_uuid: str, now: str) -> JsonObject:
-    """The changes that take a result out of reuse. Raises Conflict, Invalid."""
+def check_withdrawal(
+    container: Container, *, user_uuid: str, is_admin: bool, manages_first: bool
+) -> None:
+    """Check that a user may withdraw a result for all. `manages_first`: whether the user manages
+    the oldest request for it of the user for whom it ran. Raises Forbidden, Conflict.
+    """
+    if is_admin:
+        return
+    if not manages_first and container.runtime_user_uuid != user_uuid:
+        raise Forbidden(
+            f"Forbidden: {container.uuid}: you may not withdraw this result for all: that is for "
+            "the user for whom it ran and for administrators; with own=true you withdraw it for "
+            "your own requests"
+        )
+    if container.withdrawn_at is not None and container.withdrawn_by_uuid != user_uuid:
+        raise Conflict(f"{container.uuid}: its result was withdrawn by another user already")
+
+
+def check_restoring(container: Container, *, user_uuid: str, is_admin: bool) -> None:
+    """Check that a user may restore a result for all. Raises Forbidden."""
+    if container.withdrawn_at is None or is_admin or container.withdrawn_by_uuid == user_uuid:
+        return
+    raise Forbidden(
+        f"Forbidden: {container.uuid}: you may not restore this result: that is for the user who "
+        "withdrew it and for administrators"
+    )
+
+
+def read_reason(container: Container, reason: object) -> str:
+    """The reason for a withdrawal of the result of a container. Raises Conflict, Invalid."""
     said = text("reason", reason)  # type: ignore[arg-type]
     if container.state is not ContainerState.COMPLETE:
         raise Conflict(
@@ -73,10 +105,15 @@ def withdraw(container: Container, reason: object, *, user_uuid: str, now: str) 
         )
     if not isinstance(said, str) or not said.strip() or len(said) > LONGEST_REASON:
         raise Invalid(f"reason: must be a text of 1 to {LONGEST_REASON} characters")
+    return said.strip()
+
+
+def withdraw(container: Container, reason: object, *, user_uuid: str, now: str) -> JsonObject:
+    """The changes that take a result out of reuse. Raises Conflict, Invalid."""
     return {
         "withdrawn_at": now,
         "withdrawn_by_uuid": user_uuid,
-        "withdrawn_reason": said.strip(),
+        "withdrawn_reason": read_reason(container, reason),
     }
 
 

@@ -74,6 +74,7 @@ class Candidate:
 
     `filtered`: it does not satisfy the request's `filters`. `shown`: the user of the request can
     read its record, or it ran for that user. `inputs_readable`: that user can read its inputs.
+    `withdrawn_for_user`: that user has withdrawn its result for their own requests.
     """
 
     container: Container
@@ -82,6 +83,7 @@ class Candidate:
     filtered: bool = False
     shown: bool = True
     inputs_readable: bool = True
+    withdrawn_for_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ _WHY: Mapping[ContainerState, str] = MappingProxyType(
     }
 )
 _WITHDRAWN = "its result was withdrawn"
+_WITHDRAWN_OWN = "the user of this request has withdrawn its result for their own requests"
 _REPORTS_ERROR = "it is running but reports an error"
 # The words of the record that belong to a fault.
 _DETAILS: Mapping[str | None, Callable[[Container], str]] = MappingProxyType(
@@ -170,7 +173,7 @@ def choose(
     judged = [(one, verdict) for one, verdict in judged if one.shown or verdict.usable]
     if only_reproduced:
         # Evidence is in the other containers with the same recipe, usable or not.
-        others = [one.container for one, _ in judged]
+        others = [one.container for one, _ in judged if not one.withdrawn_for_user]
         judged = [
             (one, _with_evidence(verdict, evidence_for(one.container, others)))
             for one, verdict in judged
@@ -199,6 +202,8 @@ def check_rights(recipe: Recipe, candidate: Candidate, *, is_admin: bool) -> Non
         and not (is_present or is_own(recipe, container) or is_admin)
     ):
         fault = "its log or its output cannot be read by the user of this request"
+    if fault is None and candidate.withdrawn_for_user:
+        fault = _WITHDRAWN_OWN
     if fault is not None:
         raise Invalid(f"Container uuid {container.uuid} cannot be used: {fault}")
 
@@ -268,6 +273,8 @@ def _fault_of_result(candidate: Candidate, *, mine: bool) -> str | None:
     gone = "was deleted" if mine else "was deleted or cannot be read by the user of this request"
     if candidate.container.withdrawn_at is not None:
         return _WITHDRAWN
+    if candidate.withdrawn_for_user:
+        return _WITHDRAWN_OWN
     if candidate.container.exit_code != 0:
         return f"it ended with exit code {candidate.container.exit_code}"
     if not candidate.log_present:

@@ -451,6 +451,9 @@ LINEAGE: Final = tuple(
     for name, title in (("provenance", "Origins"), ("used_by", "Uses"))
 )  # fmt: skip
 """Actions on collections about where their content is from."""
+_OWN: Final = Parameter(
+    name="own", type=Type.BOOLEAN, default=False, doc="For the caller's own requests alone."
+)
 EVIDENCE: Final = (
     member(
         "evidence", "GET", "Other runs of the same recipe, and what speaks against its result.",
@@ -461,10 +464,14 @@ EVIDENCE: Final = (
         doc="Withdraw its result: it is not reused any more.",
         parameters=(
             Parameter(name="reason", required=True, doc="Reason; 1,000 characters at most."),
+            _OWN,
             *WRITE[:1],
         ),
     ),
-    member("restore", doc="Let its result be reused again."),
+    RecordAction(
+        name="restore", method="POST", scope=Scope.MEMBER, path="restore",
+        doc="Let its result be reused again.", parameters=(_OWN, *WRITE[:1]),
+    ),
 )  # fmt: skip
 """Actions on containers about the trust in their results."""
 READ: Final = (
