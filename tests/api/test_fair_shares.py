@@ -317,3 +317,23 @@ async def test_nothing_is_stored_without_it_and_it_can_be_turned_off(tmp_path: P
             assert found["priority"] == priority.own_priority(1, made[0]["created_at"])
             await off.submit("date")
             assert await rows(off, "SELECT count(*) FROM fair_tickets") == [(0,)]
+
+
+async def test_what_a_share_has_used_is_told_to_those_who_can_read_it(fair: World) -> None:
+    ada = await fair.user("ada")
+    user = (await fair.ok("GET", "users/current", token=ada))["uuid"]
+    secret = await project(fair, "secret plans", 2)
+    inner = await project(fair, "shared", owner_uuid=secret)
+    link: JSON = {"link_class": "permission", "name": "can_read", "tail_uuid": user}
+    await fair.ok("POST", "links", {"link": {**link, "head_uuid": inner}})
+    made = (await queue(fair, inner, 4))[-1]
+    await start(fair, 2)
+
+    async def place(token: str | None) -> str:
+        why = await fair.ok("GET", f"container_requests/{made['uuid']}/why", token=token)
+        (sentence,) = [one["sentence"] for one in why["waits"] if one["reason"] == "position"]
+        return str(sentence)
+
+    assert "secret plans has used 1.0 times its share" in await place(None)
+    assert "has used least of its share)." in await place(ada)
+    assert "secret plans" not in await place(ada)

@@ -6,6 +6,7 @@ from lading.core.records.schema import JSON, Record
 from lading.core.records.service_records import QUOTAS
 from lading.store import records
 from lading.testing.world import World
+from tests.api.sharing_world import group, share
 
 
 async def uuid_of(it: World, token: str) -> str:
@@ -276,3 +277,42 @@ async def test_too_many_queued_are_refused(it: World) -> None:
         "POST", "container_requests/batch", {"container_requests": batch}, token=ada
     )
     assert refused.status == 422
+
+
+async def test_a_quota_is_named_to_those_who_can_read_it(it: World) -> None:
+    ada = await it.user("ada")
+    above = await group(it, "secret plans")
+    below = await group(it, "shared", owner_uuid=above["uuid"])
+    await share(it, await uuid_of(it, ada), below["uuid"], "can_write")
+    await quota(it, above["uuid"], containers=1, vcpus=4, queued=4, bytes_stored=10)
+    made = await submit(it, ada, 2, owner_uuid=below["uuid"])
+    path = f"container_requests/{made[1]['uuid']}"
+    for said in (
+        (await it.ok("GET", f"{path}/why", token=ada))["waits"][0]["sentence"],
+        (await it.ok("GET", f"{path}/container_status", token=ada))["scheduling_status"],
+        (await it.ok("GET", "container_requests/waits", token=ada, params={
+            "uuids": [made[1]["uuid"]]}))["items"][0]["sentence"],
+    ):  # fmt: skip
+        assert said == (
+            "It waits for a quota that you cannot read: it runs when others end, or ask an "
+            "administrator."
+        )
+    # An administrator can read it.
+    assert "secret plans: 1 of 1 container" in (await wait_of(it, made[1]))["sentence"]
+    wide = await it.spec(
+        "x", token=ada, owner_uuid=below["uuid"], runtime_constraints={"vcpus": 5, "ram": 1 << 28}
+    )
+    large = {"manifest_text": it.manifest({"a": b"more than ten"}), "owner_uuid": below["uuid"]}
+    await submit(it, ada, 2, owner_uuid=below["uuid"])
+    many = await it.spec("y", token=ada, owner_uuid=below["uuid"])
+    text = " ".join(it.signed(word, ada) if "+" in word else word for word in str(
+        large["manifest_text"]).split(" "))  # fmt: skip
+    for kind, body in (
+        ("container_requests", wide),
+        ("container_requests", many),
+        ("collections", {**large, "manifest_text": text}),
+    ):
+        refused = await it.request("POST", kind, body, token=ada)
+        assert refused.status == 422
+        assert refused.error.startswith("a quota that you cannot read has no room for this")
+        assert "secret plans" in (await it.request("POST", kind, body)).error

@@ -179,7 +179,8 @@ async def _release(unit: UnitOfWork, uuid: str) -> None:
     subject = ContainerRequest.from_record(row)
     # Its times do not matter here, only the requests that it depends on.
     timeless = replace(subject, expires_at=None, start_after=None, retry_after=None, max_parallel=0)
-    judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
+    reader = subject.committed_by_uuid or subject.owner_uuid
+    judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now, reader=reader)
     if judgement.readiness is Readiness.READY:
         # Before priorities are computed: only then it may have its turn in a group.
         await waits.unwatch(unit.tx, uuid)

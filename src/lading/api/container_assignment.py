@@ -205,7 +205,9 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
             )
     if not subject.depends_on:
         return False
-    judgement = await priorities.judge_one(unit.tx, subject, now=unit.now, new=True)
+    judgement = await priorities.judge_one(
+        unit.tx, subject, now=unit.now, reader=unit.user_uuid, new=True
+    )
     if judgement.readiness is Readiness.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}

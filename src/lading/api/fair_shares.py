@@ -26,6 +26,7 @@ from lading.core.containers.learned import Tool
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry_rules import SHARE
 from lading.core.errors import Invalid
+from lading.core.ids import is_group
 from lading.core.policy import fair_share
 from lading.core.policy.fair_share import (
     WINDOW,
@@ -41,7 +42,7 @@ from lading.core.records.schema import Record
 from lading.core.resources import Resources
 from lading.core.scheduling.expected_times import run_time
 from lading.store import fair_shares as rows
-from lading.store import records, run_times
+from lading.store import permission_queries, records, run_times
 from lading.store.database import Transaction
 from lading.store.fair_shares import Place, StoredTicket
 
@@ -368,18 +369,30 @@ async def summaries(tx: Transaction, services: ApiServices) -> dict[str, ShareSu
 
 
 async def position(
-    tx: Transaction, services: ApiServices, container: Container, ahead: int
+    tx: Transaction,
+    services: ApiServices,
+    container: Container,
+    ahead: int,
+    *,
+    reader: str | None,
 ) -> SharePosition | None:
     """The place of a waiting container between shares, `ahead` of which are before it; None without
-    fair share.
+    fair share. What its share has used is for users who can read that (None: an administrator).
     """
     if not services.config.Containers.FairShare.Enabled:
         return None
     ticket = (await rows.tickets(tx, [container.uuid])).get(container.uuid)
     if ticket is None:
         return None
-    found = await summaries(tx, services)
     own = await rows.ahead(tx, ticket.share, container.priority, container.created_at, most=ahead)
+    # Users can read one another's records; what each has used is their own business.
+    may_read = reader in (None, ticket.share) or (
+        is_group(ticket.share)
+        and await permission_queries.level_in(tx, str(reader), ticket.share) > 0
+    )
+    if not may_read:
+        return SharePosition("", 0.0, ahead - own)
+    found = await summaries(tx, services)
     group = await records.get(tx, GROUPS, ticket.share)
     name = str(group["name"]) if group is not None else "its user"
     times = found[ticket.share].times if ticket.share in found else 0.0

@@ -144,14 +144,21 @@ async def _out_of_step(tx: Transaction, groups: Iterable[GroupKey], now: str) ->
 
 
 async def judge(
-    tx: Transaction, subjects: list[ContainerRequest], *, now: str, new: bool = False
+    tx: Transaction,
+    subjects: list[ContainerRequest],
+    *,
+    now: str,
+    reader: str | None,
+    new: bool = False,
 ) -> dict[str, ReadinessVerdict]:
-    """Whether each request counts now, by uuid; `new`: they are being committed."""
+    """Whether each request counts now, by uuid, in words for a user (None: an administrator);
+    `new`: they are being committed.
+    """
     found = await _judge_others(tx, subjects, now=now, new=new)
     if new:
         return found
     ready = [one for one in subjects if found[one.uuid].counts]
-    return found | await quotas.verdicts(tx, ready, now)
+    return found | await quotas.verdicts(tx, ready, now, reader=reader)
 
 
 async def _judge_others(
@@ -217,10 +224,10 @@ async def is_broken(tx: Transaction, uuid: str) -> bool:
 
 
 async def judge_one(
-    tx: Transaction, subject: ContainerRequest, *, now: str, new: bool = False
+    tx: Transaction, subject: ContainerRequest, *, now: str, reader: str | None, new: bool = False
 ) -> ReadinessVerdict:
-    """Whether a request counts now; `new`: it is being committed."""
-    return (await judge(tx, [subject], now=now, new=new))[subject.uuid]
+    """As `judge`, for one request."""
+    return (await judge(tx, [subject], now=now, reader=reader, new=new))[subject.uuid]
 
 
 async def owners_in_trash(

@@ -15,7 +15,8 @@ Each looks at the containers that are concerned and at the first requests that w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lading.api import spending
@@ -24,15 +25,15 @@ from lading.core.containers import priority, request
 from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
 from lading.core.containers.priority import Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
-from lading.core.errors import Conflict
+from lading.core.errors import Conflict, Invalid
 from lading.core.ids import Infix
 from lading.core.policy import quotas as rules
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS, USERS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import QUOTAS
-from lading.store import quotas, records
+from lading.store import permission_queries, quotas, records
 from lading.store.database import Transaction
 from lading.store.quotas import WORKFLOWS, QuotaKey, QuotaWait, StoredCharge
 
@@ -435,10 +436,35 @@ async def refuse(unit: UnitOfWork, container_uuid: str) -> None:
     await unit.settle()
 
 
+async def is_readable(tx: Transaction, quota: Quota, reader: str | None) -> bool:
+    """Whether a user can read a quota, and so may be told its subject and its use; None is an
+    administrator, who can.
+    """
+    if reader is None or quota.owner_uuid == reader:
+        return True
+    return await permission_queries.level_in(tx, reader, quota.owner_uuid) > 0
+
+
+async def check(
+    tx: Transaction, quota: Quota, check_one: Callable[[Quota], None], reader: str | None
+) -> None:
+    """Check a quota, for a user (None: an administrator). Raises Invalid, which names the quota if
+    the user can read it.
+    """
+    try:
+        check_one(quota)
+    except Invalid:
+        if await is_readable(tx, quota, reader):
+            raise
+        raise Invalid(rules.HIDDEN_FAULT) from None
+
+
 async def verdicts(
-    tx: Transaction, subjects: Iterable[ContainerRequest], now: str
+    tx: Transaction, subjects: Iterable[ContainerRequest], now: str, *, reader: str | None
 ) -> dict[str, ReadinessVerdict]:
-    """Those of the requests that wait for a quota, by uuid, with the reason in words."""
+    """Those of the requests that wait for a quota, by uuid, with the reason in words for a user
+    (None: an administrator).
+    """
     known = {one.uuid: one for one in subjects}
     waits = await quotas.waits_of(tx, known)
     if not waits:
@@ -462,6 +488,8 @@ async def verdicts(
                 wanted=wanted.get(one.container_uuid, Amounts()),
                 spent=spent.get(one.subject_uuid, Spent()),
             )
+            if not await is_readable(tx, quota, reader):
+                sentence = rules.HIDDEN_WAIT
             is_money = one.reason in (Limit.MONEY, Limit.BUDGET)
             readiness = Readiness.BUDGET if is_money else Readiness.QUOTA
             verdict[uuid] = ReadinessVerdict(readiness, sentence)
@@ -479,7 +507,8 @@ async def check_commit(unit: UnitOfWork, change: request.RequestChange) -> None:
         before = unit.queued.get(one.subject_uuid)
         if before is None:
             before = await quotas.queued(unit.tx, one.subject_uuid, most=one.queued + 1)
-        rules.check_queued(one, before)
+        queued = partial(rules.check_queued, queued=before)
+        await check(unit.tx, one, queued, await _reader(unit))
         # Counted once in a transaction of many requests.
         unit.queued[one.subject_uuid] = before + 1
 
@@ -491,8 +520,15 @@ async def check_new(unit: UnitOfWork, change: request.RequestChange, container: 
     await check_commit(unit, change)
     if change.request.state is request.RequestState.COMMITTED:
         for one in await unit.ledger.concerning(change.request):
-            rules.check_single(
-                one,
-                rules.amounts_of(container),
+            single = partial(
+                rules.check_single,
+                wanted=rules.amounts_of(container),
                 runs_workflow=rules.runs_workflow(container),
             )
+            await check(unit.tx, one, single, await _reader(unit))
+
+
+async def _reader(unit: UnitOfWork) -> str | None:
+    """The user who makes the changes; None for an administrator."""
+    user = await records.get(unit.tx, USERS, unit.user_uuid)
+    return None if user is not None and user["is_admin"] else unit.user_uuid

@@ -92,3 +92,19 @@ async def test_a_token_that_may_not_list_containers_is_told_of_none(it: World) -
     why = await it.ok("GET", path, token=token)
     assert (why["decision"]["nearest"], why["decision"]["near"]) == (None, [])
     assert (await it.ok("GET", path))["decision"]["nearest"] is not None
+
+
+async def test_a_preview_mounts_the_outputs_of_readable_requests(it: World) -> None:
+    user = await it.user("stranger")
+    theirs = await it.submit("echo", "theirs")
+    await it.run(theirs["container_uuid"])
+    # The stranger has the same content.
+    await it.collection({"out.txt": b"output"}, token=user)
+    mounts: JSON = {
+        "/out": {"kind": "tmp", "capacity": 1000},
+        "/in": {"kind": "output", "container_request": theirs["uuid"]},
+    }
+    spec = await it.spec("echo", token=user, mounts=mounts)
+    for path in ("container_requests/preview", "container_requests"):
+        refused = await it.request("POST", path, spec, token=user)
+        assert (refused.status, "not found" in refused.error) == (422, True)

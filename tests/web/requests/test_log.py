@@ -151,7 +151,7 @@ async def test_numbers_are_numbers(here: PageSite, browser: Browser) -> None:
 
 
 async def test_what_was_used_is_told(here: PageSite, browser: Browser) -> None:
-    log = STAMP + b"Maximum container memory rss usage was 5 bytes\n" + STAMP + b"other\n"
+    log = STAMP + b"Maximum container memory rss usage was 5 bytes\n" + STAMP + b"unrelated\n"
     log += STAMP + b"Maximum disk usage was 25%, 1073741824/4294967296 bytes\n"
     log += STAMP + b"Total CPU usage was 1.250000 user and 0.500000 sys on 1.00 CPUs\n"
     path = await _logged(here, **{"crunch-run": log})
@@ -159,7 +159,7 @@ async def test_what_was_used_is_told(here: PageSite, browser: Browser) -> None:
     assert "Maximum container memory rss usage was 5 B" in words
     assert "Maximum disk usage was 25%, 1.0 GiB of 4.0 GiB" in words
     assert "Total CPU usage was 1.2 s user and 0.50 s sys on 1.00 CPUs" in words
-    assert "other" not in words
+    assert "unrelated" not in words
 
 
 async def test_files_are_one_log_in_order_of_time(here: PageSite, browser: Browser) -> None:

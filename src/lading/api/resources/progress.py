@@ -15,7 +15,11 @@ from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.fair_shares import position
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching, generic
-from lading.api.resources.container_requests import find_parent, look_up_given
+from lading.api.resources.container_requests import (
+    check_dependencies,
+    find_parent,
+    look_up_given,
+)
 from lading.api.resources.evidence import evidence_about
 from lading.api.wait_statuses import believed_since
 from lading.core.containers import learned, recipe, request, retry, reuse, reuse_rights
@@ -155,7 +159,8 @@ async def list_waits(call: ApiCall) -> ApiResponse:
         query = await generic.narrowed(tx, REQUESTS, query, call.caller)
         rows = await records.search(tx, services.database.dialect, REQUESTS, query)
         subjects = [ContainerRequest.from_record(row) for row in rows]
-        verdicts = await priorities.judge(tx, subjects, now=services.now())
+        reader = authorization.reader_of(call.caller)
+        verdicts = await priorities.judge(tx, subjects, now=services.now(), reader=reader)
     items = [
         {"uuid": uuid, "reason": one.readiness, "sentence": one.sentence}
         for uuid, one in sorted(verdicts.items())
@@ -203,6 +208,7 @@ async def preview(call: ApiCall) -> ApiResponse:
             policy=services.policy,
             parent=await find_parent(tx, call, given),
         )
+        await check_dependencies(tx, services, caller, change.request, (), is_new=True)
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
         near = () if reused else await _find_nearest(tx, call, decision.recipe, now)
@@ -289,7 +295,7 @@ async def _scene(
     tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
 ) -> Scene:
     """The facts from which the reasons to wait are found."""
-    services = call.services
+    services, reader = call.services, authorization.reader_of(call.caller)
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
     ahead, share = 0, None
@@ -300,10 +306,10 @@ async def _scene(
     ):
         dialect, created_at = services.database.dialect, container.created_at
         ahead = await waiting.ahead(tx, dialect, container.priority, created_at, most=_MOST_AHEAD)
-        share = await position(tx, services, container, ahead)
+        share = await position(tx, services, container, ahead, reader=reader)
     now = services.now()
     return Scene(
-        judgement=await priorities.judge_one(tx, subject, now=now)
+        judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
         if subject.state is request.RequestState.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,

@@ -9,6 +9,7 @@ Source: docs/spec/containers, section Quotas.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from lading.api import authorization, quotas, spending
@@ -173,7 +174,9 @@ async def check_room(
         before = former if former is not None and former["owner_uuid"] in owners else None
         had = int(before["file_size_total"] or 0) if before is not None else 0
         stored = await rows.stored_bytes(tx, owners, call.services.now()) - had
-        rules.check_stored(quota, stored, more=int(new["file_size_total"] or 0))
+        more = int(new["file_size_total"] or 0)
+        reader = authorization.reader_of(caller)
+        await quotas.check(tx, quota, partial(rules.check_stored, stored=stored, more=more), reader)
 
 
 def _is_smaller(old: Record | None, new: Record) -> bool:

@@ -341,6 +341,16 @@ def shortage_sentence(
     )
 
 
+HIDDEN_WAIT: Final = (
+    "It waits for a quota that you cannot read: it runs when others end, or ask an administrator."
+)
+"""Why a request waits for a quota that the reader of the sentence cannot read."""
+HIDDEN_FAULT: Final = (
+    "a quota that you cannot read has no room for this; ask for less, or ask an administrator"
+)
+"""The fault of a call that exceeds a quota that the caller cannot read."""
+
+
 def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
     money = quota.money
     if limit is Limit.BUDGET:
