@@ -187,6 +187,7 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "offset": _constant(0),
     "old_user_uuid": lambda kind, victim: victim.user_uuid,
     "order": _constant(["modified_at desc"]),
+    "own": _constant(False),
     "password": _constant("x" * 50),
     "reason": _constant("forged"),
     "recursive": _constant(True),
