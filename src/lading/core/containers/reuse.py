@@ -172,12 +172,7 @@ def choose(
     # Of a container that the user can neither read nor use, nothing is counted or told.
     judged = [(one, verdict) for one, verdict in judged if one.shown or verdict.usable]
     if only_reproduced:
-        # Evidence is in the other containers with the same recipe, usable or not.
-        others = [one.container for one, _ in judged if not one.withdrawn_for_user]
-        judged = [
-            (one, _with_evidence(verdict, evidence_for(one.container, others)))
-            for one, verdict in judged
-        ]
+        judged = _reproduced(judged)
     usable = [one for one, verdict in judged if verdict.usable]
     # The choice does not depend on the order of the candidates: `_preference` ends with the uuid.
     best = min(usable, key=lambda one: _preference(one.container)) if usable else None
@@ -234,6 +229,18 @@ def _judge(
     return CandidateVerdict(
         container.uuid, container.state, fault is None, fault or _WHY[container.state]
     )
+
+
+def _reproduced(
+    judged: Sequence[tuple[Candidate, CandidateVerdict]],
+) -> list[tuple[Candidate, CandidateVerdict]]:
+    """The candidates with their verdicts for a request that asks for evidence."""
+    # Evidence is in the other containers with the same recipe, usable or not.
+    others = [one.container for one, _ in judged if not one.withdrawn_for_user]
+    return [
+        (one, _with_evidence(verdict, evidence_for(one.container, others)))
+        for one, verdict in judged
+    ]
 
 
 def _with_evidence(verdict: CandidateVerdict, evidence: Evidence) -> CandidateVerdict:
