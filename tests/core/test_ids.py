@@ -74,3 +74,19 @@ def test_well_known_uuids() -> None:
 def test_names_of_calls_are_as_random_as_what_they_are_made_of() -> None:
     assert ids.make_request_id(bytes(range(20))) == "req-0123456789abcdefghij"
     assert ids.make_request_id(bytes((35, 36, 255))) == "req-z03"
+
+
+def test_records_of_the_system_have_the_uuids_that_clients_know() -> None:
+    named = {
+        "gj3su": ids.anonymous_token, "j7d0g": ids.system_group, "4zz18": ids.empty_collection
+    }  # fmt: skip
+    for infix, name in named.items():
+        assert ids.infix_of(name("zzzzz")) == infix
+        assert ids.is_uuid(name("zzzzz"))
+    groups = (ids.system_group, ids.all_users, ids.anonymous_group, ids.public_favorites)
+    uuids = [group("zzzzz") for group in groups]
+    assert uuids == [
+        "zzzzz-j7d0g-000000000000000", "zzzzz-j7d0g-fffffffffffffff",
+        "zzzzz-j7d0g-anonymouspublic", "zzzzz-j7d0g-publicfavorites",
+    ]  # fmt: skip
+    assert all(map(ids.is_group, uuids))

@@ -379,3 +379,19 @@ def test_the_warning_of_a_container_that_waits_ends_with_its_lock() -> None:
     assert lifecycle.lock(warned, caller=HOLDER, tokens=TOKENS).container.runtime_status == {}
     with pytest.raises(Invalid, match="only one that waits is warned about"):
         lifecycle.warn(held("Locked"), "no room")
+
+
+@pytest.mark.parametrize(
+    ("state", "priority", "lockable"),
+    [
+        ("Queued", 1, True),
+        ("Queued", 0, False),
+        ("Queued", None, False),
+        ("Locked", 1, False),
+        ("Complete", 1, False),
+    ],
+)
+def test_a_container_that_waits_with_a_priority_is_lockable(
+    state: str, priority: int | None, lockable: bool
+) -> None:
+    assert lifecycle.is_lockable({"state": state, "priority": priority}) is lockable

@@ -436,3 +436,8 @@ def test_the_content_of_a_file_is_in_no_message() -> None:
 
 def test_a_git_tree_has_a_key_in_the_cache() -> None:
     assert GitTree("a" * 40, BLOB).key == f"git-{'a' * 40}"
+
+
+def test_a_plan_that_copies_files_says_so() -> None:
+    assert not make({"/in": {"kind": "collection", "portable_data_hash": PDH}}).copies
+    assert make({"/in": {"kind": "text", "content": "x"}}).copies

@@ -371,3 +371,18 @@ def test_live_places() -> None:
         mounts.LivePlace("/in", "/work", "a", is_writable=True),
         mounts.LivePlace("/b", "/data", "", is_writable=False),
     )
+
+
+REQUEST = "zzzzz-xvhdp-aaaaaaaaaaaaaaa"
+
+
+def test_the_output_of_a_request_is_mounted_as_its_collection() -> None:
+    spec: JsonObject = {"kind": "output", "container_request": REQUEST, "path": "a"}
+    check("/in", spec)
+    with pytest.raises(Invalid, match="not the uuid of a container request: 'x'"):
+        check("/in", {**spec, "container_request": "x"})
+    assert mounts.resolve({"/in": spec}, {REQUEST: INPUT}) == {
+        "/in": {"kind": "collection", "portable_data_hash": INPUT, "path": "a"}
+    }
+    with pytest.raises(Invalid, match=f"output of the request {REQUEST} cannot be mounted"):
+        mounts.resolve({"/in": spec}, {REQUEST: None})

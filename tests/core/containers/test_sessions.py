@@ -148,3 +148,11 @@ def test_the_key_of_a_gateway_follows_from_the_secret_of_its_container() -> None
     assert len(one) == 64
     assert one != other
     assert one == sessions.identity_seed(sessions.container_key("root", "a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_target"),
+    [(f"{CONTAINER}-80", True), (f"{CONTAINER.upper()}-80", True), (CONTAINER, False), ("", False)],
+)
+def test_a_text_that_looks_like_a_target(text: str, is_target: bool) -> None:
+    assert sessions.is_target(text) is is_target

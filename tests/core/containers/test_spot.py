@@ -127,3 +127,9 @@ def test_the_expected_finish_of_a_record() -> None:
     overdue = "2026-01-31T13:00:00.000000000Z"
     assert spot.expected_finish(known, started_at=NOW, now=overdue) == overdue
     assert spot.expected_finish({}, started_at=NOW, now=LATER) == ""
+
+
+@pytest.mark.parametrize("deadline", [NOW, 60, spot.LONGEST_DEADLINE])
+def test_good_deadlines(deadline: str | int) -> None:
+    filled = constraints.fill_scheduling({"preemptible": "prefer", "deadline": deadline})
+    constraints.check_scheduling(filled, committing=False, policy=POLICY)

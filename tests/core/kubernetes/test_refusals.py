@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.kubernetes.refusals import RIGHTS, RefusalKind, explain_refusal
+from lading.core.kubernetes.refusals import (
+    RIGHTS,
+    RefusalKind,
+    explain_missing_namespace,
+    explain_refusal,
+    missing_rules,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +52,17 @@ def test_any_message_gives_a_sentence(said: str, resource: str) -> None:
     assert found.sentence
     assert "\n" not in found.sentence
     assert not found.sentence.endswith(".")
+
+
+def test_a_namespace_that_does_not_exist() -> None:
+    refusal = explain_missing_namespace('namespaces "work" not found', namespace="work")
+    assert refusal.kind is RefusalKind.NAMESPACE
+    assert "kubectl create namespace work" in refusal.sentence
+    assert refusal.sentence.endswith('(namespaces "work" not found)')
+
+
+def test_missing_rules_are_those_of_a_role() -> None:
+    assert missing_rules([("get", "pods"), ("list", "events"), ("watch", "pods")]) == (
+        '{apiGroups: [""], resources: [pods], verbs: [get, watch]}, '
+        '{apiGroups: [""], resources: [events], verbs: [list]}'
+    )

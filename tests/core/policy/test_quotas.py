@@ -28,12 +28,14 @@ from lading.core.policy.quotas import (
     crossing_sentence,
     exceeds,
     find_room,
+    runs_workflow,
     shortage_sentence,
     shown_use,
     use_text,
 )
 from lading.core.records.service_records import QUOTAS
-from lading.core.values import JsonObject
+from lading.core.values import Json, JsonObject
+from tests.records import make_container
 
 USER, PROJECT = "zzzzz-tpzed-000000000000000", "zzzzz-j7d0g-000000000000000"
 SMALL = st.integers(0, 9)
@@ -191,6 +193,7 @@ def test_records() -> None:
         {"subject_uuid": "zzzzz-4zz18-000000000000000"},
         {"money": float("nan")},
         {"warn_share": 1.5},
+        {"period": "century"},
         {"contact": "a\x1b"},
         {"name": "n" * 256},
     ):
@@ -211,3 +214,16 @@ def test_records() -> None:
 )
 def test_an_amount_has_its_unit(limit: Limit, amount: float, text: str) -> None:
     assert amount_text(limit, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "runs"), [(True, True), (False, False), (1, False), (None, False)]
+)
+def test_a_container_that_runs_a_workflow_says_so(value: Json, runs: bool) -> None:
+    assert runs_workflow(make_container(scheduling_parameters={"supervisor": value})) is runs
+
+
+def test_a_container_whose_room_does_not_help_keeps_it() -> None:
+    waiting = [Charge("a", 0, Amounts(1, ram=5)), Charge("b", 1, Amounts(1, vcpus=2))]
+    assert choose_displaced(Amounts(vcpus=1), waiting) == ["b"]
+    assert choose_displaced(Amounts(vcpus=3), waiting) is None

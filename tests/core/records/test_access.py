@@ -24,6 +24,7 @@ from lading.core.records.permissions import (
     About,
     Accessible,
     FormerPlace,
+    Level,
     ManagedHead,
     Reachable,
     Requested,
@@ -39,7 +40,7 @@ from lading.core.records.record_types import (
     USERS,
 )
 from lading.core.records.schema import RecordType, Type
-from lading.core.records.service_records import KEEP_SERVICES
+from lading.core.records.service_records import KEEP_SERVICES, WEBHOOKS
 
 ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
 USER = Principal(user_uuid="u", token_uuid="t", token="t")
@@ -243,3 +244,27 @@ def test_rows_are_sorted_by_what_their_reader_sees() -> None:
     assert access.sortable(USERS, replace(ADMIN, readers=(USER,)), order) == (order[0], order[3])
     assert access.sortable(USERS, ADMIN, order) == order
     assert access.sortable(GROUPS, USER, order) == order
+
+
+def test_readers_read_each_by_itself() -> None:
+    reader = replace(USER, user_uuid="r")
+    caller = replace(USER, readers=(reader,))
+    assert USER.everybody == (USER,)
+    assert caller.everybody == (USER, reader)
+    alone = [All(access.readable(COLLECTIONS, one, now="t")) for one in (USER, reader)]
+    assert access.readable(COLLECTIONS, caller, now="t") == (Either(tuple(alone)),)
+    with_admin = access.readable(CONTAINERS, replace(USER, readers=(ADMIN,)), now="t")
+    assert with_admin == (Either((All((Requested("u", "t"),)), Constant(True))),)
+
+
+def test_a_webhook_is_read_by_those_who_manage_its_owner() -> None:
+    own = Compare(Column("owner_uuid", Type.STRING), "=", "u")
+    managed = Reachable("u", "owner_uuid", level=Level.MANAGE)
+    assert access.readable(WEBHOOKS, USER, now="t")[0] == Either((own, managed))
+
+
+def test_the_token_of_a_dispatcher_is_limited_and_reports_statuses() -> None:
+    statuses = "POST /arvados/v1/dispatch/statuses"
+    assert access.is_dispatcher(scoped(statuses))
+    assert not access.is_dispatcher(scoped("GET /arvados/v1/containers"))
+    assert not access.is_dispatcher(USER)

@@ -520,3 +520,10 @@ class World:
                 needs = (shape.need for shape, _ in self.planner.waiting.values())
                 kept = (need.times(number) for need, number in zip(needs, promised, strict=True))
                 assert left == self.free(name) - total(kept)
+
+
+def test_a_ready_room_that_is_large_enough_has_room() -> None:
+    shape = want("a", 2).shape
+    assert planner(room("x", 4)).has_room(shape)
+    assert not planner(room("x", 4, free=1)).has_room(shape)
+    assert not planner(room("x", 4, ready=False)).has_room(shape)

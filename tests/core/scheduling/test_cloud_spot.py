@@ -15,8 +15,14 @@ from lading.core.scheduling.cloud_spot import (
     WAVE,
     Reclaims,
 )
-from lading.core.scheduling.instance_types import ContainerShape, InstanceType, with_preemptible
+from lading.core.scheduling.instance_types import (
+    NO_GPU,
+    ContainerShape,
+    InstanceType,
+    with_preemptible,
+)
 from lading.core.scheduling.planning import TrackedContainer
+from lading.core.values import JsonObject
 
 ORDINARY = tuple(
     InstanceType(name=name, provider_type=name, resources=Resources(4, 8 * GIB), price=price)
@@ -128,3 +134,35 @@ def test_a_deadline_leaves_time_for_a_second_run(
     elif known:
         assert cloud_spot.is_deadline_near(one, now=1e9 + 1)
     assert not cloud_spot.is_deadline_near(TrackedContainer(uuid="u"), now=1e9)
+
+
+def test_a_container_for_ordinary_vms_alone() -> None:
+    wanted = TrackedContainer(uuid="u", priority=1, preemptible=True, prefers=True)
+    assert cloud_spot.ordinary(wanted) == TrackedContainer(uuid="u", priority=1)
+
+
+def test_the_cheapest_types_are_offered_by_the_part_of_a_vm_that_a_run_takes() -> None:
+    def offers(need: Resources, kinds: tuple[InstanceType, ...] = RULES.types) -> list[JsonObject]:
+        made = cloud_spot.offers(need, NO_GPU, kinds, seconds=7200, extra_ram=0)
+        return [one.shown() for one in made]
+
+    half = offers(Resources(2, 4 * GIB))
+    assert [(one["instance_type"], one["preemptible"]) for one in half] == [
+        ("m5.preemptible", True), ("m5", False),
+    ]  # fmt: skip
+    assert [one["cost"] for one in half] == pytest.approx([0.3, 1.0])
+    assert offers(Resources(1, GIB), ORDINARY)[0]["price"] == 1.0
+    assert offers(Resources(64, GIB)) == []
+
+
+def test_an_offer_in_words() -> None:
+    cheap, ordinary = cloud_spot.offers(
+        Resources(2, 4 * GIB), NO_GPU, RULES.types, seconds=7200, extra_ram=0
+    )
+    end, later = "2026-01-31T12:00:00.000000000Z", "2026-01-31T13:00:00.000000000Z"
+    assert cloud_spot.offer_sentence(ordinary, end).startswith(
+        "On an ordinary VM (m5, $1 an hour) its run costs $1.0000 and ends at "
+    )
+    words = cloud_spot.offer_sentence(cheap, end, later_finish=later)
+    assert "On a preemptible VM (m5.preemptible, $0.3 an hour)" in words
+    assert ", or with one loss at its end $0.6000 and " in words

@@ -79,3 +79,9 @@ def test_sentences() -> None:
         "It is expected to end in about 30 s: 9 runs of its program took about 4 min"
         " (about 3 min to 5 min)."
     )
+
+
+def test_a_run_time_is_shown_as_json() -> None:
+    found = expected_times.run_time([1.0, 2.0, 3.0])
+    assert found is not None
+    assert found.shown() == {"median": 2.0, "low": found.low, "high": found.high, "runs": 3}

@@ -150,3 +150,11 @@ def test_each_offer_ends_once_and_none_has_too_many(steps: list[tuple[object, ..
         assert (offers.deadline is None) == (not opened)
         assert SHORTEST <= offers.period <= LONGEST
     assert dict(offers.expire(now + LONGEST)) == opened
+
+
+def test_two_offers_that_pass_at_once_count_as_one() -> None:
+    offers = LockOffers(pause=60.0)
+    assert [offers.offer(one, "ab", now=0.0) for one in "123"] == ["a", "b", "a"]
+    assert list(offers.expire(SHORTEST)) == [("1", "a"), ("2", "b"), ("3", "a")]
+    assert offers.offer("4", "ab", now=SHORTEST + 59.0) == ""
+    assert {offers.offer(one, "ab", now=SHORTEST + 60.0) for one in "56"} == {"a", "b"}

@@ -82,3 +82,11 @@ def test_readers_see_less_than_admins() -> None:
 def test_amounts() -> None:
     assert rules.amount(Resources(-1, 5, UNLIMITED, 2)) == MachineAmount(ram=5, gpus=2)
     assert rules.amount(Resources(1, 1, 7)).disk == 7
+
+
+def test_an_answer_to_a_report_is_read() -> None:
+    given: Any = {"known": True, "orders": [{"machine": "i-1", "action": "hold"}]}
+    [order] = rules.read_answer(given).orders
+    assert (order.machine, order.action) == ("i-1", MachineAction.HOLD)
+    with pytest.raises(Invalid):
+        rules.read_answer([])

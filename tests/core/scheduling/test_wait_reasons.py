@@ -165,3 +165,14 @@ def test_a_retry_says_what_it_has_beyond_the_attempt_before() -> None:
     assert said(1 << 31, 2.5).startswith(
         "It is tried again with 2.0 GiB of ram in place of 1.0 GiB and 2.5 times the usual disk"
     )
+
+
+def test_a_request_that_mounts_the_output_of_another_waits_for_its_end() -> None:
+    mount = {"kind": "output", "container_request": "zzzzz-xvhdp-aaaaaaaaaaaaaaa"}
+    assert reasons(None, Scene(), mounts={"/in": mount}) == ["inputs"]
+
+
+def test_the_position_before_all_other_shares_names_none() -> None:
+    share = SharePosition("thesis", 4.1, others=0)
+    found = delays(make_request(state="Committed"), WAITING, Scene(ahead=3, most=9, share=share))
+    assert found[0].sentence.startswith("3 containers wait before it (")

@@ -10,6 +10,7 @@ from lading.core.tes.locations import (
     LocationScheme,
     decode,
     encode,
+    host_header,
     join_url,
     parse_location,
     shown,
@@ -86,3 +87,17 @@ def test_what_messages_show(url: str, text: str) -> None:
 
 def test_bytes_that_are_no_utf8() -> None:
     assert encode(decode("%FF")) == "%FF"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://a.example/x", "a.example"),
+        ("https://a.example:443/x", "a.example"),
+        ("http://a.example:443/x", "a.example:443"),
+        ("http://[::1]/x", "[::1]"),
+        ("http://[::1]:8080/x", "[::1]:8080"),
+    ],
+)
+def test_the_header_with_the_host(url: str, host: str) -> None:
+    assert host_header(parse_location(url)) == host

@@ -70,3 +70,10 @@ def test_trouble_in_words(failures: int, dead: int, said: str) -> None:
 def test_an_attempt_in_words() -> None:
     assert descriptions.attempt_text({"outcome": "failed", "status": 503}) == "failed, answered 503"
     assert descriptions.attempt_text({"outcome": "failed", "status": 0}) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1, "1 dead letter is sent again"), (2, "2 dead letters are sent again")]
+)
+def test_a_number_of_dead_letters(number: int, words: str) -> None:
+    assert descriptions.queued_text(number) == words

@@ -113,3 +113,13 @@ def test_the_good_one_is_good() -> None:
 def test_an_address_that_is_more_than_one_is_refused(url: str | None) -> None:
     with pytest.raises(Invalid, match="mailto"):
         mail_address(url)
+
+
+def test_a_subscription_takes_events_by_pattern_and_by_state() -> None:
+    all_states = Subscription(patterns=("lading.group.*", "lading.container.update"))
+    final = Subscription(patterns=("lading.container.*",), states=("Complete",))
+    update = "lading.container.update"
+    assert all_states.takes(update, {})
+    assert not all_states.takes("lading.user.create", {})
+    assert final.takes(update, {"new_attributes": {"state": "Complete"}})
+    assert not final.takes(update, {"new_attributes": {"state": "Running"}})
