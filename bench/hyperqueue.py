@@ -107,7 +107,7 @@ def running_hyperqueue(bundle: Path, work: Path) -> Iterator[HyperQueue]:
     what they said when they do not start.
     """
     work.mkdir()
-    python = environment("hyperqueue", "hyperqueue.txt") / "python"
+    python = environment("hyperqueue") / "python"
     command = [str(python), "-c", _DRIVER, str(bundle), str(work), str(AT_ONCE)]
     with (work / "log").open("w+") as log:
         driver = subprocess.Popen(

@@ -29,6 +29,7 @@ declare -A package=(
 )
 
 installed=()
+cache=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/lading-tests
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 is_fit() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -124,8 +125,28 @@ tell_what_next() {
     esac
 }
 
+# Of the packages of tests alone: not of Lading, whose directory is another one in each checkout.
+keep_environment() {
+    find "$cache" -maxdepth 1 -name 'checkout-*' -mtime +14 -exec rm -rf {} +
+    printf '%s' "$PWD/.venv" >.venv/origin
+    # Whole or not at all; another process may have been faster.
+    cp -a --reflink=auto .venv "$1.$$" && mv -T "$1.$$" "$1" 2>/dev/null || rm -rf "$1.$$"
+}
+
+copy_environment() {
+    local origin
+    origin=$(<"$1/origin")
+    say "copying the pinned Python packages"
+    touch "$1"
+    cp -a --reflink=auto "$1" ".venv.$$"
+    # The programs name the environment's own Python.
+    grep -rlIF "$origin" ".venv.$$/bin" | xargs -r sed -i "s#$origin#$PWD/.venv#g"
+    mv -T ".venv.$$" .venv
+    is_copy=1
+}
+
 make_environment() {
-    local python wanted
+    local python wanted kept is_copy="" is_new=""
     wanted="$(cat requirements/"$purpose".txt pyproject.toml | sha256sum) $purpose"
     if [ -x .venv/bin/lading ] && [ "$(cat .venv/prepared 2>/dev/null)" = "$wanted" ]; then
         return
@@ -136,7 +157,13 @@ make_environment() {
         return
     fi
     python=$(find_python)
+    # Named by the lock file: the same packages are installed once on a machine, and copied into further checkouts.
+    kept="$cache/checkout-$(cat requirements/test.txt <("$python" -VV) | sha256sum | head -c 16)"
+    if [ "$purpose" = test ] && [ ! -e .venv ] && [ -d "$kept" ]; then
+        copy_environment "$kept"
+    fi
     if ! .venv/bin/python -c '' 2>/dev/null; then
+        is_new=1
         if ! "$python" -m venv .venv 2>/dev/null; then
             rm -rf .venv
             if can_install; then
@@ -148,8 +175,11 @@ make_environment() {
             "$python" -m venv .venv
         fi
     fi
-    say "installing the pinned Python packages"
-    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/"$purpose".txt
+    if [ -z "$is_copy" ]; then
+        say "installing the pinned Python packages"
+        .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/"$purpose".txt
+        [ "$purpose" != test ] || [ -z "$is_new" ] || keep_environment "$kept"
+    fi
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
     printf '%s' "$wanted" >.venv/prepared
 }
@@ -159,9 +189,19 @@ case "$purpose" in
     test) need_tools "${test_tools[@]}" ;;
     *) say "usage: setup.sh run|demo|test|kubernetes"; exit 2 ;;
 esac
-make_environment
-# The page works without them; its tests do not.
+# The page works without its scripts; its tests do not. npm waits for its registry longer than it works.
+assets=""
 if [ "$purpose" = test ]; then
+    mkdir -p "$cache"
+    if command -v npm >/dev/null; then
+        scripts/assets.sh test &
+        assets=$!
+    fi
+fi
+make_environment
+if [ -n "$assets" ]; then
+    wait "$assets"
+elif [ "$purpose" = test ]; then
     scripts/assets.sh test
 fi
 tell_what_next

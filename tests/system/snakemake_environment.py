@@ -17,7 +17,7 @@ PLUGINS = ROOT / "plugins"
 
 def variables() -> dict[str, str]:
     """The variables with which its programs find the plugins and the product of this checkout."""
-    programs = environment("snakemake", "snakemake.txt")
+    programs = environment("snakemake")
     path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     modules = (ROOT / "src", *(one for one in PLUGINS.iterdir() if one.is_dir()))
     return {"PATH": path, "PYTHONPATH": ":".join(map(str, modules))}

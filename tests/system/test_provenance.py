@@ -71,7 +71,7 @@ def test_other_programs_read_the_crate(here: Cluster, tmp_path: Path) -> None:
     report = _pipeline(here)
     crate = str(tmp_path / "crate")
     here.lading("export", report, "--tree", "--data", "-o", crate)
-    programs = environment("crates", "crates.txt")
+    programs = environment("crates")
 
     def said(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -67,7 +67,7 @@ def test_cwlprov_reads_a_workflow_and_runs_it_again(
 ) -> None:
     bag = tmp_path / "bag"
     tools.cluster.lading("export", runner, "--format", "cwlprov", "-o", str(bag))
-    program = str(environment("crates", "crates.txt") / "cwlprov")
+    program = str(environment("crates") / "cwlprov")
 
     def said(*words: str) -> str:
         done = subprocess.run(

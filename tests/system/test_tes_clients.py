@@ -175,13 +175,13 @@ class Programs:
 
 @pytest.mark.quick
 def test_py_tes_and_pydantic_tes_parse_every_answer(cluster: Cluster) -> None:
-    programs = Programs(cluster, environment("ga4gh-clients", "ga4gh-clients.txt"))
+    programs = Programs(cluster, environment("ga4gh-clients"))
     told = programs.run("python", "-c", PY_TES, programs.url, programs.token, programs.certificate)
     assert told.endswith("all parsed\n")
 
 
 def test_py_tes_runs_the_pipeline_and_the_second_time_all_is_reused(cluster: Cluster) -> None:
-    programs = Programs(cluster, environment("ga4gh-clients", "ga4gh-clients.txt"))
+    programs = Programs(cluster, environment("ga4gh-clients"))
     cluster.lading("image", "add", "--name", "phage:1", "--from-host", "sh", "awk", "gzip", "sort")
     data = cluster.lading("put", str(PHAGE)).stdout.strip()
     command = ("python", "-c", PY_TES_PHAGE, programs.url, programs.token, data)
@@ -193,7 +193,7 @@ def test_py_tes_runs_the_pipeline_and_the_second_time_all_is_reused(cluster: Clu
 
 
 def test_the_py_tes_of_tes_1_0(cluster: Cluster) -> None:
-    programs = Programs(cluster, environment("snakemake-tes", "snakemake-tes.txt"))
+    programs = Programs(cluster, environment("snakemake-tes"))
     told = programs.run("python", "-W", "ignore", "-c", PY_TES_OLD, programs.url, programs.token)
     assert told.endswith("all parsed\n")
 
@@ -226,7 +226,7 @@ def _answers(url: str) -> bool:
 
 @pytest.mark.long
 def test_snakemake_with_its_tes_plugin(cluster: Cluster, tmp_path: Path) -> None:
-    programs = Programs(cluster, environment("snakemake-tes", "snakemake-tes.txt"))
+    programs = Programs(cluster, environment("snakemake-tes"))
     # The plugin installs the storage plugin in each container. This image has it already.
     pip = tmp_path / "programs" / "pip"
     pip.parent.mkdir()

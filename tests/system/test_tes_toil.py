@@ -97,7 +97,7 @@ def toil(tmp_path: Path) -> Iterator[Toil]:
     need_root()
     for program in ("crun", "bowtie2", "samtools", "bcftools", "node", "setpriv"):
         need_program(program)
-    programs = environment("toil", "toil.txt", "--no-deps")
+    programs = environment("toil")
     work = tmp_path / "work"
     work.mkdir()
     # Toil looks for its image in a registry, unless its tag has the commit of Toil.

@@ -174,7 +174,7 @@ def test_the_client_of_wes_service(cluster: Cluster, tmp_path: Path) -> None:
     for name, text in {**FILES, "job.json": json.dumps(PARAMS)}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    python = environment("ga4gh-clients", "ga4gh-clients.txt") / "python"
+    python = environment("ga4gh-clients") / "python"
     host = cluster.environment["ARVADOS_API_HOST"]
     done = subprocess.run(
         [str(python), "-W", "ignore", "-c", WES_SERVICE, host, str(tmp_path)],

@@ -9,4 +9,4 @@ from tests.system.environments import environment
 
 def client_environment() -> Path:
     """The directory of the client's programs, made if need be. Fails with what pip said."""
-    return environment("arvados-client", "client.txt")
+    return environment("arvados-client")
