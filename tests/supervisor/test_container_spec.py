@@ -56,6 +56,22 @@ def test_what_is_reached(bench: Bench, internet: bool) -> None:
         assert (made.network, made.reach) == (True, reach)
 
 
+def test_variables_of_secret_mounts_are_in_the_environment(bench: Bench) -> None:
+    secret = {
+        "/run/secrets/DB": {"kind": "text", "content": "canary", "environment_variable": "DB"},
+        "/etc/key": {"kind": "text", "content": "canary of a file"},
+    }
+    planned = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts=secret, output_path="/out", scratch="/s"
+    )
+    container = Container(uuid=CONTAINER, command=["x"], environment={"A": "1"})
+    told = bench.assignment()
+    made = specify(container, Stage(planned), told, token="t", given=Given(), stdout=1, stderr=2)
+    assert made.environment == (("A", "1"), ("DB", "canary"))
+    # A plan may be shown in a message of an error.
+    assert "canary" not in repr(planned)
+
+
 def test_amounts() -> None:
     assert [amount({"x": value}, "x") for value in (None, -1, 0, 3, "3")] == [0, 0, 0, 3, 0]
 

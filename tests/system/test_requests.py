@@ -5,6 +5,7 @@ order and time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,6 +91,38 @@ def test_a_range_is_given_what_is_free(cluster: Cluster) -> None:
         )
 
     scene(cluster, act)
+
+
+def test_secrets_reach_the_command_and_no_file_of_the_server(cluster: Cluster) -> None:
+    value = "canary-4f1d9c"
+    mounts = {"/run/secrets/DB": {"kind": "text", "content": value, "environment_variable": "DB"}}
+
+    async def act(client: Client) -> None:
+        script = 'read -r kept < /run/secrets/DB || :; test "$kept" = "$DB" && test "${#DB}" = 13'
+        request = await client.submit(script, secret_mounts=mounts, use_existing=False)
+        done = await client.until(request, "Complete", "Cancelled")
+        assert (done["state"], done["exit_code"]) == ("Complete", 0)
+        shown = [
+            await client.api.get("container_requests", request["uuid"]),
+            done,
+            await client.api.list("logs", limit=1000),
+        ]
+        assert value not in str(shown)
+        files = [path for path in cluster.data.rglob("*") if path.is_file()]
+        assert len(files) > 5
+        held = await asyncio.to_thread(
+            lambda: [path for path in files if value.encode() in _content(path)]
+        )
+        assert not held
+
+    scene(cluster, act)
+
+
+def _content(path: Path) -> bytes:
+    # A file that was removed meanwhile.
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def test_the_internet_without_the_api(cluster: Cluster) -> None:

@@ -191,6 +191,8 @@ def specify(
     # Without `spread` all ranks of the gang share one container on this machine.
     here = gang.nodes if spread is None else 1
     environment = {name: str(value) for name, value in container.environment.items()}
+    # In no record, and on no command line: engines pass the environment on in files of their own.
+    environment |= {one.name: one.value for one in stage.plan.variables}
     binds = list(stage.binds)
     api: tuple[str, ...] = ()
     if container.runtime_constraints.get("API") is True:

@@ -214,6 +214,12 @@ def test_secret_mounts_take_text_and_json() -> None:
     check(secret={"/s": {"kind": "text", "content": "x"}, "stdin": {"kind": "json", "content": 1}})
     with pytest.raises(Invalid, match=r"Secret mounts \[/s\]\[kind\]: unsupported value 'tmp'"):
         check(secret={"/s": {"kind": "tmp"}})
+    variable = {"kind": "text", "content": "x", "environment_variable": "DB"}
+    check(secret={"/s": variable})
+    with pytest.raises(Invalid, match="parameter is not supported for a json mount"):
+        check(secret={"/s": {**variable, "kind": "json"}})
+    with pytest.raises(Invalid, match=r"Mounts \[/s\]\[environment_variable\]: is for secret"):
+        check("/s", variable)
     with pytest.raises(Invalid, match="must be stdin or an absolute path"):
         check(secret={"stdout": {"kind": "text", "content": "x"}})
     with pytest.raises(Invalid, match="conflict with non-secret mounts"):

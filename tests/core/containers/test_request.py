@@ -433,3 +433,23 @@ def test_no_write_breaks_the_rules(state: RequestState, changes: dict[str, Any])
     named = bool(changes.get("container_uuid"))
     assert (Resolve() in change.effects) == (commits and not named)
     assert (Adopt(C2) in change.effects) == (named and after.state is RequestState.COMMITTED)
+
+
+def test_the_secrets_that_are_needed_are_described_and_stay() -> None:
+    secret = {"/run/secrets/DB": {"kind": "text", "content": "hunter2",
+                                  "environment_variable": "DB"}}  # fmt: skip
+    needed = [{"target": "/run/secrets/DB", "kind": "text", "environment_variable": "DB"}]
+    assert create().request.secrets_needed == []
+    made = create(secret_mounts=secret).request
+    assert made.secrets_needed == needed
+    assert update(make_request(), secret_mounts=secret).request.secrets_needed == needed
+    assert update(made, secret_mounts={}).request.secrets_needed == []
+    done = request.finish(update(made, state="Committed").request, cumulative_cost=0.0).request
+    assert (done.secret_mounts, done.secrets_needed) == ({}, needed)
+    assert update(done, name="again").request.secrets_needed == needed
+    with pytest.raises(Invalid, match="set twice"):
+        create(secret_mounts=secret, environment={"DB": "1"})
+    # A client that sends a record back changes nothing.
+    assert update(made, secrets_needed=needed).changed == {}
+    with pytest.raises(Invalid):
+        update(made, secrets_needed=[])

@@ -31,7 +31,7 @@ Nothing is made here: a plan is a list of steps with host paths below one scratc
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -42,6 +42,7 @@ from msgspec import structs
 from lading.core.containers.mounts import STREAMS, covering
 from lading.core.errors import ExecutionError, Failure
 from lading.core.ids import is_pdh
+from lading.core.secrets import VARIABLE
 from lading.core.values import Json, canonical
 
 BY_ID = "by_id"
@@ -131,6 +132,17 @@ class WriteFile(msgspec.Struct, frozen=True):
         return f"WriteFile({self.path!r}, writable={self.writable})"
 
 
+class SecretVariable(msgspec.Struct, frozen=True):
+    """An environment variable with the content of a secret mount."""
+
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        """The name alone."""
+        return f"SecretVariable({self.name!r})"
+
+
 class CopyCollection(msgspec.Struct, frozen=True):
     """Copy a file or the content of a directory of a collection to `path`, writable for
     everybody.
@@ -182,6 +194,8 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     stdout: str | None = None
     """Host file for the stream; None: to the log."""
     stderr: str | None = None
+    variables: tuple[SecretVariable, ...] = ()
+    """For the environment of the command."""
 
     @property
     def collections(self) -> tuple[str, ...]:
@@ -230,7 +244,13 @@ def plan(
             raise _fault(
                 inner, f"lies inside the file mount {target}; nothing can be mounted there"
             )
-    return draft.finish()
+    return structs.replace(draft.finish(), variables=tuple(_variables(secret_mounts)))
+
+
+def _variables(secret_mounts: Mapping[str, Json]) -> Iterator[SecretVariable]:
+    for _, spec in sorted(secret_mounts.items()):
+        if isinstance(spec, dict) and spec.get(VARIABLE):
+            yield SecretVariable(str(spec[VARIABLE]), str(spec["content"]))
 
 
 def _turn(target: str, spec: Mapping[str, Json]) -> int:

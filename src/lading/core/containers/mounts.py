@@ -35,6 +35,7 @@ import msgspec
 from lading.core.containers import git_trees
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH, Infix, is_uuid
+from lading.core.secrets import VARIABLE
 from lading.core.values import Json, JsonObject, ordered_object, printable, same
 
 
@@ -113,7 +114,11 @@ _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
         },
         MountKind.FILE: {"path": "string", "exclude_from_output": "boolean"},
         MountKind.JSON: {"content": "", "exclude_from_output": "boolean"},
-        MountKind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
+        MountKind.TEXT: {
+            "content": "string",
+            "exclude_from_output": "boolean",
+            VARIABLE: "string",
+        },
     }
 )
 _PATH_KINDS = (
@@ -165,6 +170,8 @@ def validate(
             raise Invalid(
                 f"Mounts [{printable(target)}][kind]: keep needs runtime_constraints.API to be true"
             )
+        if isinstance(spec, dict) and not _is_zero(spec.get(VARIABLE)):
+            raise Invalid(f"Mounts [{printable(target)}][{VARIABLE}]: is for secret mounts only")
     for target, spec in secret_mounts.items():
         _check_target("Secret mounts", target, ("stdin",))
         _check_spec("Secret mounts", target, spec, (MountKind.JSON, MountKind.TEXT))

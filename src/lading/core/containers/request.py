@@ -52,6 +52,7 @@ from lading.core.containers.request_rules import (
     with_sources,
 )
 from lading.core.errors import IllegalTransition, Invalid
+from lading.core.secrets import described
 from lading.core.values import (
     Json,
     JsonObject,
@@ -85,52 +86,38 @@ _SERVER: frozenset[RequestState] = frozenset()
 
 PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
     {
-        "name": _ALWAYS,
-        "description": _ALWAYS,
-        "properties": _ALWAYS,
-        "state": _ALWAYS,
-        "owner_uuid": _ALWAYS,
-        "container_uuid": _OPEN,
-        "container_count_max": _OPEN,
-        "priority": _OPEN,
-        "expires_at": _OPEN,
-        "command": _DRAFT,
-        "container_image": _DRAFT,
-        "cwd": _DRAFT,
-        "environment": _DRAFT,
-        "mounts": _DRAFT,
-        "secret_mounts": _DRAFT,
-        "runtime_constraints": _DRAFT,
-        "scheduling_parameters": _DRAFT,
-        "output_path": _DRAFT,
-        "output_glob": _DRAFT,
-        "output_name": _DRAFT,
-        "output_ttl": _DRAFT,
-        "output_storage_classes": _DRAFT,
-        "output_properties": _DRAFT,
-        "use_existing": _DRAFT,
-        "match_resources": _DRAFT,
-        "only_reproduced": _DRAFT,
-        "parallel_group": _DRAFT,
-        "max_parallel": _OPEN,
-        "filters": _DRAFT,
-        "depends_on": _DRAFT,
-        "start_after": _DRAFT,
-        "requesting_container_uuid": _DRAFT,
-        "runtime_token": _DRAFT,
-        "service": _DRAFT,
-        "published_ports": _DRAFT,
-        "steps": _DRAFT,
-        "uuid": _SERVER,
-        "container_count": _SERVER,
-        "attempted_container_uuids": _SERVER,
-        "retry_after": _SERVER,
-        "log_uuid": _SERVER,
-        "output_uuid": _SERVER,
-        "cumulative_cost": _SERVER,
-        "committed_by_uuid": _SERVER,
+        **dict.fromkeys(
+            (
+                "name", "description", "properties", "state", "owner_uuid",
+            ),
+            _ALWAYS,
+        ),
+        **dict.fromkeys(
+            (
+                "container_uuid", "container_count_max", "priority", "expires_at", "max_parallel",
+            ),
+            _OPEN,
+        ),
+        **dict.fromkeys(
+            (
+                "command", "container_image", "cwd", "environment", "mounts", "secret_mounts",
+                "runtime_constraints", "scheduling_parameters", "output_path", "output_glob",
+                "output_name", "output_ttl", "output_storage_classes", "output_properties",
+                "use_existing", "match_resources", "only_reproduced", "parallel_group", "filters",
+                "depends_on", "start_after", "requesting_container_uuid", "runtime_token",
+                "service", "published_ports", "steps",
+            ),
+            _DRAFT,
+        ),
+        **dict.fromkeys(
+            (
+                "uuid", "container_count", "attempted_container_uuids", "retry_after", "log_uuid",
+                "output_uuid", "cumulative_cost", "committed_by_uuid", "secrets_needed",
+            ),
+            _SERVER,
+        ),
     }
-)
+)  # fmt: skip
 """Stored states in which a client may write each attribute; a new record counts as Uncommitted."""
 
 HIDDEN = frozenset({"secret_mounts", "runtime_token"})
@@ -197,6 +184,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     published_ports: JsonObject = field(default_factory=dict)
     steps: list[JsonObject] = field(default_factory=list)
     committed_by_uuid: str | None = None
+    secrets_needed: list[Json] = field(default_factory=list)
     resolving: bool = False
 
     @classmethod
@@ -539,7 +527,7 @@ def _checked_change(
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
     was_draft = new or request.state is RequestState.UNCOMMITTED
-    more = with_sources(after.depends_on, after.mounts)
+    more = _derived(after, values)
     values, after = {**values, **more}, structs.replace(after, **more)
     committing = was_draft and after.state is RequestState.COMMITTED
     functional = not _DESCRIPTIVE.issuperset(values)
@@ -561,6 +549,14 @@ def _checked_change(
     if scheduling is not after.scheduling_parameters:
         after = structs.replace(after, scheduling_parameters=scheduling)
     return RequestChange(request=after, changed=after.to_record(), expected={}, effects=wanted)
+
+
+def _derived(after: ContainerRequest, values: JsonObject) -> JsonObject:
+    """Attributes that follow from written `values`."""
+    secrets: JsonObject = (
+        {"secrets_needed": described(after.secret_mounts)} if "secret_mounts" in values else {}
+    )
+    return {**with_sources(after.depends_on, after.mounts), **secrets}
 
 
 def _wanted(

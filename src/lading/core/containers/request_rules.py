@@ -25,6 +25,7 @@ from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
+from lading.core.secrets import check_variables
 from lading.core.values import Json, JsonObject, as_object, canonical, humanised, printable
 
 NULLABLE = frozenset(
@@ -281,6 +282,7 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     attributes.environment("environment", record["environment"])
     needs = as_object("runtime_constraints", record["runtime_constraints"])
     mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
+    check_variables(as_object("environment", record["environment"]), tables[1])
     validate_steps(record, tables[0], nodes=read_gang(scheduling).nodes)
     constraints.check(needs, committed=committed)
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)

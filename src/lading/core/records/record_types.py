@@ -281,6 +281,11 @@ REQUESTS: Final = RecordType(
         text("output_uuid", "The output collection."),
         money("cumulative_cost", "Dollars."),
         text("committed_by_uuid", "The user who committed it.", readonly=True),
+        sequence(
+            "secrets_needed",
+            "Its secret mounts without their contents: target, kind, environment_variable.",
+            readonly=True,
+        ),
         Field(name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True),
     ),
     actions=(

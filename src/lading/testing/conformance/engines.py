@@ -7,8 +7,10 @@ that isolates the command runs `isolation.IsolatingEngineSuite` in its place.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+import stat
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -168,6 +170,29 @@ async def feed(execution: Execution, data: bytes) -> None:
     await execution.write(b"")
 
 
+def command_lines() -> list[bytes]:
+    """The command lines of all processes of this machine, as every user can list them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        # A process that has just ended.
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return found
+
+
+def open_files(directory: Path) -> list[tuple[Path, bytes]]:
+    """The files below a directory that other users can read by their modes, with their contents."""
+    found = []
+    for root, folders, names in os.walk(directory):
+        here = Path(root)
+        folders[:] = [one for one in folders if (here / one).lstat().st_mode & 0o001]
+        for path in map(here.joinpath, names):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_mode & 0o004:
+                found.append((path, path.read_bytes()))
+    return found
+
+
 class EngineSuite:
     """The promises of every engine."""
 
@@ -274,6 +299,19 @@ class EngineSuite:
             execution = await engine.execute(order)
             await execution.write(b"typed\n")
             assert await heard(execution) == (7, "typed value added\n", "error\n")
+
+    async def test_values_of_variables_are_on_no_command_line_and_in_no_file_of_others(
+        self, kit: Kit
+    ) -> None:
+        """A secret is passed to the command as a variable."""
+        value = f"secret-{os.urandom(8).hex()}"
+        async with kit.running(environment=(("PASSWORD", value),)) as engine:
+            beside = await heard(await engine.execute(Exec(command=("env",))))
+            assert f"PASSWORD={value}" in beside[1].splitlines()
+            lines = await asyncio.to_thread(command_lines)
+            assert not [line for line in lines if value.encode() in line]
+            held = await asyncio.to_thread(open_files, Path(kit.settings.run_directory))
+            assert not [path for path, content in held if value.encode() in content]
 
     async def test_the_end_of_its_input_reaches_it(self, kit: Kit) -> None:
         data = b"0123456789abcdef" * 20_000
