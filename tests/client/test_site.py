@@ -204,3 +204,28 @@ def test_a_long_manifest_is_stored(stage: Site, site: lading.Site, tmp_path: Pat
 
 def test_the_names_of_the_python_api_can_be_completed() -> None:
     assert dir(lading) == sorted(lading.__all__)
+
+
+def test_secrets_are_in_no_record(
+    stage: Site, site: lading.Site, image: str, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("canary-of-a-file\n")
+    given: dict[str, Any] = {"DB": "canary-of-a-text", "/etc/key": tmp_path / "key"}
+    run = site.run(["x"], image=image, secrets=given, reuse=False)
+    record = stage.call(stage.world.ok("GET", f"container_requests/{run.uuid}"))
+    assert [one["target"] for one in record["secrets_needed"]] == ["/etc/key", "/run/secrets/DB"]
+    container = record["container_uuid"]
+    assert "canary" not in str(
+        [record, stage.call(stage.world.ok("GET", f"containers/{container}")), repr(run)]
+    )
+    stage.call(stage.world.lock(container))
+    own = stage.call(stage.world.container_token(container))
+    path = f"containers/{container}/secret_mounts"
+    read = stage.call(stage.world.ok("GET", path, token=own))["secret_mounts"]
+    assert {target: one["content"] for target, one in read.items()} == {
+        "/run/secrets/DB": "canary-of-a-text", "/etc/key": "canary-of-a-file\n",
+    }  # fmt: skip
+    run.cancel()
+    with pytest.raises(Invalid, match="UTF-8"):
+        (tmp_path / "key").write_bytes(b"\xff")
+        site.run(["x"], image=image, secrets={"DB": tmp_path / "key"})

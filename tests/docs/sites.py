@@ -188,6 +188,7 @@ SITES: Final[Mapping[str, Site]] = {
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")
     ),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
+    "docs/secrets.md": Site(TOOLS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
     "docs/snakemake.md": Site(
         TOOLS.replace(" sh ", " sh bash tr tail mkdir ") + COUNTS, ("crun",), snakemake

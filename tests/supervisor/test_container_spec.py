@@ -5,6 +5,7 @@ from msgspec import structs
 
 from lading.core.containers.container import Container
 from lading.core.containers.mount_plan import plan
+from lading.core.values import Json
 from lading.supervisor.container_spec import CERTIFICATES, Given, amount, specify
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.inputs.staging import Stage
@@ -57,7 +58,7 @@ def test_what_is_reached(bench: Bench, internet: bool) -> None:
 
 
 def test_variables_of_secret_mounts_are_in_the_environment(bench: Bench) -> None:
-    secret = {
+    secret: dict[str, Json] = {
         "/run/secrets/DB": {"kind": "text", "content": "canary", "environment_variable": "DB"},
         "/etc/key": {"kind": "text", "content": "canary of a file"},
     }

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,13 @@ class Workflow:
 
     cluster: Cluster
     directory: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Further variables."""
 
     @property
     def environment(self) -> dict[str, str]:
         """For programs."""
-        return self.cluster.environment | variables()
+        return {**self.cluster.environment, **variables(), **self.given}
 
     def write(self, text: str) -> None:
         """The Snakefile."""
@@ -339,3 +341,22 @@ def _until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.2)
+
+
+def test_secrets_are_given_and_not_recorded(workflow: Workflow) -> None:
+    given = {"DB_PASSWORD": "canary-of-a-variable", "HF_TOKEN": "shown"}
+    workflow = replace(workflow, given=given)
+    (workflow.directory / "key").write_text("canary-of-a-file\n")
+    workflow.write("""
+envvars: "DB_PASSWORD", "HF_TOKEN"
+rule secret:
+    output: "length.txt"
+    shell: 'echo "${{#DB_PASSWORD}} $(wc -c </etc/key)" >{output}'
+""")
+    said = workflow.run("--lading-secret", "DB_PASSWORD", "/etc/key=@key")
+    assert workflow.read("length.txt") == "20 17\n"
+    assert "HF_TOKEN: envvars: are shown to everybody" in said
+    uuid = workflow.requests()[0]["uuid"]
+    record = workflow.cluster.lading("request", "show", "--json", uuid).stdout
+    assert "canary" not in record + said
+    assert '"HF_TOKEN": "shown"' in record

@@ -24,6 +24,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 
 import lading
 from lading.core.errors import LadingError
+from lading.core.secrets import is_telling
 
 from . import containers
 from .containers import KnownFiles
@@ -53,6 +54,14 @@ class ExecutorSettings(ExecutorSettingsBase):
     project: Optional[str] = field(
         default=None, metadata={"help": "The uuid of the project of the requests."}
     )
+    secret: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Secrets of all jobs, as NAME (a variable that is set here), NAME=@FILE or "
+            "/PATH=@FILE: variables or files of the command that no record shows.",
+            "nargs": "+",
+        },
+    )
     no_reuse: bool = field(
         default=False, metadata={"help": "Compute again what was computed before."}
     )
@@ -80,6 +89,17 @@ class Executor(RemoteExecutor):
             self.site = lading.connect()
         except LadingError as error:
             raise WorkflowError(f"lading: {error}") from error
+        try:
+            self.secrets = containers.read_secrets(self.settings.secret, os.environ)
+        except (LadingError, OSError) as error:
+            self.site.close()
+            raise WorkflowError(f"--lading-secret: {error}") from error
+        telling = [name for name in self._environment() if is_telling(name)]
+        if telling:
+            self.logger.warning(
+                f"{', '.join(telling)}: envvars: are shown to everybody who may read the requests; "
+                f"for a secret add --lading-secret {telling[0]}"
+            )
         self.known = KnownFiles(_HOME / "files.json")
 
     async def sleep(self) -> None:
@@ -169,6 +189,7 @@ class Executor(RemoteExecutor):
             inputs=inputs,
             image=str(image).removeprefix("docker://") if image else None,
             env=self._environment(),
+            secrets=self.secrets,
             name=_name(job),
             reuse=not self.settings.no_reuse,
             project=self.settings.project,
@@ -184,9 +205,15 @@ class Executor(RemoteExecutor):
         return self.known.mount(str(path)) or Path(str(path))
 
     def _environment(self) -> dict[str, str]:
-        """The variables that the workflow declares by `envvars:`."""
-        declared = self.workflow.remote_execution_settings.envvars or ()
-        return {name: os.environ[name] for name in declared if name in os.environ}
+        """The variables that are declared by `envvars:` or `--envvars`, but for secrets."""
+        # Those of the command line, and those of the Snakefile.
+        given = self.workflow.remote_execution_settings.envvars or ()
+        declared = {*given, *getattr(self.workflow, "envvars", ())}
+        return {
+            name: os.environ[name]
+            for name in sorted(declared)
+            if name in os.environ and name not in self.secrets
+        }
 
     def _finish(self, info: SubmittedJobInfo) -> Optional[str]:
         """Fetch what the job has made; what went wrong, or None."""

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lading.core.errors import Invalid
+from lading.core.secrets import parse_option, read_content
+
 OUT = "/out"
 """The working directory of the container, whose files are kept."""
 _MEGABYTE = 1_000_000
@@ -28,6 +31,21 @@ def command(shell: str, scripts: Sequence[str], made: Iterable[str]) -> list[str
     lines = [f"set {_OPTIONS.get(posixpath.basename(shell), '-eu')}"]
     lines += [f"mkdir -p {quoted}"] if folders else []
     return [shell, "-c", "\n".join([*lines, *(one.strip() for one in scripts)])]
+
+
+def read_secrets(given: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The contents of secrets, by name, from NAME[=VALUE|@FILE]; of NAME alone its value in the
+    environment. Raises Invalid, OSError.
+    """
+    found = {}
+    for text in given:
+        name, value, path = parse_option(text)
+        if path is not None:
+            value = read_content(name, Path(path).read_bytes())
+        elif value is None and name not in environment:
+            raise Invalid(f"{name}: is not set here; give {name}=@FILE")
+        found[name] = environment[name] if value is None else value
+    return found
 
 
 def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from snakemake_executor_plugin_lading.containers import KnownFiles, command, needs, take, target
+from lading.core.errors import Invalid
+from snakemake_executor_plugin_lading.containers import (
+    KnownFiles,
+    command,
+    needs,
+    read_secrets,
+    take,
+    target,
+)
 
 
 def test_the_command_makes_directories_first() -> None:
@@ -26,6 +34,15 @@ def test_resources_become_constraints() -> None:
     }
     assert needs(0, {"mem_mb": "<TBD>"})["runtime_constraints"] == {"vcpus": 1, "ram": 64 << 20}
     assert needs(1, {"lading_priority": 7})["priority"] == 7
+
+
+def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("k\n")
+    found = read_secrets(["DB", f"API=@{key}", f"/etc/key@{key}", "X=1"], {"DB": "d", "Y": "y"})
+    assert found == {"DB": "d", "API": "k", "/etc/key": "k\n", "X": "1"}
+    with pytest.raises(Invalid, match="Z: is not set here"):
+        read_secrets(["Z"], {})
 
 
 def test_gpus() -> None:

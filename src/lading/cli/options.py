@@ -18,6 +18,7 @@ import msgspec
 
 from lading.cli.exit_codes import pass_on
 from lading.cli.running.inputs import Input, parse_input
+from lading.cli.running.secrets import SecretOption, parse_secret
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
 
@@ -153,6 +154,20 @@ class _Input(click.ParamType[Input]):
             self.fail(error.message, param, ctx)
 
 
+class _Secret(click.ParamType[SecretOption]):
+    """`NAME[=VALUE|@FILE]`."""
+
+    name = "secret"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> SecretOption:
+        try:
+            return value if isinstance(value, SecretOption) else parse_secret(str(value))
+        except Invalid as error:
+            self.fail(error.message, param, ctx)
+
+
 class _Retry(click.ParamType[tuple[str, dict[str, Any]]]):
     """`CLASS=LIMIT[,delay=TIME][,factor=NUMBER][,most=SIZE]`."""
 
@@ -192,6 +207,7 @@ DURATION = _Duration()
 ASSIGNMENT = _Assignment()
 RETRY = _Retry()
 INPUT = _Input()
+SECRET = _Secret()
 
 
 class SectionedOption(click.Option):
@@ -228,6 +244,11 @@ class PassingCommand(SectionedCommand):
         return super().parse_args(ctx, args)
 
 
+secret_option = click.option(
+    "--secret", "secrets", type=SECRET, multiple=True, metavar="NAME[=VALUE|@FILE]",
+    help="A secret that the request needs; without a value it is asked for.",
+)  # fmt: skip
+"""The secrets of requests that are run again."""
 site_config_option = click.option(
     "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
     help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",

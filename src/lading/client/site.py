@@ -39,6 +39,7 @@ from lading.client.runs import Output, Run, Runs, Source, follow
 from lading.client.transport import Transport
 from lading.concurrency import cancel_all, together
 from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.secrets import mounts_of, read_content
 
 if TYPE_CHECKING:
     from lading.client.functions import RemoteFunction
@@ -105,6 +106,7 @@ class Site:
         vcpus: int = 1,
         ram: int = 256 << 20,
         env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str | Path] | None = None,
         name: str | None = None,
         stdout: str | None = None,
         network: bool = False,
@@ -118,9 +120,11 @@ class Site:
 
         The command starts in /out, and the files there become its output. `inputs`: what is mounted
         at each path. `image`: its name, hash or collection; the one added last by default. `ram` in
-        bytes. `stdout`: a file of the output that takes the standard output. `reuse`: whether an
-        earlier result may be used. `after`: runs that must have succeeded before. `attributes` are
-        those of a container request.
+        bytes. `secrets`: contents, as texts or files here, by the name of a variable or by a path
+        there; no record shows them, so whoever runs the request again gives them again. `stdout`: a
+        file of the output that takes the standard output. `reuse`: whether an earlier result may be
+        used. `after`: runs that must have succeeded before. `attributes` are those of a container
+        request.
         """
         constraints: Record = {"vcpus": vcpus, "ram": ram}
         if network:
@@ -141,6 +145,7 @@ class Site:
             "use_existing": reuse,
             "name": name,
             **({"owner_uuid": project} if project else {}),
+            **({"secret_mounts": mounts_of(_texts(secrets))} if secrets else {}),
             **attributes,
         }
         made = Run(self, name or Path(command[0]).name)
@@ -474,6 +479,14 @@ def connect(data: str | Path | None = None) -> Site:
     place = Path(data) if data is not None else default_data_directory(os.environ)
     server = find_server({} if data is not None else os.environ, place)
     return Site(server.transport(), server.token)
+
+
+def _texts(secrets: Mapping[str, str | Path]) -> dict[str, str]:
+    """The contents of secrets, those of files read. Raises Invalid, OSError."""
+    return {
+        name: read_content(name, one.read_bytes()) if isinstance(one, Path) else one
+        for name, one in secrets.items()
+    }
 
 
 def _bound(output: Output, numbers: Mapping[Run, str]) -> Record:

@@ -214,10 +214,10 @@ def test_secret_mounts_take_text_and_json() -> None:
     check(secret={"/s": {"kind": "text", "content": "x"}, "stdin": {"kind": "json", "content": 1}})
     with pytest.raises(Invalid, match=r"Secret mounts \[/s\]\[kind\]: unsupported value 'tmp'"):
         check(secret={"/s": {"kind": "tmp"}})
-    variable = {"kind": "text", "content": "x", "environment_variable": "DB"}
+    variable: Json = {"kind": "text", "content": "x", "environment_variable": "DB"}
     check(secret={"/s": variable})
     with pytest.raises(Invalid, match="parameter is not supported for a json mount"):
-        check(secret={"/s": {**variable, "kind": "json"}})
+        check(secret={"/s": {"kind": "json", "content": 1, "environment_variable": "DB"}})
     with pytest.raises(Invalid, match=r"Mounts \[/s\]\[environment_variable\]: is for secret"):
         check("/s", variable)
     with pytest.raises(Invalid, match="must be stdin or an absolute path"):

@@ -119,3 +119,25 @@ async def test_a_project_is_named(here: PageSite, browser: Browser) -> None:
     answer = await browser.post(PLACE, {**form, "project": "nowhere"})
     assert answer.status == 422
     assert "nowhere: there is no such project that you can see" in answer.body.decode()
+
+
+async def test_secrets_are_asked_for_again(here: PageSite, browser: Browser) -> None:
+    mounts = {"/run/secrets/DB": {"kind": "text", "content": "hunter2",
+                                  "environment_variable": "DB"}}  # fmt: skip
+    earlier = (await here.world.submit("x", secret_mounts=mounts))["uuid"]
+    answer = await browser.post(f"/ui/requests/{earlier}/again")
+    form = answer.headers["location"]
+    assert form == f"/ui/requests/submit?from={earlier}"
+    text = await browser.text(form)
+    assert 'type="password"' in text
+    assert "hunter2" not in text
+    image = await here.world.ensure_image()
+    fields = {"image": image, "command": "x", "vcpus": "1", "ram": "256 MiB", "from": earlier}
+    refused = await browser.post("/ui/requests/submit", fields)
+    assert (refused.status, b"DB: no record has it" in refused.body) == (422, True)
+    sent = await browser.post("/ui/requests/submit", {**fields, "secret:DB": "hunter3"})
+    uuid = sent.headers["location"].split("/")[3][:27]
+    made = await here.world.ok("GET", f"container_requests/{uuid}")
+    assert made["secrets_needed"] == [
+        {"target": "/run/secrets/DB", "kind": "text", "environment_variable": "DB"}
+    ]

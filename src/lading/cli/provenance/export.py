@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +19,13 @@ from lading.cli.references import find_request
 from lading.cli.session import CliSession, with_session
 from lading.client.provenance.bag_writing import BagWriter
 from lading.client.provenance.crate_export import CrateOptions, export_crate
+from lading.client.provenance.crate_sources import rows_by_field
 from lading.client.provenance.crate_writing import CrateWriter
 from lading.client.provenance.cwlprov_export import BagOptions, WrittenBag, export_cwlprov
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.signing import load_key, sign
 from lading.core.errors import Conflict, Unavailable
+from lading.core.secrets import needed_names
 
 _UNSTATED: Final = "Not stated."
 KEY: Final = "LADING_SIGNING_KEY"
@@ -140,9 +143,11 @@ def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519Private
         first = str((await find_request(session, wanted.request))["uuid"])
         uuids = await find_origins(session.api, first) if wanted.whole else [first]
         with display.progress("Exporting", is_quiet=wanted.is_quiet, is_bytes=False) as report:
-            return await export_crate(
+            count = await export_crate(
                 session.api, session.blocks, uuids, writer, options, progress=report
             )
+        await _tell_secrets(session, uuids)
+        return count
 
     with CrateWriter(place, packed=packed) as writer:
         count = with_session(lambda session: action(session, writer))
@@ -150,6 +155,18 @@ def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519Private
         if key is not None:
             writer.add_signature(sign(checksums, key))
     return count
+
+
+async def _tell_secrets(session: CliSession, uuids: Sequence[str]) -> None:
+    """Say which secrets a replay of the requests needs: no record has them, and so no crate."""
+    fields = ("uuid", "secrets_needed")
+    rows = await rows_by_field(session.api, "container_requests", "uuid", uuids, fields)
+    names = dict.fromkeys(one for row in rows for one in needed_names(row["secrets_needed"] or ()))
+    if names:
+        display.note(
+            f"{', '.join(names)}: secrets that the commands need, and that are not in the crate; "
+            "'lading replay --secret' gives them again"
+        )
 
 
 def _write_bag(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,9 @@ import click
 
 from lading import __version__
 from lading.cli import display
+from lading.cli.options import secret_option
 from lading.cli.references import FileReference, find_request, find_tree
+from lading.cli.running.secrets import SecretOption, read_needed, secrets_again
 from lading.cli.running.waiting import wait_and_show
 from lading.cli.session import CliSession, session_with, with_session
 from lading.client.api import Record
@@ -76,8 +78,15 @@ class _Replay:
     metavar="FILE",
     help="Replay on another server; FILE is the file 'env' in its data directory.",
 )
+@secret_option
 @display.json_option
-def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
+def replay(
+    request: str,
+    whole: bool,
+    other: Path | None,
+    secrets: tuple[SecretOption, ...],
+    as_json: bool,
+) -> int:
     """Run REQUEST again as its container is recorded, and compare the outputs.
 
     CRATE, a directory or an archive of `lading export`, stands for all requests in it. With --at
@@ -86,7 +95,8 @@ def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
 
     An earlier result is never used. Equal outputs have equal hashes; otherwise the first file and
     byte that differ are told. With --tree each step runs on its recorded inputs: a step that does
-    not repeat changes nothing for those after it. Steps with access to the API, as runners of
+    not repeat changes nothing for those after it. No record has secrets: --secret gives them
+    again. Steps with access to the API, as runners of
     workflows, are left out of a tree. The exit code is 1 unless all are equal.
     """
     crate = Path(request)
@@ -103,12 +113,14 @@ def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
                 place = await held.enter_async_context(session_with(read_server(other)))
             if is_crate:
                 steps = await _bring(place, crate, is_here=other is None, is_quiet=as_json)
-                return await _replay(place, steps, is_foreign=True, is_quiet=as_json)
+                contents = read_needed(secrets, (one.request for one in steps))
+                return await _replay(place, steps, contents, is_foreign=True, is_quiet=as_json)
             steps = await _steps(session, request, whole=whole)
+            contents = read_needed(secrets, (one.request for one in steps))
             if other is None:
-                return await _replay(session, steps, is_foreign=False, is_quiet=as_json)
+                return await _replay(session, steps, contents, is_foreign=False, is_quiet=as_json)
             await _carry(session, place, steps, is_quiet=as_json)
-            found = await _replay(place, steps, is_foreign=True, is_quiet=as_json)
+            found = await _replay(place, steps, contents, is_foreign=True, is_quiet=as_json)
             await _remember(session, found, place.address)
             return found
 
@@ -121,10 +133,23 @@ def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
 
 
 async def _replay(
-    session: CliSession, steps: Sequence[_Step], *, is_foreign: bool, is_quiet: bool
+    session: CliSession,
+    steps: Sequence[_Step],
+    contents: Mapping[str, str],
+    *,
+    is_foreign: bool,
+    is_quiet: bool,
 ) -> list[_Replay]:
-    """Submit the steps, wait for all, and compare."""
-    bodies = [replay_request(one.request, one.container, is_foreign=is_foreign) for one in steps]
+    """Submit the steps, wait for all, and compare. `contents` are those of secrets by their
+    names. Raises Invalid for a secret that is missing.
+    """
+    bodies = [
+        {
+            **replay_request(one.request, one.container, is_foreign=is_foreign),
+            **secrets_again(one.request, contents),
+        }
+        for one in steps
+    ]
     made: list[Record] = []
     for start in range(0, len(bodies), _PAGE):
         body = {"container_requests": bodies[start : start + _PAGE]}

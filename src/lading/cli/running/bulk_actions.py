@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lading.cli import display
+from lading.cli.options import secret_option
 from lading.cli.references import find_request
 from lading.cli.running import mass_cancellation, selection
+from lading.cli.running.secrets import SecretOption, read_needed, secrets_again
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.request_states import REPEATED, repeated
@@ -110,6 +112,7 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
 @state_option
 @click.option("--reuse", is_flag=True, help="Use earlier results where they exist.")
 @click.option("--priority", type=click.IntRange(1, 1000), default=500, show_default=True)
+@secret_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
 @display.json_option
 def rerun(
@@ -117,6 +120,7 @@ def rerun(
     reuse: bool,
     priority: int,
     yes: bool,
+    secrets: tuple[SecretOption, ...],
     as_json: bool,
     **selected: Any,
 ) -> None:
@@ -124,7 +128,7 @@ def rerun(
     the uuids of the new ones.
 
     They are run again, even if they have succeeded. Where one of them needs another one of them,
-    the new one needs the other new one. Secret mounts are known to nobody and not repeated.
+    the new one needs the other new one. No record has secrets: --secret gives them again.
 
     \b
     lading request rerun last
@@ -137,12 +141,13 @@ def rerun(
         "Run again",
         "that has ended",
         is_sure=yes,
-        fields=REPEATED,
+        fields=(*REPEATED, "secrets_needed"),
     )
     # Requests that others need come first, as in the batch an item may name earlier ones only.
     found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
     changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
-    made = with_session(lambda session: _submit(session, found, changes))
+    contents = read_needed(secrets, found)
+    made = with_session(lambda session: _submit(session, found, changes, contents))
     if as_json:
         display.emit_json(made)
         return
@@ -151,9 +156,16 @@ def rerun(
 
 
 async def _submit(
-    session: CliSession, found: Sequence[Record], changes: Mapping[str, Any]
+    session: CliSession,
+    found: Sequence[Record],
+    changes: Mapping[str, Any],
+    contents: Mapping[str, str],
 ) -> list[Record]:
-    """Submit requests again; the new ones, in the same order."""
+    """Submit requests again; the new ones, in the same order. `contents` are those of secrets by
+    their names. Raises Invalid for a secret that is missing.
+    """
+    # All of them before the first is submitted.
+    secrets = [secrets_again(one, contents) for one in found]
     renewed: dict[str, str] = {}
     made: list[Record] = []
     for start in range(0, len(found), _PAGE):
@@ -165,7 +177,8 @@ async def _submit(
             "batch",
             body={
                 "container_requests": [
-                    {**repeated(one, {**renewed, **places}), **changes} for one in some
+                    {**repeated(one, {**renewed, **places}), **changes, **secret}
+                    for one, secret in zip(some, secrets[start:], strict=False)
                 ]
             },
         )

@@ -26,7 +26,8 @@ from lading.cli.hangup import unread
 from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running.inputs import Input, parse_input
-from lading.cli.running.run import check_target, run
+from lading.cli.running.run import check_target, run, secret_mounts
+from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import (
     RequestSpec,
     newest_image,
@@ -112,6 +113,7 @@ def map(
     output: Path | None,
     overwrite: bool,
     environment: tuple[tuple[str, str], ...],
+    secrets: tuple[SecretOption, ...],
     properties: tuple[tuple[str, Any], ...],
     output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
@@ -140,6 +142,7 @@ def map(
     spec = RequestSpec(
         command=command,
         environment=dict(environment),
+        secret_mounts=secret_mounts(secrets, environment, stdin=stdin),
         properties=dict(properties),
         output_properties=dict(output_property),
         use_existing=not no_reuse,

@@ -8,7 +8,7 @@ exits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,12 +28,19 @@ from lading.cli.options import (
     NUMBERS,
     PROPERTY,
     RETRY,
+    SECRET,
     SIZES,
     PassingCommand,
     option_of,
 )
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running.inputs import STDIN, Input
+from lading.cli.running.secrets import (
+    SecretOption,
+    advise,
+    read_secrets,
+    takes_standard_input,
+)
 from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
@@ -47,6 +54,8 @@ from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
+from lading.core.secrets import mounts_of
+from lading.core.values import JsonObject
 
 if TYPE_CHECKING:
     from lading.cli.running.following import Sink
@@ -140,6 +149,14 @@ _record, _doing = option_of("The record"), option_of("What to do")
     multiple=True,
     metavar="K=V",
     help="Environment variable.",
+)
+@_needs(
+    "--secret",
+    "secrets",
+    type=SECRET,
+    multiple=True,
+    metavar="NAME[=VALUE|@FILE]",
+    help="Variable, or /PATH, that no record shows; without a value it is asked for.",
 )
 @_needs(
     "--workdir",
@@ -252,6 +269,7 @@ def run(
     output: Path | None,
     overwrite: bool,
     environment: tuple[tuple[str, str], ...],
+    secrets: tuple[SecretOption, ...],
     properties: tuple[tuple[str, Any], ...],
     output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
@@ -292,6 +310,7 @@ def run(
         command=command,
         inputs=inputs,
         environment=dict(environment),
+        secret_mounts=secret_mounts(secrets, environment, stdin=stdin),
         properties=dict(properties),
         output_properties=dict(output_property),
         use_existing=not no_reuse,
@@ -304,7 +323,9 @@ def run(
             spec = structs.replace(
                 spec, inputs=(*spec.inputs, held.enter_context(standard_input()))
             )
-        elif not any(one.target == STDIN for one in inputs) and has_data(sys.stdin):
+        elif not (
+            takes_standard_input(secrets) or any(one.target == STDIN for one in inputs)
+        ) and has_data(sys.stdin):
             display.note("standard input is not given to the command; --stdin gives it")
         if preview:
             _preview(spec, as_json)
@@ -313,6 +334,18 @@ def run(
         else:
             check_target(output, overwrite=overwrite)
             sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
+
+
+def secret_mounts(
+    secrets: Sequence[SecretOption], environment: Sequence[tuple[str, str]], *, stdin: bool
+) -> JsonObject:
+    """The secret mounts of the options; gives advice about variables that look like secrets. Raises
+    Invalid.
+    """
+    if stdin and takes_standard_input(secrets):
+        raise click.UsageError("--stdin and a --secret @- both take standard input; use a file")
+    advise(name for name, _ in environment)
+    return mounts_of(read_secrets(secrets))
 
 
 def check_target(directory: Path | None, *, overwrite: bool) -> None:

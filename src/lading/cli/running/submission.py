@@ -48,6 +48,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Fetch the image if the store has none of its name."""
     inputs: tuple[Input, ...] = ()
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+    secret_mounts: Mapping[str, Any] = msgspec.field(default_factory=dict)
     vcpus: int | list[int] = 1
     ram: int | list[int] = 256 << 20
     workdir: str = OUTPUT
@@ -144,6 +145,7 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     }
     return {
         "command": list(spec.command),
+        "secret_mounts": dict(spec.secret_mounts),
         "match_resources": spec.match_resources,
         "only_reproduced": spec.only_reproduced,
         "parallel_group": spec.parallel_group,

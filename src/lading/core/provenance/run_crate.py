@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from lading.core.ids import EMPTY_PDH, is_pdh
 from lading.core.provenance.uris import escaped
+from lading.core.secrets import needed_names
 
 METADATA: Final = "ro-crate-metadata.json"
 PROV: Final = "provenance.jsonld"
@@ -139,7 +140,7 @@ class CrateGraph:
         image = _image(str(one.container["container_image"]), self._images)
         tool = _tool(one.container, image)
         person = _agent(one.request, one.agent)
-        objects = list(_objects(one.container, self._kept))
+        objects = [*_objects(one.container, self._kept), *_secrets(one)]
         yield from self._new(image)
         yield from self._new(tool)
         yield from self._new(person)
@@ -364,6 +365,13 @@ def _objects(container: Mapping[str, Any], kept: bool) -> Iterator[Entity]:
         yield _property(f"#{uuid}-mount-{target}", target, f"{pdh}/{path}" if path else pdh)
     for name, value in sorted((container["environment"] or {}).items()):
         yield _property(f"#{uuid}-environment-{name}", name, value)
+
+
+def _secrets(step: CrateStep) -> Iterator[Entity]:
+    """The secrets that the command needed, by their names."""
+    for name in needed_names(step.request.get("secrets_needed") or ()):
+        key = f"#{step.container['uuid']}-secret-{name}"
+        yield _property(key, name, "(a secret, which no record has)")
 
 
 def _end(container: Mapping[str, Any]) -> Entity:

@@ -25,6 +25,7 @@ from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_time, size
+from lading.core.secrets import restored
 from lading.web.requests import files, log, rows
 from lading.web.requests.log_lines import LogLine
 from lading.web.visit import Visit
@@ -88,14 +89,23 @@ async def prioritize(visit: Visit) -> Response:
 
 
 async def run_again(visit: Visit) -> Response:
-    """Submit the same once more, and run it even if it has succeeded."""
-    made = await repeat(visit, request_uuid(visit))
+    """Submit the same once more, and run it even if it has succeeded; where it needs secrets, the
+    form that asks for them.
+    """
+    uuid = request_uuid(visit)
+    found = await visit.api.get("container_requests", uuid, select=("uuid", "secrets_needed"))
+    if found["secrets_needed"]:
+        return visit.redirect(f"/ui/requests/submit?from={uuid}")
+    made = await repeat(visit, uuid)
     return visit.redirect(f"/ui/requests/{made['uuid']}?said=again")
 
 
 async def repeat(visit: Visit, uuid: str) -> Record:
-    """A new request for what a request has asked for, which runs even if the same has succeeded."""
+    """A new request for what a request has asked for, which runs even if the same has succeeded.
+    Raises Invalid for one that needs secrets.
+    """
     found = await visit.api.get("container_requests", uuid)
+    restored(found["secrets_needed"], {})
     changes = {"state": "Committed", "priority": found["priority"] or 1, "use_existing": False}
     return await visit.api.create("container_requests", {**repeated(found, {}), **changes})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from lading.client.request_states import repeated
 from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_size
+from lading.core.secrets import needed_names, restored
 from lading.web.visit import Visit
 
 _OUTPUT: Final = "/out"
@@ -53,10 +54,11 @@ class _Reading:
 async def show(visit: Visit) -> Response:
     """The form; filled in from the request `from`, if the address has one."""
     earlier = visit.query("from")
-    texts = dict(_EMPTY)
+    texts, needed = dict(_EMPTY), list[Any]()
     if earlier:
-        texts = _texts_of(await visit.api.get("container_requests", _need_request(earlier)))
-    return await _form(visit, texts, earlier=earlier)
+        found = await visit.api.get("container_requests", _need_request(earlier))
+        texts, needed = _texts_of(found), found["secrets_needed"]
+    return await _form(visit, texts, earlier=earlier, needed=needed)
 
 
 async def submit(visit: Visit) -> Response:
@@ -65,8 +67,10 @@ async def submit(visit: Visit) -> Response:
     earlier = visit.field("from")
     reading = _Reading(texts)
     base: Record = {}
+    needed: list[Any] = []
     if earlier:
         found = await visit.api.get("container_requests", _need_request(earlier))
+        needed = found["secrets_needed"]
         base = repeated(found, {})
     project = ""
     try:
@@ -76,6 +80,12 @@ async def submit(visit: Visit) -> Response:
             raise
         reading.faults["project"] = error.message
     body = _body(reading, base, project)
+    contents = _secrets(visit, needed)
+    missing = [name for name in needed_names(needed) if name not in contents]
+    if missing:
+        reading.faults["secrets"] = f"{', '.join(missing)}: no record has it; give it again"
+    elif needed:
+        body["secret_mounts"] = restored(needed, contents)
     if not reading.faults:
         try:
             made = await visit.api.create("container_requests", body)
@@ -83,10 +93,23 @@ async def submit(visit: Visit) -> Response:
             if error.status >= 500:
                 raise
             return await _form(
-                visit, texts, earlier=earlier, refused=error.message, status=error.status
+                visit,
+                texts,
+                earlier=earlier,
+                needed=needed,
+                refused=error.message,
+                status=error.status,
             )
         return visit.redirect(f"/ui/requests/{made['uuid']}?said=submitted")
-    return await _form(visit, texts, earlier=earlier, faults=reading.faults, status=422)
+    return await _form(
+        visit, texts, earlier=earlier, needed=needed, faults=reading.faults, status=422
+    )
+
+
+def _secrets(visit: Visit, needed: Sequence[Any]) -> dict[str, str]:
+    """The contents of the secrets that the form has, by their names."""
+    found = {name: visit.field(f"secret:{name}") for name in needed_names(needed)}
+    return {name: content for name, content in found.items() if content}
 
 
 async def _form(
@@ -94,6 +117,7 @@ async def _form(
     texts: Mapping[str, str],
     *,
     earlier: str,
+    needed: Sequence[Any] = (),
     faults: Mapping[str, str] | None = None,
     refused: str = "",
     status: int = 200,
@@ -104,6 +128,7 @@ async def _form(
         status=status,
         texts=texts,
         earlier=earlier,
+        secrets=needed_names(needed),
         faults=faults or {},
         refused=refused,
         images=list(dict.fromkeys(images))[:_MOST_IMAGES],
