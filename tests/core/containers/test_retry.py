@@ -66,6 +66,16 @@ def test_the_new_container_has_everything_of_the_old_one() -> None:
     assert found.container.reuse_key == before.reuse_key
 
 
+def test_a_retry_runs_for_a_user_who_wants_it() -> None:
+    other = "zzzzz-tpzed-bbbbbbbbbbbbbbb"
+    found = plan(asking(committed_by_uuid=other))
+    assert found is not None
+    assert found.container.runtime_user_uuid == other
+    found = plan(asking(1, committed_by_uuid=other), asking(2))
+    assert found is not None
+    assert found.container.runtime_user_uuid == make_container(1).runtime_user_uuid
+
+
 @pytest.mark.parametrize(
     "changes",
     [

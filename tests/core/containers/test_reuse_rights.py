@@ -108,10 +108,11 @@ def test_a_container_passes_to_a_user_who_wants_it() -> None:
     mine = make_request(1, committed_by_uuid=USER, created_at="3")
     late = make_request(2, committed_by_uuid="late", created_at="2")
     early = make_request(3, committed_by_uuid="early", created_at="1")
-    unknown = make_request(4, committed_by_uuid=None)
+    unknown = make_request(4, committed_by_uuid=None, owner_uuid="project")
     assert reuse_rights.heir(made, [early, mine]) is None
     assert reuse_rights.heir(made, [late, early]) == "early"
     assert reuse_rights.heir(made, [unknown]) is None
+    assert reuse_rights.heir(made, [late, make_request(6, committed_by_uuid=None)]) is None
     assert reuse_rights.heir(made, []) is None
     with_token = make_request(5, committed_by_uuid="late", runtime_token="v2/a/b")
     assert reuse_rights.heir(made, [late, with_token]) is None

@@ -82,12 +82,14 @@ def heir(container: Container, requests: Iterable[ContainerRequest]) -> str | No
     want it: who committed the oldest one. None: it goes on for its user.
     """
     wanting = sorted(requests, key=lambda one: (one.created_at, one.uuid))
+    # Of an old request its owner is taken for the user who committed it, as in accounts.
+    known = {one.committed_by_uuid or one.owner_uuid for one in wanting}
     users = [one.committed_by_uuid for one in wanting if one.committed_by_uuid]
     # A container that depends on its user was joined by nobody else. For whom a request with a
     # token acts, its token says.
     if dependence(container) or any(one.runtime_token is not None for one in wanting):
         return None
-    return None if container.runtime_user_uuid in users else next(iter(users), None)
+    return None if container.runtime_user_uuid in known else next(iter(users), None)
 
 
 def _mounts_keep(of: Recipe | Container) -> bool:
