@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.listing import Listing, list_sources
+from lading.client.listing import LinkPolicy, Listing, list_sources
 from lading.core.errors import Full, Invalid
 
 
@@ -167,3 +168,73 @@ def test_no_room_for_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / f"{number:0200}").touch()
     with pytest.raises(Full, match="the list of the files cannot be written: No such file"):
         list_sources({"": tmp_path})
+
+
+def _troubled(directory: Path) -> Path:
+    """A directory with a file, and entries of each kind that cannot be stored."""
+    (directory / "d").mkdir(parents=True)
+    (directory / "good").write_text("x")
+    (directory / "dangling").symlink_to("absent")
+    (directory / "d" / "self").symlink_to(".")
+    os.mkfifo(directory / "d" / "pipe")
+    return directory
+
+
+def test_all_entries_that_cannot_be_stored_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="3 entries cannot be stored; take them out") as caught:
+        list_sources({"": _troubled(tmp_path)})
+    for name in ("dangling: cannot be read", "d/self: a symbolic link", "d/pipe: a named pipe"):
+        assert name in caught.value.message
+    assert "good" not in caught.value.message
+
+
+def test_entries_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(_troubled(tmp_path / "in") / "good")
+    listing = list_sources({"": tmp_path}, links=LinkPolicy.SKIP, at_once=1)
+    assert _paths(listing) == ["link", "in/good"]
+    assert listing.count == 2
+    assert listing.omitted.count == 3
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "link").symlink_to("f")
+    with pytest.raises(Invalid, match="link: is a symbolic link"):
+        list_sources({"": tmp_path}, links=LinkPolicy.FAIL)
+
+
+@pytest.mark.parametrize("links", list(LinkPolicy))
+def test_a_directory_that_cannot_be_read_is_never_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: LinkPolicy
+) -> None:
+    (tmp_path / "d").mkdir()
+    scandir = os.scandir
+
+    def refuse(path: Path) -> os._ScandirIterator[str]:
+        if path.name == "d":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", refuse)
+        with pytest.raises(Invalid, match="d: cannot be read: Permission denied"):
+            list_sources({"": tmp_path}, links=links)
+
+
+def test_names_that_are_not_utf_8_are_spelled(tmp_path: Path) -> None:
+    for name in (b"a", b"\xff", b"\xe9/b"):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name)
+    listing = list_sources({"": tmp_path})
+    assert _paths(listing) == ["a", "%raw-%FF", "%raw-%E9/b"]
+    ((place, _), *_) = listing.placed()
+    sources = [Path(file.source).read_bytes() for file in listing.found(place, 0, 2)]
+    assert sources == [b"a", b"\xff"]
+    assert listing.renamed.count == 2
+
+
+def test_a_file_that_says_that_it_is_empty_and_is_not_is_named() -> None:
+    with pytest.raises(Invalid, match="/proc/self/status: says that it is empty and has content"):
+        list_sources({"status": Path("/proc/self/status")})

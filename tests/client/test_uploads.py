@@ -188,10 +188,12 @@ async def test_a_pipe_in_place_of_a_file_does_not_stop_us(tmp_path: Path) -> Non
             await upload.hash()
 
 
-async def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:
+async def test_names_that_are_not_utf_8_are_spelled(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_text("")
-    with pytest.raises(Invalid, match="not UTF-8; rename it"):
-        await Upload({"": tmp_path}).look()
+    with Upload({"": tmp_path}) as upload:
+        await upload.look()
+        assert len(upload.remarks) == 1
+        assert upload.remarks[0].endswith("is stored as %raw-%FF")
 
 
 async def test_the_blocks_are_those_of_the_writer(tmp_path: Path) -> None:

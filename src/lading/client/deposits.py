@@ -22,8 +22,10 @@ from lading.client.api import ApiClient, Record
 from lading.client.blocks import ANYHOW, BlockClient, Keeping
 from lading.client.collections import Progress
 from lading.client.environment import cache_directory
+from lading.client.listing import LinkPolicy
 from lading.client.uploads import Upload, UploadJournal, journal_path
 from lading.core.data import filetree, manifest
+from lading.core.data.raw_names import spell
 from lading.core.errors import Forbidden, Invalid, NotFound
 
 # Bytes of a manifest that are read at a time.
@@ -45,7 +47,10 @@ _FIELDS = (
 
 
 class Deposit(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored collection; `was_there` if nothing was sent."""
+    """A stored collection; `was_there` if nothing was sent.
+
+    `remarks` are lines about entries that were left out, or stored under another name.
+    """
 
     uuid: str
     portable_data_hash: str
@@ -53,6 +58,7 @@ class Deposit(msgspec.Struct, frozen=True, kw_only=True):
     file_count: int
     file_size_total: int
     was_there: bool
+    remarks: tuple[str, ...] = ()
 
 
 Showing: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
@@ -130,6 +136,7 @@ async def deposit(
     label: str,
     keeping: Keeping = ANYHOW,
     project: str | None = None,
+    links: LinkPolicy = LinkPolicy.FOLLOW,
     search: ContentSearch | None = None,
     progress: Showing = _unseen,
 ) -> Deposit:
@@ -149,14 +156,17 @@ async def deposit(
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
     kept = journal_path(cache_directory(os.environ), *texts)
-    with UploadJournal(kept) as journal, Upload(sources, journal=journal) as upload:
+    with (
+        UploadJournal(kept) as journal,
+        Upload(sources, journal=journal, links=links) as upload,
+    ):
         await upload.look()
         with progress(f"Hashing {label}") as report:
             pdh = await upload.hash(progress=report)
         found = await (search or ContentSearch(api)).find(pdh)
         same = _same(found, name=name, project=project, replication=replication)
         if same is not None:
-            return _deposit(same, was_there=True)
+            return _deposit(same, was_there=True, remarks=upload.remarks)
         # All blocks of a collection with this content are stored and only need to be referenced.
         # With a replication they are sent again.
         earlier = "" if replication else pdh if found else journal.collection
@@ -166,7 +176,8 @@ async def deposit(
         owner = {} if project is None else {"owner_uuid": project}
         record = await _create(api, {"name": name or label, **owner, **replication}, text)
         journal.note_collection(record["uuid"], upload.keys)
-        return _deposit(record, was_there=bool(found) and not replication)
+        was_there = bool(found) and not replication
+        return _deposit(record, was_there=was_there, remarks=upload.remarks)
 
 
 async def _create(api: ApiClient, fields: dict[str, object], text: Iterator[str]) -> Record:
@@ -229,6 +240,12 @@ def _locators_in(answer: Path) -> dict[str, str]:
 
 def label_of(path: Path) -> str:
     """The name for the collection of a path; for `.` that of the directory."""
+    name = _name_of(path)
+    # Names of collections have no control characters.
+    return name if name.isprintable() else repr(name)[1:-1]
+
+
+def _name_of(path: Path) -> str:
     return path.absolute().name or path.resolve().name or "files"
 
 
@@ -245,7 +262,7 @@ def arrange(paths: Sequence[Path]) -> dict[str, Path]:
         return {"": paths[0]}
     placed: dict[str, Path] = {}
     for path in paths:
-        name = label_of(path)
+        name = spell(_name_of(path))
         if name in placed:
             raise Invalid(
                 f"{path}: {placed[name]} has the same name; "
@@ -270,7 +287,7 @@ def _same(
     return None
 
 
-def _deposit(record: dict[str, object], *, was_there: bool) -> Deposit:
+def _deposit(record: dict[str, object], *, was_there: bool, remarks: tuple[str, ...]) -> Deposit:
     return Deposit(
         uuid=str(record["uuid"]),
         portable_data_hash=str(record["portable_data_hash"]),
@@ -278,4 +295,5 @@ def _deposit(record: dict[str, object], *, was_there: bool) -> Deposit:
         file_count=int(str(record["file_count"] or 0)),
         file_size_total=int(str(record["file_size_total"] or 0)),
         was_there=was_there,
+        remarks=remarks,
     )

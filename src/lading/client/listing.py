@@ -7,19 +7,25 @@ the number of files. Only the names of one directory are sorted in memory.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 from array import array
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
 import msgspec
+from msgspec import structs
 
 from lading.core.data import filetree
+from lading.core.data.manifest import fault_of
 from lading.core.data.packing import PackedDirectory
+from lading.core.data.raw_names import are_plain, is_plain, spell
 from lading.core.errors import Full, Invalid
+from lading.core.remarks import RemarkList, Remarks
 
 # Nested directories; each level is one level of recursion.
 _DEEPEST = 200
@@ -37,6 +43,19 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISCHR, "a device"),
 )
+
+
+class LinkPolicy(StrEnum):
+    """Treatment of symbolic links, and of entries that cannot be stored: links that lead nowhere or
+    in a circle, named pipes, sockets and devices, and what a manifest cannot hold.
+    """
+
+    FOLLOW = "follow"
+    """Links are stored as what they lead to. Entries that cannot be stored are refused."""
+    SKIP = "skip"
+    """As FOLLOW, but entries that cannot be stored are left out."""
+    FAIL = "fail"
+    """As FOLLOW, but every link is refused."""
 
 
 Stamp = tuple[int, int, int, int, int]
@@ -89,6 +108,10 @@ class Listing:
 
     def __init__(self) -> None:
         self.count = self.size = 0
+        self.omitted = Remarks()
+        """The entries that were left out, by `LinkPolicy.SKIP`."""
+        self.renamed = Remarks()
+        """The entries whose names are not UTF-8 and so are spelled (`core.data.raw_names`)."""
         # The records, until they are too many for memory.
         self._few = bytearray()
         self._file: IO[bytes] | None = None
@@ -193,17 +216,20 @@ class _Place(msgspec.Struct):
     below: dict[str, _Place] = msgspec.field(default_factory=dict)
 
 
-def list_sources(sources: Mapping[str, Path], *, at_once: int = _AT_ONCE) -> Listing:
-    """The files at and below the given paths, each at its place in the collection; links are
-    followed. A directory of more than `at_once` files is listed in parts. The caller closes the
-    listing.
+def list_sources(
+    sources: Mapping[str, Path],
+    *,
+    links: LinkPolicy = LinkPolicy.FOLLOW,
+    at_once: int = _AT_ONCE,
+) -> Listing:
+    """The files at and below the given paths, each at its place in the collection. A directory of
+    more than `at_once` files is listed in parts. The caller closes the listing.
 
-    Raises Invalid naming a source that cannot be read or stored, is neither file nor directory, or
-    is a loop of links; Full.
+    Raises Invalid naming the sources that cannot be read or stored; Full.
     """
     listing = Listing()
     try:
-        _List(listing, at_once).add_root(_places(sources))
+        _List(listing, at_once, links).run(_places(sources))
         listing.flush()
     except BaseException:
         listing.close()
@@ -226,13 +252,48 @@ def _places(sources: Mapping[str, Path]) -> _Place:
     return root
 
 
+class _Unstorable(Invalid):
+    """An entry that cannot be stored, and can be left out."""
+
+
 class _List:
     """Adds files and directories to a listing."""
 
-    def __init__(self, listing: Listing, at_once: int) -> None:
-        self._listing, self._at_once = listing, at_once
+    def __init__(self, listing: Listing, at_once: int, links: LinkPolicy) -> None:
+        self._listing, self._at_once, self._links = listing, at_once, links
+        self._refused, self._omitted, self._renamed = RemarkList(), RemarkList(), RemarkList()
 
-    def add_root(self, place: _Place) -> None:
+    def run(self, root: _Place) -> None:
+        """Add everything. Raises Invalid naming all entries that are refused."""
+        self._add_root(root)
+        refused = self._refused.remarks()
+        if refused.count == 1:
+            raise Invalid(refused.sentences[0])
+        if refused.count:
+            raise Invalid(
+                "\n".join(
+                    (
+                        f"{refused.count} entries cannot be stored; take them out, or leave out"
+                        " those that nobody could store (--links skip):",
+                        *refused.lines(),
+                    )
+                )
+            )
+        self._listing.omitted = self._omitted.remarks()
+        self._listing.renamed = self._renamed.remarks()
+
+    def _note(self, fault: Invalid) -> None:
+        """Leave an entry out, or refuse it."""
+        is_left_out = self._links is LinkPolicy.SKIP and isinstance(fault, _Unstorable)
+        (self._omitted if is_left_out else self._refused).add(fault.message)
+
+    def _is_refused_link(self, source: Path | str) -> bool:
+        if self._links is not LinkPolicy.FAIL or not os.path.islink(source):  # noqa: PTH114
+            return False
+        self._refused.add(f"{_shown(source)}: is a symbolic link")
+        return True
+
+    def _add_root(self, place: _Place) -> None:
         if (
             place.source is not None
             and not place.below
@@ -262,17 +323,42 @@ class _List:
             else:
                 folders[name] = one
         filetree.check_names([*files, *folders])
-        self._add_files(path, [str(source) for source in files.values()], list(files), named=True)
+        self._add_named(path, files)
         for name, one in folders.items():
             self._add_place(f"{path}/{name}" if path else name, one)
 
     def _add_directory(self, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
         try:
+            this, files, folders = self._read_directory(path, source, above)
+        except Invalid as fault:
+            self._note(fault)
+            return
+        files.sort()
+        folders.sort()
+        if files or (path and not folders):
+            self._add_files(path, source, files)
+        # Freed before the recursion: only one directory's names are in memory at each level that
+        # has files.
+        del files
+        for name in folders:
+            below = f"{path}/{self._stored(source, name)}" if path else self._stored(source, name)
+            self._add_directory(below, source / name, (*above, this))
+
+    def _read_directory(
+        self, path: str, source: Path, above: tuple[tuple[int, int], ...]
+    ) -> tuple[tuple[int, int], list[str], list[str]]:
+        """Device and inode of a directory, and the names of its files and directories. Raises
+        Invalid.
+        """
+        if fault := fault_of(path) if path else "":
+            raise _Unstorable(f"{_shown(source)}: {fault}")
+        try:
             state = source.stat()
             with os.scandir(source) as entries:
                 files, folders = list[str](), list[str]()
                 for entry in entries:
-                    (folders if _is_directory(entry) else files).append(entry.name)
+                    if not self._is_refused_link(entry.path):
+                        (folders if _is_directory(entry) else files).append(entry.name)
         except NotADirectoryError:
             raise Invalid(
                 f"{_shown(source)}: was a directory a moment ago; put it again when it is at rest"
@@ -282,72 +368,118 @@ class _List:
         # Links are followed, so a directory may lead back to one above it.
         this = (state.st_dev, state.st_ino)
         if this in above:
-            raise Invalid(
+            raise _Unstorable(
                 f"{_shown(source)}: a symbolic link leads back to a directory above it; "
                 "remove the link"
             )
         if len(above) >= _DEEPEST:
-            raise Invalid(
+            raise _Unstorable(
                 f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts"
             )
-        files.sort()
-        folders.sort()
-        if files or (path and not folders):
-            self._add_files(path, [str(source)], files, named=False)
-        # Freed before the recursion: only one directory's names are in memory at each level that
-        # has files.
-        del files
-        for name in folders:
-            below = f"{path}/{name}" if path else name
-            filetree.check_path(below)
-            self._add_directory(below, source / name, (*above, this))
+        return this, files, folders
 
-    def _add_files(self, path: str, sources: list[str], names: list[str], *, named: bool) -> None:
-        """Add the files of a directory on disk, or the `named` files of a directory of the
-        collection.
-        """
-        listing = self._listing
-        if not names and named:
-            return
+    def _stored(self, source: Path, name: str) -> str:
+        """The name under which an entry of a directory on disk is stored."""
+        if is_plain(name):
+            return name
+        stored = spell(name)
+        self._renamed.add(f"{_shown(source / name)}: is stored as {_shown(stored)}")
+        return stored
+
+    def _add_files(self, path: str, source: Path, names: list[str]) -> None:
+        """Add the files of a directory on disk."""
+        listing, folder = self._listing, str(source)
+        if self._links is LinkPolicy.SKIP:
+            # Before the first part is added, as each part has the number of all files. An entry
+            # that is refused needs no such care: the listing is not used then.
+            names = [name for name in names if self._stamp(f"{folder}/{name}") is not None]
         begin, before = listing.count, listing.size
         # `or 1`: an empty directory gets one record without files.
         for start in range(0, len(names) or 1, self._at_once):
             some = names[start : start + self._at_once]
-            paths = (
-                sources[start : start + self._at_once]
-                if named
-                else [f"{sources[0]}/{name}" for name in some]
-            )
-            stamps = [_stamp(one) for one in paths]
-            filetree.check_names(some)
-            listing.add(
-                _Part(
-                    path=path,
-                    source=b"" if named else os.fsencode(sources[0]),
-                    sources=[os.fsencode(one) for one in paths] if named else [],
-                    names=some,
-                    stamps=stamps,
-                    first=begin + start,
-                    begin=begin,
-                    end=begin + len(names),
-                )
-            )
+            stored = some if are_plain(some) else [self._stored(source, name) for name in some]
+            # By the path of each file where a name on disk differs from the stored one.
+            paths = [f"{folder}/{name}" for name in some]
+            part = self._part(path, paths, stored, end=begin + len(names), begin=begin)
+            if stored is some:
+                part = structs.replace(part, source=os.fsencode(folder), sources=[])
+            listing.add(part)
         listing.finish_directory(begin, before)
+
+    def _add_named(self, path: str, files: Mapping[str, Path]) -> None:
+        """Add files of a directory of the collection, each with its own path on disk."""
+        if not files:
+            return
+        listing = self._listing
+        begin, before = listing.count, listing.size
+        paths = [str(source) for source in files.values()]
+        listing.add(self._part(path, paths, [*files], end=begin + len(files), begin=begin))
+        listing.finish_directory(begin, before)
+
+    def _part(
+        self, path: str, paths: list[str], names: list[str], *, begin: int, end: int
+    ) -> _Part:
+        """A record of files with these paths on disk, without those that are refused."""
+        stamps = [self._stamp(one) for one in paths]
+        filetree.check_names(names)
+        return _Part(
+            path=path,
+            source=b"",
+            sources=[os.fsencode(one) for one in paths],
+            names=names,
+            stamps=[stamp for stamp in stamps if stamp is not None],
+            first=self._listing.count,
+            begin=begin,
+            end=end,
+        )
+
+    def _stamp(self, source: str) -> Stamp | None:
+        """The stamp of a file; None if it is left out or refused."""
+        try:
+            return _stamp(source)
+        except Invalid as fault:
+            self._note(fault)
+            return None
 
 
 def _stamp(source: str) -> Stamp:
     """The stamp of a regular file. Raises Invalid."""
     state = _look(source)
-    if stat.S_ISREG(state.st_mode):
-        return stamp_of(state)
-    raise Invalid(f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out")
+    if not stat.S_ISREG(state.st_mode):
+        raise _Unstorable(
+            f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out"
+        )
+    if state.st_size == 0 and _has_content(source):
+        raise _Unstorable(
+            f"{_shown(source)}: says that it is empty and has content, as files of /proc; store a"
+            " copy of it"
+        )
+    return stamp_of(state)
+
+
+def _has_content(source: str) -> bool:
+    try:
+        # O_NONBLOCK: the file may have become a pipe.
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        # An empty file is not read.
+        return False
+    try:
+        return bool(os.read(descriptor, 1))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _look(source: Path | str) -> os.stat_result:
     try:
         return os.stat(source)  # noqa: PTH116 - a Path for each of a million files takes longer
     except OSError as error:
-        raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
+        # A link that leads nowhere, or in a circle.
+        is_broken = error.errno in (errno.ENOENT, errno.ELOOP) and os.path.islink(source)  # noqa: PTH114
+        kind = _Unstorable if is_broken else Invalid
+        raise kind(f"{_shown(source)}: cannot be read: {error.strerror}") from error
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -46,7 +46,7 @@ import msgspec
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
-from lading.client.listing import ListedFile, Listing, list_sources, stamp_of
+from lading.client.listing import LinkPolicy, ListedFile, Listing, list_sources, stamp_of
 from lading.core.data import locator as locators
 from lading.core.data import packing
 from lading.core.data.locator import MAX_BLOCK
@@ -71,8 +71,8 @@ _MARGIN = 900
 
 
 class Upload:
-    """One upload of files and directories, each at its path; "" is the root. Symbolic links are
-    followed.
+    """One upload of files and directories, each at its path; "" is the root. `links` says what
+    becomes of symbolic links, and of entries that cannot be stored.
 
     Call `look`, `hash`, then `send` if the content is not stored; use it as a context manager.
     Blocks of `pack` bytes hold small files; `kept` bytes of them stay in memory between `hash` and
@@ -85,12 +85,13 @@ class Upload:
         sources: Mapping[str, Path],
         *,
         journal: UploadJournal | None = None,
+        links: LinkPolicy = LinkPolicy.FOLLOW,
         clock: Callable[[], int] = time.time_ns,
         pack: int = MAX_BLOCK,
         kept: int = _KEPT,
         room: int = _ROOM,
     ) -> None:
-        self._sources, self._keeps = sources, kept
+        self._sources, self._keeps, self._links = sources, kept, links
         self._journal = journal or UploadJournal()
         self._clock = clock
         self._pack = pack
@@ -108,6 +109,13 @@ class Upload:
     def __exit__(self, *_: object) -> None:
         self._kept.clear()
         self._listing.close()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Lines about entries that were left out, or stored under another name."""
+        listing = self._listing
+        left_out = (f"left out: {line}" for line in listing.omitted.lines())
+        return (*left_out, *listing.renamed.lines())
 
     @property
     def keys(self) -> Sequence[str]:
@@ -172,7 +180,7 @@ class Upload:
         return self._manifest([have[block] for block in self._hashes])
 
     def _look(self) -> None:
-        self._listing = list_sources(self._sources)
+        self._listing = list_sources(self._sources, links=self._links)
         self._plan()
 
     def _plan(self) -> None:

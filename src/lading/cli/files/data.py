@@ -23,13 +23,14 @@ import msgspec
 
 from lading.cli import display, references
 from lading.cli.running import following
+from lading.cli.running.inputs import LINKS, LINKS_OPTION
 from lading.cli.session import CliSession, with_session
 from lading.client import deposits
 from lading.client.api import Record
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
-from lading.client.listing import stamp_of
+from lading.client.listing import LinkPolicy, stamp_of
 from lading.client.uploads import UploadJournal, journal_path
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
@@ -78,6 +79,7 @@ class _Span(click.ParamType[tuple[int, int | None]]):
     help="Class of volumes to keep it in.",
 )
 @click.option("--copies", type=click.IntRange(1), help="Copies to keep, in each of these classes.")
+@click.option(LINKS, **LINKS_OPTION)
 @display.json_option
 def put(
     paths: tuple[Path, ...],
@@ -85,6 +87,7 @@ def put(
     project: str | None,
     classes: tuple[str, ...],
     copies: int | None,
+    links: str,
     as_json: bool,
 ) -> None:
     """Store files and directories as one collection, and print its portable data hash.
@@ -107,6 +110,7 @@ def put(
             label=label,
             keeping=keeping,
             project=await references.find_project(session, project) if project else None,
+            links=LinkPolicy(links),
             progress=partial(display.progress, is_quiet=as_json),
         )
 
@@ -114,6 +118,8 @@ def put(
     if as_json:
         display.emit_json(stored)
         return
+    for line in stored.remarks:
+        display.note(line)
     click.echo(stored.portable_data_hash)
     what = f"{count(stored.file_count, 'file')}, {display.size(stored.file_size_total)}"
     display.note(

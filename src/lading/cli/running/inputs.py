@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+import click
 import msgspec
 
 from lading.cli.references import FileReference, need_reference
@@ -19,6 +21,17 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     path: Path | None = None
     stored: FileReference | None = None
+
+
+LINKS = "--links"
+LINKS_OPTION: dict[str, Any] = {
+    # The values of `client.listing.LinkPolicy`, whose import most calls do not need.
+    "type": click.Choice(["follow", "skip", "fail"]),
+    "default": "follow",
+    "show_default": True,
+    "help": "Links on disk: follow them; skip also leaves out what cannot be stored; fail refuses"
+    " each.",
+}
 
 
 def parse_input(text: str) -> Input:

@@ -34,7 +34,7 @@ from lading.cli.options import (
     option_of,
 )
 from lading.cli.references import FileReference, find_project, find_request, find_tree
-from lading.cli.running.inputs import STDIN, Input
+from lading.cli.running.inputs import LINKS, LINKS_OPTION, STDIN, Input
 from lading.cli.running.secrets import (
     SecretOption,
     advise,
@@ -89,6 +89,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="TARGET=SOURCE",
     help="Mount a path, a HASH, a UUID or REQUEST[/path] there.",
 )
+@_data(LINKS, **LINKS_OPTION)
 @_data("--stdin", is_flag=True, help="Give our standard input, a pipe or a file, to the command.")
 @_data(
     "--output",
@@ -375,7 +376,7 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
         from lading.cli.images import pull_missing
 
         await pull_missing(session, image, is_quiet=is_quiet)
-    mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet)
+    mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet, links=spec.links)
     after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
     return request_body(spec, image=image, mounts=mounts, after=after)
 

@@ -47,6 +47,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     pull: bool = False
     """Fetch the image if the store has none of its name."""
     inputs: tuple[Input, ...] = ()
+    links: str = "follow"
+    """`LinkPolicy` of inputs that are files on disk."""
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     secret_mounts: Mapping[str, Any] = msgspec.field(default_factory=dict)
     vcpus: int | list[int] = 1
@@ -185,10 +187,11 @@ async def store_inputs(
     inputs: Sequence[Input],
     *,
     is_quiet: bool,
+    links: str = "follow",
     search: ContentSearch | None = None,
 ) -> dict[str, dict[str, object]]:
-    """The mounts of the inputs; files on disk are stored first (`search` is that of `deposit`).
-    Raises Invalid, NotFound.
+    """The mounts of the inputs; files on disk are stored first (`links`: a `LinkPolicy`; `search`
+    is that of `deposit`). Raises Invalid, NotFound.
     """
     mounts: dict[str, dict[str, object]] = {}
     outputs = await _outputs(session, inputs)
@@ -196,7 +199,9 @@ async def store_inputs(
         if one.target in mounts:
             raise Invalid(f"--input {one.target}: given twice")
         if one.path is not None:
-            mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet, search=search)
+            mounts[one.target] = await _store(
+                session, one.path, is_quiet=is_quiet, links=links, search=search
+            )
         elif one.stored is not None and (known := outputs.get(one.stored.name)):
             mounts[one.target] = known | ({"path": one.stored.path} if one.stored.path else {})
         elif one.stored is not None:
@@ -249,10 +254,11 @@ async def _listed(
 
 
 async def _store(
-    session: CliSession, path: Path, *, is_quiet: bool, search: ContentSearch | None
+    session: CliSession, path: Path, *, is_quiet: bool, links: str, search: ContentSearch | None
 ) -> dict[str, object]:
     # Imported here: most calls store nothing.
     from lading.client.deposits import arrange, deposit, label_of
+    from lading.client.listing import LinkPolicy
 
     sources = arrange([path])
     stored = await deposit(
@@ -260,9 +266,12 @@ async def _store(
         session.blocks,
         sources,
         label=label_of(path),
+        links=LinkPolicy(links),
         search=search,
         progress=partial(display.progress, is_quiet=is_quiet),
     )
+    for line in stored.remarks:
+        display.note(line)
     mount: dict[str, object] = {
         "kind": "collection",
         "portable_data_hash": stored.portable_data_hash,

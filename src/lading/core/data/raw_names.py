@@ -12,6 +12,7 @@ is a character U+DC80 to U+DCFF. Source: docs/spec/containers, section Output.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 MARK = "%raw-"
 """Start of a spelled name."""
@@ -23,6 +24,12 @@ _ESCAPE = re.compile(rb"%([0-9A-F]{2})")
 def is_plain(name: str) -> bool:
     """Whether a name is stored as it is."""
     return _is_utf8(name) and not name.startswith(MARK)
+
+
+def are_plain(names: Sequence[str]) -> bool:
+    """Whether all names are stored as they are; quick for very many."""
+    joined = "/".join(names)
+    return is_plain(joined) and f"/{MARK}" not in joined
 
 
 def spell(name: str) -> str:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lading.core.containers.mount_plan import CollectionPath, HostPath, Source
-
-MAX_NAMED = 20
-"""Maximum number of entries that a list of remarks names; further ones are counted."""
+from lading.core.remarks import Remarks
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -85,18 +83,6 @@ class EmptyFile(msgspec.Struct, frozen=True):
 Item = CopyFile | CopyFiles | Refer | EmptyFile
 
 
-class Remarks(msgspec.Struct, frozen=True):
-    """Sentences about the first `MAX_NAMED` entries of one kind, and the number of all of them."""
-
-    sentences: tuple[str, ...] = ()
-    count: int = 0
-
-    def lines(self) -> tuple[str, ...]:
-        """The sentences, and the number of the entries that they do not name."""
-        more = self.count - len(self.sentences)
-        return (*self.sentences, f"and {more} more") if more else self.sentences
-
-
 class OutputPlan(msgspec.Struct, frozen=True):
     """The entries to save, each name once, and remarks about the other ones.
 
@@ -129,24 +115,6 @@ class OutputPlan(msgspec.Struct, frozen=True):
     def warning_detail(self) -> str:
         """The lines of all omitted and renamed entries."""
         return "\n".join((*self.omitted.lines(), *self.renamed.lines()))
-
-
-class RemarkList:
-    """Collects remarks, in bounded memory."""
-
-    def __init__(self) -> None:
-        self._sentences: list[str] = []
-        self.count = 0
-
-    def add(self, sentence: str) -> None:
-        """Count an entry, and keep its sentence if it is one of the first."""
-        self.count += 1
-        if len(self._sentences) < MAX_NAMED:
-            self._sentences.append(sentence)
-
-    def remarks(self) -> Remarks:
-        """The remarks about the entries so far."""
-        return Remarks(tuple(self._sentences), self.count)
 
 
 def _entries(count: int) -> str:

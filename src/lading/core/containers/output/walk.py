@@ -54,12 +54,12 @@ from lading.core.containers.output.plan import (
     Look,
     OutputPlan,
     Refer,
-    RemarkList,
 )
 from lading.core.data.globs import Globs
 from lading.core.data.manifest import MAX_DEPTH, fault_of
-from lading.core.data.raw_names import MARK, is_plain, spell
+from lading.core.data.raw_names import are_plain, is_plain, spell
 from lading.core.errors import ExecutionError, Failure
+from lading.core.remarks import RemarkList
 from lading.core.resources import format_bytes
 
 # Links in one path; lower than the limit of Linux, which is 40.
@@ -215,7 +215,7 @@ class _Walk:
     ) -> None:
         """Plan the regular files of a directory of the host."""
         names = self._sorted(children)
-        if not _are_plain(names):
+        if not are_plain(names):
             names = list(self._add_spelled(name, folder, names, sizes))
         if not self.globs.everything:
             names = list(self._kept(name, names))
@@ -425,12 +425,6 @@ def _fault_in_image(path: str, entry: Entry | None) -> str:
         case DirectoryEntry():
             return f"is a link to {path}, a directory of the image"
     return f"is a link to {path}, which is in no mount of the container"
-
-
-def _are_plain(names: list[str]) -> bool:
-    """Whether all names are stored as they are."""
-    joined = "/".join(names)
-    return is_plain(joined) and f"/{MARK}" not in joined
 
 
 def _cut(path: str) -> str:
