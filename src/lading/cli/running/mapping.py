@@ -25,7 +25,7 @@ from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.hangup import unread
 from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
-from lading.cli.running.inputs import LINKS, LINKS_OPTION, Input, parse_input
+from lading.cli.running.inputs import Input, parse_input
 from lading.cli.running.run import check_target, run, secret_mounts
 from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import (
@@ -85,7 +85,6 @@ _data, _doing = option_of("Data"), option_of("What to do")
     metavar="TARGET=SOURCE",
     help="Mount SOURCE there, as /in/reads={}.",
 )
-@_data(LINKS, **LINKS_OPTION)
 @_data(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
