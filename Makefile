@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test system check security bench fuzz simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
+.PHONY: help setup assets demo test system check security bench fuzz mutations simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -51,6 +51,12 @@ fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,
 cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system; half an hour
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py tests/system/test_provenance_cwl.py
+
+MUTATIONS ?= 100
+SEED ?= 0
+mutations: ## Draw MUTATIONS random mutations of five packages with SEED, run their tests on each; hours. At least 90 % must be found
+	@scripts/setup.sh test
+	@$(BIN)/python scripts/mutations.py --count $(MUTATIONS) --seed $(SEED)
 
 SEEDS ?= 10000
 simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs, 200 times 100 Pods
