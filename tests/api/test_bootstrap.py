@@ -41,7 +41,7 @@ async def test_the_dispatcher_may_dispatch_and_nothing_else(it: World) -> None:
     await it.ok(
         "POST",
         "logs",
-        {"object_uuid": made["container_uuid"], "event_type": "dispatch"},
+        {"object_uuid": made["container_uuid"], "event_type": "stderr"},
         token=it.dispatcher,
     )
     for plural in (

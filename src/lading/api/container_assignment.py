@@ -55,6 +55,7 @@ from lading.core.records.access import Principal
 from lading.core.records.collection_rules import is_trashed
 from lading.core.records.expressions import Column, Compare, Expression, Like
 from lading.core.records.filters import check_filters
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.core.values import JsonObject
@@ -211,7 +212,7 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
     if judgement.readiness is Readiness.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}
-        await audit.note(unit.tx, unit.services, about, "end", judgement.sentence, reason)
+        await audit.note(unit.tx, unit.services, about, LogRowType.END, judgement.sentence, reason)
         return True
     # A dependent request counts only once the others have ended: it is noted, so that their end
     # finds it.
@@ -364,7 +365,7 @@ async def _remember(
     unit.tx.after_commit(partial(unit.services.metrics.note_decision, choice, subject))
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
     summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
-    await audit.note(unit.tx, unit.services, about, "resolve", summary, explanation)
+    await audit.note(unit.tx, unit.services, about, LogRowType.RESOLVE, summary, explanation)
 
 
 async def _facts(

@@ -14,6 +14,7 @@ from lading.core.policy import budgets
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Limit, Quota, crossing_sentence
 from lading.core.quantities import format_time, parse_time
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.schema import Record
 from lading.store import quotas
 from lading.store.database import Transaction
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # Containers that are warned, held or stopped at once; others when they are looked at.
 _MOST: Final = 1000
-WARNING: Final = "budget_warning"
-END: Final = "budget_end"
 
 
 def day_of(now: str) -> str:
@@ -80,7 +79,8 @@ async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_e
         "spent": after.total if name == Limit.BUDGET else after.period,
         "most": money.budget if name == Limit.BUDGET else money.limit,
     }
-    await audit.note(unit.tx, unit.services, about, END if is_end else WARNING, text, properties)
+    kind = LogRowType.BUDGET_END if is_end else LogRowType.BUDGET_WARNING
+    await audit.note(unit.tx, unit.services, about, kind, text, properties)
     if is_end:
         unit.stale(await quotas.admitted(unit.tx, quota.subject_uuid, most=_MOST))
     for uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):

@@ -49,6 +49,7 @@ from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
@@ -260,7 +261,7 @@ class UnitOfWork:
         subject = ContainerRequest.from_record(row)
         new = await self.change_request(row, request.fail(subject))
         await completion.charge_parent(self, subject)
-        await audit.note(self.tx, self.services, row, "end", reason, {"reason": reason})
+        await audit.note(self.tx, self.services, row, LogRowType.END, reason, {"reason": reason})
         if subject.container_uuid is not None:
             # After the request is Final: a Committed request would keep the container.
             await self.abandon(subject.container_uuid, reason=reason)

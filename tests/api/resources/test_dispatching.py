@@ -188,3 +188,17 @@ async def test_what_a_container_waited_for_is_kept_with_the_decision(it: World) 
     why = await it.ok("GET", f"container_requests/{made['uuid']}/why")
     assert why["waited"] == [{"container_uuid": uuid, "text": "waited 41 s for 2 VCPUs"}]
     assert why["dispatch"][0]["waited"] == "waited 41 s for 2 VCPUs"
+
+
+async def test_a_long_trail_is_shown_from_its_latest_decisions(it: World) -> None:
+    request = await it.submit()
+    uuid = request["container_uuid"]
+    for texts in (map(str, range(1000)), ["last"]):
+        events = [
+            {"container_uuid": uuid, "event_type": "decided_not_to_run", "text": one, "age": 0}
+            for one in texts
+        ]
+        report = {"items": {}, "events": events}
+        await it.ok("POST", "dispatch/statuses", report, token=it.dispatcher)
+    shown = (await it.ok("GET", f"container_requests/{request['uuid']}/why"))["dispatch"]
+    assert (len(shown), shown[0]["text"], shown[-1]["text"]) == (1000, "1", "last")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lading.core.containers.container import DecisionKind
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
 from tests.api.sharing_world import group, share, uuid_of
@@ -26,7 +28,7 @@ async def test_custom_rows(it: World) -> None:
 
 
 async def test_rows_of_the_server_are_not_forged(it: World) -> None:
-    for event_type in ("create", "resolve"):
+    for event_type in {*LogRowType, *DecisionKind} - {DecisionKind.NOT_DISPATCHED}:
         assert (await it.request("POST", "logs", {"event_type": event_type})).status == 422
     for uuid in ("nonsense", "zzzzz-bi6l4-000000000000000"):
         assert (
@@ -34,6 +36,31 @@ async def test_rows_of_the_server_are_not_forged(it: World) -> None:
         ).status == 422
     missing = {"event_type": "x", "object_uuid": "zzzzz-4zz18-000000000000009"}
     assert (await it.request("POST", "logs", missing)).status == 404
+
+
+async def test_decisions_are_of_who_holds_the_container(it: World) -> None:
+    token = await it.user("u")
+    request = await it.submit(token=token)
+    uuid = request["container_uuid"]
+
+    async def post(by: str, about: str | None = uuid) -> int:
+        body = {"event_type": "dispatch", "object_uuid": about, "summary": "forged"}
+        return (await it.request("POST", "logs", body, token=by)).status
+
+    for by in (token, it.admin, it.dispatcher):
+        assert await post(by) == 403
+    assert (await post(token, request["uuid"]), await post(token, None)) == (403, 403)
+    await it.lock(uuid)
+    own = await it.container_token(uuid)
+    for by in (token, it.admin, own):
+        assert await post(by) == 403
+    # Arvados' dispatchers say so why they could not start it.
+    assert await post(it.dispatcher) == 200
+    (said,) = (await it.ok("GET", f"container_requests/{request['uuid']}/why"))["dispatch"]
+    assert (said["event_type"], said["text"]) == ("dispatch", "forged")
+    for event_type in ("stderr", "crunch-run"):
+        body = {"event_type": event_type, "object_uuid": uuid, "properties": {"text": "t"}}
+        assert (await it.request("POST", "logs", body, token=token)).status == 200
 
 
 async def test_polling(it: World) -> None:

@@ -65,7 +65,7 @@ PERMITTED: Final = (
     Permitted(
         ("dispatcher",),
         r"(PUT|POST) /arvados/v1/containers/\{uuid\}(/restore)?"
-        r"|POST /arvados/v1/(dispatch/statuses|logs)",
+        r"|POST /arvados/v1/dispatch/statuses",
         r"change of .*",
         "to be narrowed: a dispatcher writes to containers that nobody or another one holds",
     ),

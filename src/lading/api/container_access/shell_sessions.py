@@ -36,6 +36,7 @@ from lading.core.containers.sessions import Places
 from lading.core.containers.writers import ContainerWriter
 from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.net.http_upgrade import parse_url, switch, trusting
@@ -240,7 +241,7 @@ async def _begin(call: ApiCall, container: Container, login: str) -> None:
             row = await unit.change_container(row, lifecycle.enter(Container.from_record(row)))
             await unit.settle()
         # Without a name in the form the SSH client names the user, in bytes that pass unread.
-        await _note(tx, call, row, "shell", {"login_username": login} if login else {})
+        await _note(tx, call, row, LogRowType.SHELL, {"login_username": login} if login else {})
 
 
 async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: Pipe) -> None:
@@ -265,17 +266,21 @@ async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: P
             async with services.database.writing() as tx:
                 row = await records.get(tx, CONTAINERS, container.uuid)
                 if row is not None:
-                    await _note(tx, call, row, "shell_end", {"seconds": seconds, "bytes": moved})
+                    await _note(
+                        tx, call, row, LogRowType.SHELL_END, {"seconds": seconds, "bytes": moved}
+                    )
         # A missing row of the end must not break the session's end: it is over in any case.
         except LadingError as error:
             _logger.error("session of %s not written down: %s", container.uuid, error.message)
 
 
-async def _note(tx: Transaction, call: ApiCall, row: Record, event_type: str, more: Record) -> None:
+async def _note(
+    tx: Transaction, call: ApiCall, row: Record, kind: LogRowType, more: Record
+) -> None:
     user = call.caller.user_uuid
     properties = {"user_uuid": user, "address": call.address, "request_id": call.request_id, **more}
-    what = "entered" if event_type == "shell" else "left"
-    await audit.note(tx, call.services, row, event_type, f"{user} {what} {row['uuid']}", properties)
+    what = "entered" if kind is LogRowType.SHELL else "left"
+    await audit.note(tx, call.services, row, kind, f"{user} {what} {row['uuid']}", properties)
 
 
 HANDLERS: Final = {"ssh": open_shell, "gateway_tunnel": open_tunnel}

@@ -24,9 +24,11 @@ from typing import Final, TypeAlias
 from lading.api.events.event_bus import LogEvent
 from lading.api.http import etag, etag_of
 from lading.api.services import ApiServices
+from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
 from lading.core.records.expressions import Column, Compare, Query, SortKey
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.store import records
@@ -53,7 +55,9 @@ async def created(
     """Write the log row of a new record."""
     new = _logged(services, kind, record)
     properties = {"new_etag": etag(record), "new_attributes": new}
-    await _write(tx, services, record, "create", user_uuid, properties, at=record["modified_at"])
+    await _write(
+        tx, services, record, LogRowType.CREATE, user_uuid, properties, at=record["modified_at"]
+    )
 
 
 async def deleted(
@@ -63,7 +67,12 @@ async def deleted(
     _note_token(tx, services, kind)
     old = _logged(services, kind, record)
     await _write(
-        tx, services, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old}
+        tx,
+        services,
+        record,
+        LogRowType.DELETE,
+        user_uuid,
+        {"old_etag": etag(record), "old_attributes": old},
     )
 
 
@@ -80,7 +89,7 @@ async def changed(
     _note_token(tx, services, kind)
     properties = _difference(services, kind, old, new)
     former = old["owner_uuid"] if old["owner_uuid"] != new["owner_uuid"] else None
-    await _write(tx, services, new, "update", user_uuid, properties, former=former)
+    await _write(tx, services, new, LogRowType.UPDATE, user_uuid, properties, former=former)
 
 
 _WRITTEN: Final = (
@@ -110,7 +119,7 @@ def rows_of_change(
     at = values["modified_at"]
     told = [name for name in rows[0] if name in LISTENED]
     logged = [name for name in values if name not in told and _is_logged(services, kind, name)]
-    common = (at, at, at, user_uuid, user_uuid, "update")
+    common = (at, at, at, user_uuid, user_uuid, LogRowType.UPDATE)
     made = []
     for uuid, old in zip(services.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
         changed = [name for name in logged if old.get(name) != values[name]]
@@ -179,7 +188,7 @@ async def note(
     tx: Transaction,
     services: ApiServices,
     record: Record,
-    event_type: str,
+    event_type: LogRowType | DecisionKind,
     summary: str,
     properties: Record,
 ) -> None:
@@ -205,7 +214,7 @@ async def _write(
     tx: Transaction,
     services: ApiServices,
     record: Record,
-    event_type: str,
+    event_type: LogRowType,
     user_uuid: str,
     properties: Record,
     *,

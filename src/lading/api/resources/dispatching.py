@@ -7,8 +7,8 @@ Only dispatchers write such rows, and no event is sent for them: the events of t
 have the same information. `trail` has the rows of all containers of a request, those of earlier
 attempts too.
 
-Log rows are changes and events of records; users may add rows of other types (docs/spec/api,
-section Log rows).
+Log rows are changes and events of records; users may add rows of other types than those that the
+server writes (docs/spec/api, section Log rows).
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.api.wait_statuses import believed_since
 from lading.core import ids
-from lading.core.containers import lifecycle
+from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.writers import ContainerWriter, Role
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 from lading.core.records import access
+from lading.core.records.expressions import Among, Column, Query, SortKey
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
-from lading.core.records.schema import JSON, Record
+from lading.core.records.schema import JSON, Record, Type
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
 from lading.store import containers, records, waiting
-from lading.store.database import Transaction
+from lading.store.database import Dialect, Transaction
 
 # Events of one report; a dispatcher sends more in further reports.
 _MOST: Final = 1000
@@ -179,16 +182,29 @@ async def hold_lease(call: ApiCall) -> None:
         )
 
 
-async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:
-    """The decisions of dispatchers about the containers of a request, in order of time."""
+_MOST_DECISIONS: Final = 1000
+
+
+async def trail(tx: Transaction, dialect: Dialect, request: ContainerRequest) -> list[Json]:
+    """The decisions of dispatchers about the containers of a request, in order of time; the latest
+    ones of more than 1,000.
+    """
     uuids = [
         *request.attempted_container_uuids,
         *([request.container_uuid] if request.container_uuid else []),
     ]
-    found: list[Record] = []
-    for uuid in dict.fromkeys(uuids):
-        rows = await records.matching(tx, LOGS, object_uuid=uuid)
-        found += [row for row in rows if row["event_type"] in EVENT_TYPES]
+    if not uuids:
+        return []
+    query = Query(
+        where=(
+            Among(Column("object_uuid", Type.STRING), tuple(dict.fromkeys(uuids))),
+            Among(Column("event_type", Type.STRING), tuple(sorted(EVENT_TYPES))),
+        ),
+        order=(SortKey("id", descending=True),),
+        select=tuple(one.name for one in LOGS.columns),
+        limit=_MOST_DECISIONS,
+    )
+    found = await records.search(tx, dialect, LOGS, query)
     found.sort(key=lambda row: (row["event_at"], row["id"]))
     return [_shown(row) for row in found]
 
@@ -298,9 +314,10 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
                 await unit.settle()
 
 
-_OURS: Final = EVENT_TYPES - {"dispatch"} | {
-    "create", "update", "delete", "resolve", "end", "secret_access", "shell", "shell_end",
-}  # fmt: skip
+# Arvados' dispatchers write rows of this type themselves.
+_HOLDERS_OWN: Final = DecisionKind.NOT_DISPATCHED
+_HOLDERS: Final = (Role.HOLDER, Role.SUPERVISOR)
+_OURS: Final = {*LogRowType, *DecisionKind} - {_HOLDERS_OWN}
 
 
 async def list_logs(call: ApiCall) -> ApiResponse:
@@ -322,6 +339,7 @@ async def create_log(call: ApiCall) -> ApiResponse:
         raise Invalid(f"event_type: '{record['event_type']}' rows are written by the server only")
     record["event_at"] = record["event_at"] or record["created_at"]
     uuid = record["object_uuid"]
+    about: Record | None = None
     async with call.services.database.writing() as tx:
         if uuid is not None:
             kind = BY_INFIX.get(uuid[6:11])
@@ -331,10 +349,27 @@ async def create_log(call: ApiCall) -> ApiResponse:
                 tx, call.services, kind, uuid, call.caller, include_trash=True
             )
             record["object_owner_uuid"] = about["owner_uuid"]
+        if record["event_type"] == _HOLDERS_OWN:
+            _check_holder(call, about)
         record["id"] = await records.insert(tx, LOGS, record)
         if audit.is_event(record):
             audit.tell(tx, call.services, record)
     return ApiResponse(body=show(LOGS, record))
+
+
+def _check_holder(call: ApiCall, about: Record | None) -> None:
+    """Check that the caller holds the container that a decision is about: readers of its requests
+    take the row for the word of the dispatcher. Raises Forbidden.
+    """
+    caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+    if (
+        about is None
+        or ids.infix_of(about["uuid"]) != Infix.CONTAINER
+        or writers.role_of(Container.from_record(about), caller) not in _HOLDERS
+    ):
+        raise Forbidden(
+            f"Forbidden: event_type: '{_HOLDERS_OWN}' rows are written by who holds the container"
+        )
 
 
 HANDLERS: Final = {

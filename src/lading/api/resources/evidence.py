@@ -20,6 +20,7 @@ from lading.core.containers.container import Container
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import check_select
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import Level
 from lading.core.records.record_types import CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import Record
@@ -110,7 +111,7 @@ async def withdraw(call: ApiCall) -> ApiResponse:
             changes = evidence.withdraw(
                 container, reason, user_uuid=caller.user_uuid, now=services.now()
             )
-            row = await _change(tx, call, row, dict(changes), "withdraw")
+            row = await _change(tx, call, row, dict(changes), LogRowType.WITHDRAW)
     return ApiResponse(body=show(CONTAINERS, row, select))
 
 
@@ -130,12 +131,12 @@ async def restore(call: ApiCall) -> ApiResponse:
             evidence.check_restoring(
                 container, user_uuid=caller.user_uuid, is_admin=caller.is_admin
             )
-            row = await _change(tx, call, row, dict(evidence.restore()), "restore")
+            row = await _change(tx, call, row, dict(evidence.restore()), LogRowType.RESTORE)
     return ApiResponse(body=show(CONTAINERS, row, select))
 
 
 async def _change(
-    tx: Transaction, call: ApiCall, old: Record, changes: Record, event_type: str
+    tx: Transaction, call: ApiCall, old: Record, changes: Record, event_type: LogRowType
 ) -> Record:
     services, user = call.services, call.caller.user_uuid
     new = await generic.apply(tx, services, CONTAINERS, old, changes, user_uuid=user)

@@ -42,6 +42,7 @@ from lading.core.records.expressions import (
     Query,
     SortKey,
 )
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import Scene, delays
@@ -101,7 +102,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
         container = await _container(tx, row)
-        decided = await _last(tx, call, "resolve")
+        decided = await _last(tx, call, LogRowType.RESOLVE)
         decision: Record | None = decided["properties"] if decided else None
         subject = ContainerRequest.from_record(row)
         if decision is not None:
@@ -115,8 +116,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
         scene = dataclasses.replace(
             await _scene(tx, call, subject, container), image=image, earlier=earlier
         )
-        ended = await _last(tx, call, "end")
-        dispatched = await dispatching.trail(tx, subject)
+        ended = await _last(tx, call, LogRowType.END)
+        dispatched = await dispatching.trail(tx, services.database.dialect, subject)
         evidence = await evidence_about(tx, call, container) if container else None
         expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
     waits = _first(subject, container, scene)
@@ -369,10 +370,20 @@ async def _image_fault(
     )
 
 
-async def _last(tx: Transaction, call: ApiCall, event_type: str) -> Record | None:
-    rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
+async def _last(tx: Transaction, call: ApiCall, event_type: LogRowType) -> Record | None:
+    where = tuple(
+        records.equals(LOGS, name, value)
+        for name, value in (("object_uuid", call.uuid), ("event_type", event_type))
+    )
     # A request may be resolved anew, for a retry or another draft: the latest decision counts.
-    return max(rows, key=lambda row: int(row["id"])) if rows else None
+    query = Query(
+        where=where,
+        order=(SortKey("id", descending=True),),
+        select=tuple(one.name for one in LOGS.columns),
+        limit=1,
+    )
+    rows = await records.search(tx, call.services.database.dialect, LOGS, query)
+    return rows[0] if rows else None
 
 
 async def _nearest(

@@ -32,6 +32,7 @@ from lading.core.ids import Infix
 from lading.core.records import access
 from lading.core.records.attributes import convert
 from lading.core.records.filters import check_select
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import NAMES, Level
 from lading.core.records.record_types import CONTAINERS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
@@ -277,7 +278,12 @@ async def tell_secret(call: ApiCall) -> ApiResponse:
         _check_current(services, record)
         known: Record = {"container_uuid": caller.container_uuid}
         await audit.note(
-            tx, services, record, "secret_access", f"secret of {record['uuid']} was read", known
+            tx,
+            services,
+            record,
+            LogRowType.SECRET_ACCESS,
+            f"secret of {record['uuid']} was read",
+            known,
         )
     return ApiResponse(body={"external_id": record["external_id"], "secret": record["secret"]})
 
