@@ -210,8 +210,8 @@ async def test_outputs_of_a_task_that_a_limit_ended(
     failure = {"failure": "timeout", "error": "its time was over"}
     changes: list[Any] = [
         {"state": "Running"},
-        {"output": output["portable_data_hash"], "runtime_status": failure},
-        {"state": "Cancelled"},
+        {"runtime_status": failure},
+        {"state": "Cancelled", "output": output["portable_data_hash"]},
     ]
     for number, change in enumerate(changes):
         if number == 2 and cancelled:
