@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lading.api.events import timers
+from lading.core.policy.quotas import ALL_SPENT, SHARE_SPENT
 from lading.core.records.schema import Record
 from lading.testing.world import World
 from tests.api.test_quotas import quota, runnable, submit, uuid_of, wait_of
@@ -36,13 +37,17 @@ async def test_money_of_a_period_warns_holds_and_is_there_again(it: World) -> No
     assert await events(it, found["uuid"]) == []
     await pay(it, made[0], supervisor, 8.5)
     assert await events(it, found["uuid"]) == ["budget_warning"]
-    status = await it.ok("GET", f"containers/{made[0]['container_uuid']}")
-    assert (
-        "$8.50 of the limit for the day of $10.00 are spent" in status["runtime_status"]["warning"]
-    )
+
+    async def warning() -> str:
+        record = await it.ok("GET", f"containers/{made[0]['container_uuid']}")
+        return str(record["runtime_status"]["warning"])
+
+    # Readers of the container are told neither whose limit it is, nor what was spent.
+    assert await warning() == SHARE_SPENT
     assert await runnable(it, *made) == [0, 1]
     await pay(it, made[0], supervisor, 10.0)
     assert await events(it, found["uuid"]) == ["budget_warning", "budget_end"]
+    assert await warning() == ALL_SPENT
     # Its subject gets them, too, and nobody else.
     assert await events(it, found["uuid"], ada) == ["budget_warning", "budget_end"]
     assert await events(it, found["uuid"], await it.user("ben")) == []

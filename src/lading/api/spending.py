@@ -12,7 +12,7 @@ from lading.api.events import audit
 from lading.core.containers.container import HELD, Container
 from lading.core.policy import budgets
 from lading.core.policy.budgets import Spent
-from lading.core.policy.quotas import Limit, Quota, crossing_sentence
+from lading.core.policy.quotas import ALL_SPENT, SHARE_SPENT, Limit, Quota, crossing_sentence
 from lading.core.quantities import format_time, parse_time
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.schema import Record
@@ -84,7 +84,8 @@ async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_e
     if is_end:
         unit.stale(await quotas.admitted(unit.tx, quota.subject_uuid, most=_MOST))
     for uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
-        await _warn(unit, uuid, text)
+        # Without the name and the use: the record is read by others than readers of the quota.
+        await _warn(unit, uuid, ALL_SPENT if is_end else SHARE_SPENT)
         if is_end and money.stops:
             await _stop(unit, uuid, quota)
 

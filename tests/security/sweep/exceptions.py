@@ -75,12 +75,6 @@ PERMITTED: Final = (
         r"status 503|containers\.uuid",
         "to be refused: a dispatcher enters containers that it does not hold",
     ),
-    Permitted(
-        _USERS,
-        r".*/(container_requests/waits|why|container_status)|GET /ui/.*",
-        r"quotas\.\w+",
-        "to be removed: quotas of others",
-    ),
 )
 
 

@@ -351,6 +351,20 @@ HIDDEN_FAULT: Final = (
 """The fault of a call that exceeds a quota that the caller cannot read."""
 
 
+SHARE_SPENT: Final = (
+    "A limit on money of its user, of a role or of a project that it is in is spent for the most "
+    "part; at its end nothing further starts. 'lading quota list' shows those that you can read."
+)
+"""The warning in a running container when the share to warn at is reached: readers of the container
+need not be readers of the quota.
+"""
+ALL_SPENT: Final = (
+    "A limit on money of its user, of a role or of a project that it is in is spent; nothing "
+    "further starts. 'lading quota list' shows those that you can read."
+)
+"""The same at the end of a limit."""
+
+
 def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
     money = quota.money
     if limit is Limit.BUDGET:
