@@ -1,10 +1,12 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test system check security bench fuzz mutations simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
+.PHONY: help setup assets demo test system affected base nightly coverage long check security bench fuzz mutations simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nLevels of tests (docs/contributing.md):\n'
+	@sed -n '/^| level |/,/^$$/p' docs/contributing.md
 
 setup: ## Prepare this checkout; leaves .venv/bin/lading
 	@scripts/setup.sh run
@@ -16,15 +18,35 @@ demo: ## Run a pipeline on real reads: once, again (all reused), and with one pa
 	@scripts/setup.sh demo
 	@$(BIN)/python -m examples.phage
 
-# The first run installs the Arvados Python client, pinned in requirements/client.txt, into an environment of its own.
-COVERAGE ?= 0
-test: ## Run every test of modules, and the quick ones with each real engine, fleet, database and client; COVERAGE=1 also measures coverage
+# The first run installs programs that drive the server in environments of their own (tests/system/environments.py).
+test: ## Run every test of modules, with core covered, and the quick ones with each real engine, fleet, database and client
 	@scripts/setup.sh test
-	@COVERAGE=$(COVERAGE) scripts/test.sh
+	@scripts/test.sh
 
-system: ## Run the other tests with real processes, engines, fleets and browsers; half an hour
+# BASE: only those that the change since this revision can reach; `.ci/base` is the revision in this file.
+system: ## Run the other tests with real processes, engines, fleets and browsers; with BASE=REV those that a change can reach
 	@scripts/setup.sh test
-	@scripts/test.sh system
+	@scripts/test.sh system $(BASE)
+
+affected: ## Print the tests of `make system` that the change since BASE (.ci/base) can reach, and why
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.affected --base "$(BASE)"
+
+base: ## Note the revision REV (HEAD) as the one that was tested: `.ci/run` runs what later changes can reach
+	@git rev-parse --verify $(or $(REV),HEAD) >.ci/base
+
+nightly: ## Run all steps that take long, or STEPS="fuzz pages"; each with a time limit of its own; a table of times and results
+	@scripts/setup.sh kubernetes
+	@$(BIN)/python -m tests.nightly $(STEPS)
+
+coverage: ## Run every test of modules under coverage: at least 92 % of everything, branches included
+	@scripts/setup.sh test
+	@scripts/test.sh coverage
+
+LONG := tests/api/resources/test_lineage.py $(addprefix tests/system/test_,packaging.py snakemake.py soak.py)
+long: ## Run the long tests that belong to no other target
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m long $(LONG)
 
 check: ## Lint, types, layers, purity of core, documentation
 	@scripts/setup.sh test
@@ -97,7 +119,7 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 
 kubernetes: ## CONTAINERS (500) over a real control plane of Kubernetes, and KUBELET (60) on a node with a real kubelet, both harmed; built at the first run, needs Go
 	@scripts/setup.sh kubernetes
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_kubernetes_api.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_kubernetes_api.py tests/system/test_kubernetes.py
 	@$(BIN)/python -m tests.system.kubernetes --containers $(or $(CONTAINERS),500) --kubelet $(or $(KUBELET),60)
 
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, Toil, CWL workflows

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Tests, two at a time:
-#   test.sh          those of modules, then the quick ones of real processes and real engines. Less than 20 minutes.
-#                    With COVERAGE=1 those of modules take twice as long, and must cover core to 100 % and everything to
-#                    at least 92 %, branches included.
-#   test.sh system   the other tests of real processes and real engines.
-#   test.sh WHAT...  only what these arguments of pytest select.
+# Tests, two at a time (tests/levels.py has the levels):
+#   test.sh              those of modules, with core covered to 100 % by its own tests, branches included; then the quick
+#                        ones of real processes and real engines.
+#   test.sh system       the other tests of real processes and real engines.
+#   test.sh system REV   of these, the ones that the change since a revision can reach; `.ci/base` is that of this file.
+#   test.sh coverage     those of modules alone, which must cover everything to at least 92 %.
+#   test.sh WHAT...      only what these arguments of pytest select.
 # Up to three tests that fail are tried once more, alone, and named even if they pass then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Else each program that a test starts compiles all of Lading, which takes longer than to import it.
 unset PYTHONDONTWRITEBYTECODE
-if [ $# -gt 0 ] && [ "$*" != system ]; then
-    exec .venv/bin/pytest -q "$@"
-fi
+level=${1:-test}
+case "$level" in
+    test | system | coverage) ;;
+    *) exec .venv/bin/pytest -q "$@" ;;
+esac
 side_by_side=(-n 2 --dist loadfile --no-loadscope-reorder)
 # Each test of these directories is either marked `quick` or not. Those whose files take longest come first: a file is
 # the work of one process.
@@ -60,28 +63,45 @@ END
     rm -f "$memory/true"
 }
 
-if [ "$*" = system ]; then
-    try .venv/bin/pytest -- -m 'not quick and not long' "${real[@]}"
-    exit
-fi
-if [ "${COVERAGE:-}" = 1 ]; then
+# cover LEAST SOURCE COMMAND...: run pytest, which must cover a part of the product to so many percent.
+cover() {
+    local least=$1 source=$2
+    shift 2
     export COVERAGE_FILE="${COVERAGE_FILE:-$PWD/.coverage}"
     rm -f "$COVERAGE_FILE" "$COVERAGE_FILE".*
-    (
-        use_memory
-        try .venv/bin/coverage run -m pytest -- "${real[@]/#/--ignore=}"
-    )
+    try .venv/bin/coverage run --source="$source" -m pytest -- "$@"
     .venv/bin/coverage combine -q
-    .venv/bin/coverage report --include='*/lading/core/*' --fail-under=100 >/dev/null || {
-        .venv/bin/coverage report --include='*/lading/core/*'
-        echo "core is not covered to 100 %" >&2
-        exit 1
-    }
-    .venv/bin/coverage report --fail-under=92
-else
-    (
-        use_memory
-        try .venv/bin/pytest -- "${real[@]/#/--ignore=}"
-    )
-fi
-try .venv/bin/pytest -- -m 'quick and not long' "${real[@]}"
+    .venv/bin/coverage report --fail-under="$least"
+}
+
+case "$level" in
+    system)
+        chosen=("${real[@]}")
+        if [ -n "${2:-}" ]; then
+            revision=$2
+            [ "$revision" != .ci/base ] || revision=""
+            .venv/bin/python -m tests.affected --base "$revision"
+            mapfile -t chosen < <(.venv/bin/python -m tests.affected --base "$revision" --names)
+            [ "${#chosen[@]}" -gt 0 ] && [ -n "${chosen[0]}" ] || exit 0
+        fi
+        try .venv/bin/pytest -- -m 'not quick and not long' "${chosen[@]}"
+        ;;
+    coverage)
+        (
+            use_memory
+            cover 92 lading "${real[@]/#/--ignore=}"
+        )
+        ;;
+    test)
+        # What the package index has to bring comes while tests of modules run. Who needs it first, waits or makes it.
+        .venv/bin/python -m tests.system.environments test &
+        environments=$!
+        (
+            use_memory
+            cover 100 lading.core tests/core
+            try .venv/bin/pytest -- --ignore=tests/core "${real[@]/#/--ignore=}"
+        )
+        wait "$environments"
+        try .venv/bin/pytest -- -m 'quick and not long' "${real[@]}"
+        ;;
+esac

@@ -19,6 +19,32 @@ class Level:
     minutes: int
 
 
+@dataclass(frozen=True)
+class Step:
+    """One step of `make nightly`: a target of make, and the minutes after which it is ended."""
+
+    target: str
+    minutes: int
+
+
+NIGHTLY: Final = (
+    Step("coverage", 60),
+    Step("system", 60),
+    Step("long", 40),
+    Step("pages", 60),
+    Step("cwl", 90),
+    Step("ga4gh", 60),
+    Step("hpc", 90),
+    Step("shell", 60),
+    Step("cloud", 120),
+    Step("kubernetes", 150),
+    Step("chaos", 120),
+    Step("simulate", 240),
+    Step("fuzz", 120),
+    Step("security", 60),
+    Step("soak", 90),
+)
+
 REAL: Final = tuple(f"tests/{name}" for name in ("docs", "cwl", "security", "arvados_go", "system"))
 """The directories with tests of real parts; those of all others are tests of modules."""
 
@@ -44,7 +70,21 @@ LEVELS: Final = (
         "the tests marked `long`, coverage of everything, and all that plays, harms or loads a site"
         " for minutes to hours",
         "every night, and before a release",
-        600,
+        sum(step.minutes for step in NIGHTLY),
     ),
 )
 NAMES: Final = tuple(level.name for level in LEVELS)
+
+
+def table() -> str:
+    """The levels as a table of the documentation."""
+    lines = ["| level | holds | runs | at most |", "|---|---|---|---|"]
+    lines += [
+        f"| `make {level.name}` | {level.holds} | {level.runs} | {_shown(level.minutes)} |"
+        for level in LEVELS
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(minutes: int) -> str:
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -13,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.levels import LEVELS, NIGHTLY, REAL, table
 from tests.rules.sources import PRODUCT, ROOT, TESTS, modules, refuse, shown, text, tree
 
 SCRIPT: Final = ROOT / "scripts" / "test.sh"
-REAL: Final = tuple(f"tests/{name}" for name in ("docs", "cwl", "security", "arvados_go", "system"))
 # Of each kind: name of the part, and a quick test with it. Names of plug-ins are those of
 # pyproject.toml.
 ENGINES: Final = dict.fromkeys(
@@ -53,7 +52,7 @@ CLIENTS: Final = {
 }
 
 
-def _calls(*arguments: str, **variables: str) -> list[list[str]]:
+def _calls(*arguments: str) -> list[list[str]]:
     """The programs that the script starts, in their order, with their arguments."""
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
@@ -61,18 +60,23 @@ def _calls(*arguments: str, **variables: str) -> list[list[str]]:
         programs.mkdir(parents=True)
         script.parent.mkdir()
         shutil.copy(SCRIPT, script)
-        for name in ("coverage", "pytest"):
+        for name in ("coverage", "pytest", "python"):
             (programs / name).write_text(
                 '#!/bin/sh\nprintf "%s\\t" "${0##*/}" "$@" >>calls\necho >>calls\n'
             )
             (programs / name).chmod(0o755)
-        environment = os.environ | {"COVERAGE": "0"} | variables
-        subprocess.run([script, *arguments], env=environment, check=True, timeout=60)
+        subprocess.run([script, *arguments], check=True, timeout=60)
         lines = (top / "calls").read_text().splitlines()
     return [line.removesuffix("\t").split("\t") for line in lines]
 
 
-def _marks(path: Path) -> dict[str, set[str]]:
+def _pytest_calls(*arguments: str) -> list[list[str]]:
+    """The arguments of each call of pytest, also of one under coverage."""
+    calls = [call for call in _calls(*arguments) if "pytest" in call]
+    return [call[call.index("pytest") + 1 :] for call in calls]
+
+
+def marks_of(path: Path) -> dict[str, set[str]]:
     """The marks of each test of a file: of its module, of its class, its own and those of its
     parameters.
     """
@@ -98,56 +102,94 @@ def _named(node: ast.AST) -> Iterator[str]:
 
 
 def test_make_test_runs_every_test_of_modules() -> None:
-    for coverage, program in (("0", "pytest"), ("1", "coverage")):
-        call = _calls(COVERAGE=coverage)[0]
-        assert call[0] == program
-        arguments = call[call.index("pytest") + 1 :]
+    core, modules_, _ = _pytest_calls()
+    assert core[-1] == "tests/core"
+    assert modules_[-len(REAL) - 1 :] == [f"--ignore={one}" for one in ("tests/core", *REAL)]
+    (covered,) = _pytest_calls("coverage")
+    assert covered[-len(REAL) :] == [f"--ignore={one}" for one in REAL]
+    for arguments in (core, modules_, covered):
         assert "-m" not in arguments
-        assert arguments[-len(REAL) :] == [f"--ignore={one}" for one in REAL]
-        assert not [one for one in arguments if one.startswith("tests")]
+        assert not [one for one in arguments if one.startswith("tests") and one != "tests/core"]
 
 
 def test_make_test_and_make_system_run_every_test_of_real_processes() -> None:
-    *_, quick = _calls()
-    (others,) = _calls("system")
+    *_, quick = _pytest_calls()
+    (others,) = _pytest_calls("system")
+    marks = {level.name: level.marks for level in LEVELS}
     at = quick.index("-m") + 1
-    assert (quick.pop(at), others.pop(at)) == ("quick and not long", "not quick and not long")
+    assert (quick.pop(at), others.pop(at)) == (marks["test"], marks["system"])
+    assert (marks["test"], marks["system"]) == ("quick and not long", "not quick and not long")
     assert quick == others
-    assert quick[0] == "pytest"
     assert quick[at:] == [*REAL]
 
 
 def test_coverage_is_bounded() -> None:
-    found = [one for call in _calls(COVERAGE="1") for one in call if one.startswith("--fail")]
-    assert found == ["--fail-under=100", "--fail-under=92"]
+    for arguments, source, least in (
+        (("test",), "lading.core", 100),
+        (("coverage",), "lading", 92),
+    ):
+        runs = [call for call in _calls(*arguments) if call[0] == "coverage"]
+        assert [call[1:3] for call in runs[:1]] == [["run", f"--source={source}"]]
+        assert runs[-1][-1] == f"--fail-under={least}"
 
 
 def test_arguments_select_tests() -> None:
     assert _calls("tests/core", "-x") == [["pytest", "-q", "tests/core", "-x"]]
 
 
-def test_continuous_integration_runs_both() -> None:
+def test_continuous_integration_runs_what_a_change_can_reach() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert [line for line in lines if line.startswith("make")] == [
-        "make test COVERAGE=1",
-        "make system",
+        "make test",
         "make check",
+        'make system BASE="${BASE:-.ci/base}"',
     ]
-    makefile = (ROOT / "Makefile").read_text()
-    for target, script in (
-        ("test", "COVERAGE=$(COVERAGE) scripts/test.sh"),
-        ("system", "scripts/test.sh system"),
+    for target, command in (
+        ("test", "scripts/test.sh"),
+        ("system", "scripts/test.sh system $(BASE)"),
+        ("coverage", "scripts/test.sh coverage"),
+        ("nightly", "$(BIN)/python -m tests.nightly $(STEPS)"),
     ):
-        recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-        assert recipe
-        assert recipe[1].splitlines()[-1] == f"\t@{script}"
+        assert _recipe(target)[-1] == f"\t@{command}"
+
+
+def test_every_long_test_is_in_a_step_of_the_night() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = "\n".join(line for step in NIGHTLY for line in _recipe(step.target))
+    names = dict(re.findall(r"^(\w+) := (.*)$", makefile, re.MULTILINE))
+    for name in ("LONG", "SESSIONS"):
+        recipes = recipes.replace(f"$({name})", names[name])
+    refuse(
+        f"{path.relative_to(ROOT)}: no step of tests/levels.py runs it"
+        for path in modules(TESTS)
+        if re.search(r"mark\.long\b", text(path))
+        and "long" in set().union(*marks_of(path).values())
+        if not any(
+            word in recipes
+            for word in (path.name.removeprefix("test_"), f"{path.parent.relative_to(ROOT)} ",
+                         f"{path.parent.relative_to(ROOT)}\n")
+        )
+    )  # fmt: skip
+
+
+def test_the_levels_are_documented() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    assert f"\n{table()}\n" in page
+
+
+def _recipe(target: str) -> list[str]:
+    """The lines below a target of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert recipe, f"Makefile has no {target}"
+    return recipe[1].splitlines()
 
 
 def test_quick_tests_are_of_real_parts_and_not_long() -> None:
     for path in modules(TESTS):
         if "mark.quick" not in text(path):
             continue
-        for name, marks in _marks(path).items():
+        for name, marks in marks_of(path).items():
             if "quick" in marks:
                 assert path.relative_to(ROOT).parts[1] in {Path(one).name for one in REAL}, (
                     f"{shown(path)}: {name}: make test runs it anyway"
@@ -168,5 +210,5 @@ def test_every_real_part_has_a_quick_test() -> None:
         for part, where in [
             pair for tests in (*parts.values(), DATABASES, CLIENTS) for pair in tests.items()
         ]
-        if "quick" not in _marks(TESTS / where.split("::")[0]).get(where.split("::")[1], set())
+        if "quick" not in marks_of(TESTS / where.split("::")[0]).get(where.split("::")[1], set())
     )

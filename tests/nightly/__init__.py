@@ -1,0 +1,1 @@
+"""The runner of `make nightly`."""
