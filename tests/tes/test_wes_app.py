@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lading.config import Config
 from lading.core.errors import Full, LadingError, Malformed
 from lading.tes.exchange import ServiceIdentity
 from lading.tes.wes_app import MAX_BODY, make_app, owns, read_form
 from lading.testing.asgi import AsgiTransport
+from lading.testing.jumping_loop import jumping
 from lading.testing.world import call_asgi
 from tests.tes.run_site import FORM, PARAMS, PREFIX, RunWorld, form, run_world
 
@@ -129,14 +131,15 @@ def test_both_kinds_of_forms() -> None:
 @pytest.mark.parametrize(
     ("error", "status"), [(Full("gone"), 507), (LadingError("x"), 500), (ZeroDivisionError(), 500)]
 )
-async def test_errors_of_the_server(runs: RunWorld, error: Exception, status: int) -> None:
+@jumping
+async def test_errors_of_the_server(error: Exception, status: int) -> None:
     async def broken(*_: object) -> None:
         raise error
 
     identity = ServiceIdentity(cluster="zzzzz", url="")
     app = make_app(
         AsgiTransport(broken),
-        runs.world.config.TES,
+        Config(ClusterID="zzzzz").TES,
         identity,
         image="i",
         engine_version="1",

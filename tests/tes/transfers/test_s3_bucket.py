@@ -8,6 +8,7 @@ import os
 import pytest
 
 from lading.client.blocks import BlockClient
+from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File, Segment
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound
 from lading.core.records.schema import Record
@@ -125,7 +126,8 @@ def opened(http: OutsideHttp, bucket: Bucket, it: TaskWorld) -> S3Bucket:
 
 
 def outgoing(it: TaskWorld, *parts: bytes) -> OutgoingFile:
-    blocks = BlockClient(AsgiTransport(WithBlocks(it.world)), it.world.admin)
+    transport = AsgiTransport(WithBlocks(it.world))
+    blocks = BlockClient(transport, it.world.admin, retry=NO_RETRY)
     segments = tuple(Segment(it.world.blocks.put(one), 0, len(one)) for one in parts)
     return OutgoingFile(blocks=blocks, file=File(segments), key="k")
 
