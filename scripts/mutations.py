@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import itertools
 import json
 import os
 import queue
@@ -84,13 +85,8 @@ class Mutation:
 
     def apply(self, source: str) -> str:
         """The mutated source. Columns count bytes of UTF-8, as those of `ast` do."""
-        lines = source.encode().splitlines(keepends=True)
-        starts = [0]
-        for line in lines:
-            starts.append(starts[-1] + len(line))
-        begin = starts[self.begin[0] - 1] + self.begin[1]
-        end = starts[self.end[0] - 1] + self.end[1]
-        data = source.encode()
+        data, starts = source.encode(), _line_starts(source)
+        begin, end = (starts[line - 1] + column for line, column in (self.begin, self.end))
         return (data[:begin] + self.after.encode() + data[end:]).decode()
 
     def __str__(self) -> str:
@@ -122,6 +118,11 @@ class Trial:
         return f"{self.verdict:8} {times} {self.mutation} {self.test}".rstrip()
 
 
+def _line_starts(source: str) -> list[int]:
+    """Positions of the lines in the bytes of the source."""
+    return [0, *itertools.accumulate(map(len, source.encode().splitlines(keepends=True)))]
+
+
 def mutations_of(path: str, source: str) -> list[Mutation]:
     """All mutations of one module."""
     finder = _Finder(path, source)
@@ -135,7 +136,8 @@ class _Finder(ast.NodeVisitor):
     def __init__(self, path: str, source: str) -> None:
         self.mutations: list[Mutation] = []
         self._path = path
-        self._source = source
+        self._data = source.encode()
+        self._starts = _line_starts(source)
         self._depth = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -203,7 +205,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         arguments = node.args
         # Of these each exchange is an error at once.
-        is_plain = not ast.unparse(node).startswith((*_SAYING, "isinstance(", "issubclass("))
+        is_plain = not _begins(node, *_SAYING, "isinstance(", "issubclass(")
         if (
             is_plain
             and len(arguments) > 1
@@ -215,7 +217,8 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and ast.unparse(node.value) != "None":
+        is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+        if node.value is not None and not is_none:
             self._add("returned value", node, ast.Return(ast.Constant(None)))
         self.generic_visit(node)
 
@@ -234,7 +237,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _delete(self, node: ast.stmt) -> None:
-        if not ast.unparse(node).startswith(_SAYING):
+        if not (isinstance(node, ast.Expr) and _begins(node.value, *_SAYING)):
             self._add("left out", node, ast.Pass())
 
     def _negate(self, test: ast.expr) -> None:
@@ -246,17 +249,24 @@ class _Finder(ast.NodeVisitor):
         if not self._depth or node.end_lineno is None or node.end_col_offset is None:
             return
         text = ast.unparse(ast.fix_missing_locations(other))
+        begin = self._starts[node.lineno - 1] + node.col_offset
+        end = self._starts[node.end_lineno - 1] + node.end_col_offset
         self.mutations.append(
             Mutation(
                 path=self._path,
                 kind=kind,
                 begin=(node.lineno, node.col_offset),
                 end=(node.end_lineno, node.end_col_offset),
-                before=ast.get_source_segment(self._source, node) or "",
+                before=self._data[begin:end].decode(),
                 # An operand of a larger expression keeps its place.
                 after=f"({text})" if isinstance(node, ast.expr) else text,
             )
         )
+
+
+def _begins(node: ast.expr, *beginnings: str) -> bool:
+    """Whether the source of a call begins with one of these texts."""
+    return isinstance(node, ast.Call) and f"{ast.unparse(node.func)}(".startswith(beginnings)
 
 
 def _is_text(node: ast.expr) -> bool:
