@@ -23,6 +23,7 @@ from lading.store.query import ConditionWriter, order_by
         ("properties.'; DROP", "=", "'; DROP"),
         ("properties.x", "contains", "'; DROP"),
         ("properties", "exists", "'; DROP"),
+        ("owner_uuid", "is_a", "arvados#group"),
     ],
 )
 def test_values_stay_out_of_the_text(attribute: str, operator: str, operand: object) -> None:

@@ -39,7 +39,7 @@ async def local(
         capacity=Resources(2, GIB),
         **{"restart_first": 0.01, "restart_longest": 0.05, **more},
     )
-    async with asyncio.timeout(180), LocalFleet(settings) as fleet:
+    async with asyncio.timeout(45), LocalFleet(settings) as fleet:
         yield fleet
 
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,6 +13,7 @@ from msgspec import structs
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Device, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine, make_config, start_failure
+from lading.supervisor.engines.docker_gang import DockerGang
 from lading.supervisor.limits.cgroup import LEAST_RAM
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
@@ -100,6 +102,19 @@ async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:
         await engine.run(stop=asyncio.Event(), stop_grace=0.0)
     with pytest.raises(ExecutionError, match="cannot remove"):
         await engine.remove()
+
+
+async def test_a_gang_is_given_to_its_conductor_with_the_share_of_each_rank(
+    engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gangs = []
+
+    async def create(_: DockerGang, spec: ContainerSpec, config: Mapping[str, Any]) -> None:
+        gangs.append((spec.nodes, spec.processes, config["HostConfig"]["PidsLimit"]))
+
+    monkeypatch.setattr(DockerGang, "create", create)
+    await engine.create(ContainerSpec(command=("ring",), nodes=2, processes=64))
+    assert gangs == [(2, 64, 32)]
 
 
 @pytest.mark.parametrize(
