@@ -8,7 +8,8 @@ import socket
 import pytest
 
 from lading.core.errors import Forbidden, Unavailable
-from lading.net.outside_way import OutsideNetwork, OutsideWay, look_up
+from lading.net.outside_way import OutsideNetwork, OutsideWay
+from lading.net.resolver import Resolver
 
 
 class Names:
@@ -97,4 +98,4 @@ async def test_when_no_address_answers() -> None:
 
 
 async def test_the_resolver_of_the_machine() -> None:
-    assert "127.0.0.1" in await look_up("localhost", 80) + await look_up("127.0.0.1", 80)
+    assert "127.0.0.1" in await Resolver()("localhost", 80) + await Resolver()("127.0.0.1", 80)

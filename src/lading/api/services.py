@@ -44,6 +44,7 @@ from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
 from lading.core.values import printable
 from lading.net.pipes import Turns
+from lading.net.resolver import Resolver
 from lading.store.database import Database
 from lading.telemetry import event
 
@@ -231,6 +232,9 @@ class ApiServices:
     """Shares the event loop between the bytes of all sessions and the calls."""
     webhook_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """Tests of webhooks that go on at a time."""
+    webhook_testers: set[str] = field(default_factory=set)
+    """Users of these tests: each has one at a time, whatever its receiver does."""
+    resolver: Resolver = field(default_factory=Resolver)
     lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """Locks for changes of the files of one collection, by its uuid."""
 

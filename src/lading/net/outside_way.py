@@ -14,13 +14,14 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lading.core.containers.container_network import is_inside_address
 from lading.core.errors import Forbidden, Unavailable
 from lading.net.http_upgrade import Way
 from lading.net.pipes import Pipe
+from lading.net.resolver import Resolver
 
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """Gives the addresses of a host. Raises OSError."""
@@ -31,12 +32,6 @@ _MOST_ADDRESSES = 32
 _EACH_TIMEOUT = 10.0
 
 
-async def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host by the resolver of the machine. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideNetwork:
     """Rules for connections to hosts that users name. `allowed`: networks that are not refused,
@@ -45,7 +40,7 @@ class OutsideNetwork:
 
     allowed: tuple[str, ...] = ()
     key: str = "TES.AllowedNetworks"
-    lookup: Lookup = look_up
+    lookup: Lookup = field(default_factory=Resolver)
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """The addresses of a host, all of which may be connected to.

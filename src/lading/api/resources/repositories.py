@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -87,9 +86,7 @@ async def _check_place(services: ApiServices, url: str) -> None:
         return
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await asyncio.get_running_loop().getaddrinfo(
-                host, None, type=socket.SOCK_STREAM
-            )
+            found = await services.resolver(host, None)
     except TimeoutError:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
@@ -97,7 +94,7 @@ async def _check_place(services: ApiServices, url: str) -> None:
     except (OSError, UnicodeError):
         # The message of `git` names the fault; Python encodes no label of over 63 characters.
         return
-    if any(is_local(str(address[0])) for *_, address in found):
+    if any(is_local(address) for address in found):
         raise Invalid(
             f"{url}: {host} is an address of the server's own machine or link, or of its cloud; "
             "ask its admin to add it to Containers.GitRepositories"

@@ -111,7 +111,8 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
     services = call.services
     async with services.database.reading() as tx:
         found = await _find(tx, call)
-    if services.webhook_tests.locked():
+    user, testers = call.caller.user_uuid, services.webhook_testers
+    if services.webhook_tests.locked() or user in testers:
         raise Unavailable("too many webhooks are being tested; try again in a minute")
     now = services.now()
     event = cloud_event(
@@ -123,8 +124,12 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
         event_at=now,
         properties={"text": "a test of this webhook"},
     )
-    async with services.webhook_tests:
-        answer = await services.webhook_sender.send(found, event)
+    testers.add(user)
+    try:
+        async with services.webhook_tests:
+            answer = await services.webhook_sender.send(found, event)
+    finally:
+        testers.discard(user)
     return ApiResponse(
         body={"outcome": answer.outcome, "status": answer.status, "fault": answer.fault}
     )

@@ -30,9 +30,12 @@ INTERFACE = "eth0"
 TABLE = "lading"
 NOT_INTERNET = (
     "0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4",
-    "::/127", "::ffff:0:0/96", "2002::/16", "ff00::/8",
+    "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "2001::/32", "2002::/16", "ff00::/8",
 )  # fmt: skip
-"""Addresses that the host would treat as its own, or as multicast."""
+"""Addresses that the host would treat as its own, or as multicast, and the forms of IPv6 in which
+an address of IPv4 travels: compatible, mapped, translated, Teredo, 6to4 (RFC 4291, 2765, 4380,
+3056).
+"""
 METADATA = (
     "169.254.0.0/16", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32",
     "fe80::/10", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
