@@ -22,7 +22,7 @@ from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
-from lading.core.errors import Forbidden, Invalid, NotFound, RequestError, Unavailable
+from lading.core.errors import Forbidden, Invalid, NotFound, RequestError, TooLarge, Unavailable
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time, later, parse_time
 from lading.core.tes import listing, mapping
@@ -156,11 +156,12 @@ class Tasks:
         if not key:
             return await self._create(caller, task, "")
         user = await self._api(caller).request("GET", "users/current")
-        digest = hashlib.sha256(f"{user['uuid']} {key}".encode()).hexdigest()
+        owner = str(user["uuid"])
+        digest = hashlib.sha256(f"{owner} {key}".encode()).hexdigest()
         for _ in range(_TURNS):
             known = await self._claim(digest)
             if known is None:
-                return await self._create_once(caller, task, digest)
+                return await self._create_once(caller, task, digest, user=owner)
             if known:
                 return known
             # Another call, maybe at another server, creates the task at this moment.
@@ -173,14 +174,20 @@ class Tasks:
             digest, now=now, since=later(now, -_REMEMBERED), stale=later(now, -_TURNS * _TURN)
         )
 
-    async def _create_once(self, caller: TaskCaller, task: JsonObject, digest: str) -> str:
+    async def _create_once(
+        self, caller: TaskCaller, task: JsonObject, digest: str, *, user: str
+    ) -> str:
         """Create the task of a key that this call has claimed."""
         made = ""
         try:
             # A server may have ended between the creation of a task and the note of it.
             known = await self._api(caller).list(
                 "container_requests",
-                filters=[[f"properties.{mapping.IDEMPOTENCY}", "=", digest]],
+                filters=[
+                    [f"properties.{mapping.IDEMPOTENCY}", "=", digest],
+                    # Others who know the key could put it on a request of theirs.
+                    ["modified_by_user_uuid", "=", user],
+                ],
                 select=["uuid", "created_at"],
                 limit=1,
             )
@@ -463,7 +470,11 @@ class Tasks:
         except NotFound:
             return TaskOutputs(), ""
         tree = filetree.from_manifest(found["unsigned_manifest_text"])
-        return find_outputs(task, tree), str(found["portable_data_hash"])
+        try:
+            outputs = find_outputs(task, tree)
+        except TooLarge as error:
+            outputs = TaskOutputs(excess=error.message)
+        return outputs, str(found["portable_data_hash"])
 
     async def _show(
         self,

@@ -57,11 +57,12 @@ def test_views() -> None:
     assert basic["inputs"] == [{"path": "/a", "type": "FILE"}]
     assert "logs" not in basic
     assert show(TaskView.FULL)["inputs"] == [{"path": "/a", "content": "x", "type": "FILE"}]
-    plain = {**REQUEST, "properties": {"tes": {"task": {"name": "n"}, "warnings": []}}}
+    executors = [{"image": "i", "command": ["c"]}]
+    plain = {**REQUEST, "properties": {"tes": {"task": {"executors": executors}, "warnings": []}}}
     assert show_task(plain, TaskState.QUEUED, view=TaskView.BASIC) == {
         "id": REQUEST["uuid"],
         "state": "QUEUED",
-        "name": "n",
+        "executors": executors,
         "creation_time": REQUEST["created_at"],
     }
     assert document_of(REQUEST) == TASK

@@ -18,7 +18,7 @@ for any number of stars.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -140,6 +140,14 @@ def compile_globs(patterns: Iterable[str]) -> Globs:
     if not given:
         return Globs(everything=True)
     return Globs(tuple(one for one in map(_compile, given) if one is not None))
+
+
+def element_matcher(text: str) -> Callable[[str], bool]:
+    """Whether a name matches one element of a pattern, without `/` and where `**` is `*`. An
+    invalid element matches nothing.
+    """
+    pieces = _translate(text)
+    return (lambda _: False) if pieces is None else _element(pieces).matches
 
 
 def check_globs(patterns: list[str]) -> None:

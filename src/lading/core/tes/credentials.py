@@ -17,6 +17,7 @@ The longest scope that fits a URL counts. Source: docs/spec/transfers, section C
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ CLASSES = (S3, BASIC, BEARER)
 """The classes of credentials that transfers use; records of other classes are left alone."""
 _STYLES: Mapping[str, bool] = {"path": True, "virtual": False}
 _HTTP = (LocationScheme.HTTP, LocationScheme.HTTPS)
+_SEPARATOR = re.compile(r"[/\\]")
+# Layers of percent-encoding that are looked through.
+_MOST_ENCODINGS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +47,25 @@ class CredentialScope:
         """Whether a URL is below the scope."""
         mine, path = self.location, self.location.path.rstrip("/")
         same = (mine.scheme, mine.host, mine.port) == (wanted.scheme, wanted.host, wanted.port)
-        is_below = not path or wanted.path == path or wanted.path.startswith(f"{path}/")
-        return same and is_below
+        is_below = wanted.path == path or wanted.path.startswith(f"{path}/")
+        return same and (not path or (is_below and not _climbs(wanted.path)))
+
+
+def _climbs(path: str) -> bool:
+    """Whether a server may read a path as one that leads out of a directory above it: with `..`,
+    encoded once or more often, behind a backslash, or with parameters (`..;x`), as Java servers
+    take them away.
+    """
+    text = path
+    for _ in range(_MOST_ENCODINGS):
+        if any(one.partition(";")[0].strip() == ".." for one in _SEPARATOR.split(text)):
+            return True
+        decoded = decode(text)
+        if decoded == text:
+            return False
+        text = decoded
+    # Nobody encodes a path so often without a purpose.
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from lading.core.errors import Malformed
@@ -26,6 +27,9 @@ MAX_CONTENT = 1 << 20
 """Bytes of the content of one input."""
 MAX_CONTENTS = 8 << 20
 """Bytes of all contents of one task."""
+MOST_ENTRIES = 10_000
+"""Entries of an array of a task, but for those of a command."""
+_MOST_WORDS = 1 << 20
 FILE, DIRECTORY = "FILE", "DIRECTORY"
 KEEP = "keep:"
 
@@ -38,8 +42,12 @@ class DocumentFault:
     text: str
 
 
+MOST_FAULTS = 100
+"""Faults that a refusal names; a document may have millions."""
+
+
 class InvalidTask(Malformed):
-    """A task was refused; `faults` are all that were found."""
+    """A task was refused; `faults` are the first ones that were found."""
 
     def __init__(self, faults: list[DocumentFault]) -> None:
         super().__init__("; ".join(f"{one.pointer or '/'}: {one.text}" for one in faults))
@@ -54,17 +62,17 @@ def read_task(
     sent: Json, rules: Callable[[JsonObject], Iterable[DocumentFault]] = lambda _: ()
 ) -> JsonObject:
     """The checked document of a create; `rules` are those of the server beside those of the
-    standard. Raises InvalidTask naming every fault.
+    standard. Raises InvalidTask naming the first faults, `MOST_FAULTS` at most.
     """
     faults: list[DocumentFault] = []
     found = _TASK(sent, "", faults)
     # Rules between values need values of the right types.
     if not faults and isinstance(found, dict):
-        faults += _faults_of_rules(found)
+        faults += islice(_faults_of_rules(found), MOST_FAULTS)
         # The rules of the server need valid paths.
-        faults += [] if faults else rules(found)
+        faults += [] if faults else islice(rules(found), MOST_FAULTS)
     if faults or not isinstance(found, dict):
-        raise InvalidTask(faults)
+        raise InvalidTask(faults[:MOST_FAULTS])
     return found
 
 
@@ -131,18 +139,33 @@ def _texts(value: Json, at: str, faults: list[DocumentFault]) -> Json:
     if not isinstance(value, dict):
         faults.append(DocumentFault(at, "must be an object of strings"))
         return value
-    given = {name: one for name, one in value.items() if one is not None}
-    return {name: _text(one, at + pointer(name), faults) for name, one in given.items()}
+    found: JsonObject = {}
+    for name, one in value.items():
+        if one is not None:
+            found[name] = _text(one, at + pointer(name), faults)
+        if len(faults) >= MOST_FAULTS:
+            break
+    return found
 
 
-def _several(shape: Shape, *, least: int = 0) -> Shape:
+def _several(shape: Shape, *, least: int = 0, most: int = MOST_ENTRIES) -> Shape:
     def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
         if not isinstance(value, list):
             faults.append(DocumentFault(at, "must be an array"))
             return value
         if len(value) < least:
             faults.append(DocumentFault(at, "must not be empty"))
-        return [shape(one, f"{at}/{number}", faults) for number, one in enumerate(value)]
+        if len(value) > most:
+            faults.append(
+                DocumentFault(at, f"has {len(value)} entries; at most {most} are possible")
+            )
+            return value
+        found: list[Json] = []
+        for number, one in enumerate(value):
+            found.append(shape(one, f"{at}/{number}", faults))
+            if len(faults) >= MOST_FAULTS:
+                break
+        return found
 
     return check
 
@@ -225,7 +248,7 @@ _RESOURCES = _record(
 _EXECUTOR = _record(
     {
         "image": _text,
-        "command": _several(_text, least=1),
+        "command": _several(_text, least=1, most=_MOST_WORDS),
         "workdir": _text,
         "stdin": _text,
         "stdout": _text,
@@ -261,12 +284,13 @@ def _faults_of_rules(task: Mapping[str, Json]) -> Iterator[DocumentFault]:
         yield from _faults_of_output(number, one)
     for number, one in enumerate(objects(task, "executors")):
         yield from _faults_of_executor(number, one)
-    volumes = [str(one) for one in array(task, "volumes")]
-    for number, path in enumerate(volumes):
+    seen: set[str] = set()
+    for number, path in enumerate(str(one) for one in array(task, "volumes")):
         at = pointer("volumes", number)
         yield from _faults_of_path(at, path)
-        if path in volumes[:number]:
+        if path in seen:
             yield DocumentFault(at, "is named twice")
+        seen.add(path)
 
 
 def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:

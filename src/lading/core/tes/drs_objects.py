@@ -22,7 +22,11 @@ _ALGORITHMS: Mapping[str, tuple[str, int]] = MappingProxyType(
 )
 _HEADER = re.compile(r"([A-Za-z0-9-]{1,100}):[ \t]*([\x20-\x7e]{0,8192})")
 # Headers that would change the request itself.
-_REFUSED = frozenset({"host", "content-length", "transfer-encoding", "connection", "range", "te"})
+_REFUSED = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "range", "if-range", "te",
+     "trailer", "upgrade", "expect", "keep-alive", "accept-encoding", "proxy-connection",
+     "proxy-authorization"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

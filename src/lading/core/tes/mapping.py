@@ -171,11 +171,12 @@ def _faults_of_parameters(given: JsonObject) -> Iterator[DocumentFault]:
 def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
     """Inputs at the place of a directory of the task, and volumes below the output."""
     volumes = [_plain(str(one)) for one in array(task, "volumes")]
+    output = output_path(task)
     for number, path in enumerate(volumes):
-        if path.startswith(output_path(task) + "/"):
+        if path.startswith(f"{output}/"):
             text = "lies below the directory of all outputs; name one beside it"
             yield DocumentFault(f"/volumes/{number}", text)
-    taken = {output_path(task), *volumes, *_stream_directories(task)}
+    taken = {output, *volumes, *_stream_directories(task)}
     for number, one in enumerate(objects(task, "inputs")):
         if _plain(string(one, "path")) in taken:
             text = "is the path of a volume, or the directory of an output or of a stream"

@@ -21,6 +21,7 @@ UNSIGNED = "UNSIGNED-PAYLOAD"
 # Bytes that the path of a canonical request keeps: the unreserved characters and slashes.
 _OF_KEYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _MOST_PARTS = 10_000
+_REGION = re.compile(r"[A-Za-z0-9-]{1,63}")
 _LEAST_PART = 64 << 20
 
 
@@ -46,6 +47,8 @@ class BucketPlace:
 
     def locate(self, key: str, query: Sequence[tuple[str, str]] = ()) -> Location:
         """The address of an object, or with "" of the bucket. Raises Malformed."""
+        if not is_region(self.region):
+            raise Malformed("the region of a bucket has letters, digits and '-' alone")
         base = parse_location(self.endpoint or f"https://s3.{self.region}.amazonaws.com")
         if base.scheme not in (LocationScheme.HTTP, LocationScheme.HTTPS):
             raise Malformed("the endpoint of a bucket must be an http or https URL")
@@ -63,6 +66,11 @@ class BucketPlace:
             path=base.path.rstrip("/") + path,
             query=f"?{pairs}" if pairs else "",
         )
+
+
+def is_region(text: str) -> bool:
+    """Whether a text, which becomes a part of a host's name and of a header, names a region."""
+    return _REGION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

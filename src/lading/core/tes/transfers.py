@@ -195,7 +195,9 @@ def phase_of_ended(ended: EndedTask) -> TransferPhase:
 
 
 def object_key(url: str, validator: str, *, place: str = "") -> str:
-    """The name of one state of an object, a digest; `place` is the server of a bucket."""
+    """The name of one state of an object, a digest. `place` is the server of a bucket, or the user
+    who sees the object where its server may show each user another one.
+    """
     text = "\0".join((url, place, validator))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 

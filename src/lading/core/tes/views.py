@@ -16,6 +16,7 @@ from typing import Any
 from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
+from lading.core.tes.document import InvalidTask, array, read_task
 from lading.core.tes.listing import TaskView
 from lading.core.tes.mapping import GB, LIVE, PROPERTY, TRANSFERS, with_contents
 from lading.core.tes.outputs import TaskOutputs
@@ -86,40 +87,63 @@ def show_task(
 
 
 def document_of(request: Mapping[str, Any]) -> JsonObject:
-    """The document that a request was made of, without the contents of its inputs."""
-    task: JsonObject = request["properties"][PROPERTY]["task"]
-    return task
+    """The document that a request was made of, without the contents of its inputs.
+
+    Whoever may write a request may overwrite it: one that is no document any more shows none.
+    """
+    try:
+        return read_task(_stored(request).get("task"))
+    except InvalidTask:
+        return {"executors": []}
 
 
 def describe_request(request: Mapping[str, Any]) -> JsonObject:
     """The document that says of a request what it runs; `request` has the fields DESCRIBED."""
     constraints = request["runtime_constraints"]
-    executor: JsonObject = {"image": request["container_image"], "command": [*request["command"]]}
+    command = request["command"] or ()
+    executor: JsonObject = {"image": request["container_image"] or "", "command": [*command]}
     if request["cwd"] not in ("", "."):
         executor["workdir"] = request["cwd"]
     if request["environment"]:
         executor["env"] = {**request["environment"]}
     task: JsonObject = {
         "executors": [executor],
-        "resources": {"cpu_cores": constraints["vcpus"], "ram_gb": constraints["ram"] / GB},
+        "resources": _resources(constraints),
     }
     return {"name": request["name"], **task} if request["name"] else task
 
 
+def _resources(constraints: Mapping[str, Any]) -> JsonObject:
+    """Those of a request; the draft of one may lack them."""
+    cores, ram = constraints.get("vcpus"), constraints.get("ram")
+    found: JsonObject = {"cpu_cores": cores} if isinstance(cores, int) else {}
+    return found | ({"ram_gb": ram / GB} if isinstance(ram, int) else {})
+
+
 def has_transfers(request: Mapping[str, Any]) -> bool:
     """Whether a task has inputs or outputs by URL, whose transfer is stored."""
-    return bool(request["properties"][PROPERTY].get(TRANSFERS))
+    return bool(_stored(request).get(TRANSFERS))
 
 
 def why_not_reused(request: Mapping[str, Any]) -> str:
     """The reason why a task is always run anew, or ""."""
-    live = request["properties"][PROPERTY].get(LIVE) or []
+    live = _texts(_stored(request), LIVE)
     return f"{', '.join(live)}: live, so that the content may have changed" if live else ""
 
 
 def warnings_of(request: Mapping[str, Any]) -> tuple[str, ...]:
     """The warnings of the creation of a task."""
-    return tuple(request["properties"][PROPERTY]["warnings"])
+    return _texts(_stored(request), "warnings")
+
+
+def _stored(request: Mapping[str, Any]) -> JsonObject:
+    """The property of a task, whose values may be of any type."""
+    found = request["properties"].get(PROPERTY)
+    return found if isinstance(found, dict) else {}
+
+
+def _texts(about: JsonObject, name: str) -> tuple[str, ...]:
+    return tuple(one for one in array(about, name) if isinstance(one, str))
 
 
 def _without(value: Json, name: str) -> Json:
@@ -182,11 +206,37 @@ def ended_steps(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
     steps = (container["runtime_status"] or {}).get(STATUS)
     if isinstance(steps, list):
-        return steps
+        # A container with API may write its status itself.
+        return [one for one in steps if _is_ended(one)]
     if container["exit_code"] is None or container["state"] != ContainerState.COMPLETE:
         # An exit code is required.
         return []
     return [container]
+
+
+def _is_ended(step: Json) -> bool:
+    """Whether an entry of a container's status is an executor that has ended."""
+    if not isinstance(step, dict):
+        return False
+    times = (step.get("started_at"), step.get("finished_at"))
+    return (
+        all(isinstance(one, str | None) for one in times)
+        and isinstance(step.get("exit_code"), int)
+        and "started_at" in step
+        and "finished_at" in step
+        and all(_is_span(step.get(name)) for name in ("stdout", "stderr"))
+    )
+
+
+def _is_span(value: Json) -> bool:
+    """Whether a value is the place of a stream in a log, or none."""
+    if value is None:
+        return True
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(one, int) and one >= 0 for one in value)
+    )
 
 
 def _metadata(attempt: TaskAttempt) -> JsonObject:
@@ -220,6 +270,8 @@ def _system_logs(attempt: TaskAttempt) -> list[str]:
         found.append(f"{failure(container) or 'error'}: {status['error']}")
     elif failure(container) == Failure.OOM:
         found.append("oom: the command used more memory than ram_gb allows")
+    if attempt.outputs.excess:
+        found.append(f"warning: {attempt.outputs.excess}")
     if attempt.outputs.missing:
         found.append(f"missing outputs: {', '.join(attempt.outputs.missing)}")
     found += [f"warning: no file matches the output {path}" for path in attempt.outputs.unmatched]

@@ -16,6 +16,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from lading.core.errors import Malformed
 from lading.core.values import Json, JsonObject, is_too_deep, printable
@@ -56,11 +57,15 @@ class RunDocument:
     engine_parameters: Mapping[str, str]
 
 
+MOST_FAULTS = 100
+"""Faults that a refusal names; parameters may have thousands."""
+
+
 class InvalidRun(Malformed):
-    """A run was refused; the message has every fault."""
+    """A run was refused; the message has the first faults."""
 
     def __init__(self, faults: Iterable[str]) -> None:
-        super().__init__("; ".join(faults))
+        super().__init__("; ".join(islice(faults, MOST_FAULTS)))
 
 
 def read_run(
@@ -90,11 +95,8 @@ def read_run(
     faults += _faults_of_kind(found["workflow_type"], run, engine_version)
     faults += _faults_of_url(run, attachments)
     faults += _faults_of_engine_parameters(run.engine_parameters)
-    faults += [
-        fault
-        for location in locations(params)
-        if (fault := _fault_of_location(location, attachments))
-    ]
+    paths = _with_directories(attachments)
+    faults += [fault for one in locations(params) if (fault := _fault_of_location(one, paths))]
     if faults:
         raise InvalidRun(faults)
     return run
@@ -152,10 +154,20 @@ def input_attachments(params: JsonObject, attachments: Iterable[str]) -> frozens
     return frozenset(
         one
         for one in attachments
-        if one in named
-        or any(one.startswith(f"{name}/") for name in named)
+        if not named.isdisjoint(_with_directories([one]))
         or (posixpath.dirname(one) in folders and not one.endswith(".cwl"))
     )
+
+
+def _with_directories(paths: Iterable[str]) -> frozenset[str]:
+    """Paths, and those of all directories above them."""
+    found: set[str] = set()
+    for path in paths:
+        at = path
+        while at and at not in found:
+            found.add(at)
+            at = posixpath.dirname(at)
+    return frozenset(found)
 
 
 def is_file(value: Mapping[str, Json]) -> bool:
@@ -252,15 +264,16 @@ def _faults_of_engine_parameters(parameters: Mapping[str, str]) -> Iterator[str]
                 yield f"{at}: is not supported; these are: {', '.join(ENGINE_PARAMETERS)}"
 
 
-def _fault_of_location(location: str, attachments: Collection[str]) -> str:
-    """The fault of a place in the parameters, or ""."""
+def _fault_of_location(location: str, paths: Collection[str]) -> str:
+    """The fault of a place in the parameters, or "". `paths` are those of attachments and of the
+    directories above them.
+    """
     scheme = scheme_of(location)
     if scheme:
         if scheme in PROTOCOLS:
             return ""
         known = ", ".join(PROTOCOLS)
         return f"workflow_params: {scheme}: URLs are not read here; these are: {known}"
-    path = attached(location)
-    if path in attachments or any(one.startswith(f"{path}/") for one in attachments):
+    if attached(location) in paths:
         return ""
     return f"workflow_params: {printable(location)!r} is no workflow_attachment"

@@ -51,7 +51,7 @@ def show_run(
     return {
         "run_id": request["uuid"],
         "request": {
-            **request["properties"][PROPERTY],
+            **_stored(request),
             "workflow_params": sent_params(request["mounts"]),
             **({"tags": {**tags}} if tags else {}),
         },
@@ -61,6 +61,12 @@ def show_run(
         "task_logs": None,
         "outputs": outputs,
     }
+
+
+def _stored(request: Mapping[str, Any]) -> JsonObject:
+    """The property of a run. Whoever may write a request may overwrite it by anything."""
+    found = request["properties"].get(PROPERTY)
+    return found if isinstance(found, dict) else {}
 
 
 def show_task(
@@ -82,8 +88,8 @@ def _log(
     notes: tuple[str, ...],
 ) -> JsonObject:
     log: JsonObject = {
-        "name": request["name"] or str(request["command"][0]),
-        "cmd": [*request["command"]],
+        "name": request["name"] or str(next(iter(request["command"] or ()), "")),
+        "cmd": [*(request["command"] or ())],
         **_times(container),
     }
     if container is not None:

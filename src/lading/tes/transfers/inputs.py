@@ -80,11 +80,12 @@ class InputFetcher:
         self, source: ObjectSource, url: str, found: FoundSource, advance: _Advance
     ) -> str:
         known = ""
+        place = self.user if found.is_personal else found.place
 
         async def is_known(facts: ObjectFacts) -> bool:
             nonlocal known
             if facts.validator:
-                key = object_key(url, facts.validator, place=found.place)
+                key = object_key(url, facts.validator, place=place)
                 known = await self.store.find(key, self.user) or ""
             return bool(known)
 
@@ -93,7 +94,7 @@ class InputFetcher:
         if fetched is None:
             return known
         validator = fetched.facts.validator or f"content {fetched.sha256}"
-        key = object_key(url, validator, place=found.place)
+        key = object_key(url, validator, place=place)
         async with CollectionWriter(self.blocks) as writer:
             await _add(writer, found.name, fetched)
             return await self.store.save(key, shown(url), writer, self.user)

@@ -15,7 +15,7 @@ from lading.client.blocks import BlockClient
 from lading.concurrency import together
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
-from lading.core.errors import LadingError
+from lading.core.errors import LadingError, TooLarge
 from lading.core.tes.locations import shown
 from lading.core.tes.outputs import OutputFile, find_outputs
 from lading.core.tes.transfers import DeliveredFile, TaskTransfer
@@ -44,7 +44,10 @@ class OutputSender:
         """Deliver what the task made of its outputs. Raises TransferFailed for the first file that
         cannot be delivered.
         """
-        found = find_outputs(transfer.task, tree)
+        try:
+            found = find_outputs(transfer.task, tree)
+        except TooLarge as error:
+            raise TransferFailed(error.message) from error
         for url in found.directories:
             await self._make_directory(url)
         done = {one.url for one in await self.journal.deliveries(transfer.request_uuid)}

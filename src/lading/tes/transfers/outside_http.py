@@ -28,8 +28,19 @@ _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOST_SERVERS: Final = 16
 # Bytes of the text of an error that are read.
 _MOST_TEXT: Final = 16 << 10
-# Headers that are not sent to another server than the one that they are for.
-_SECRET: Final = ("authorization", "cookie", "x-amz-security-token")
+# Headers that are sent to another server than the one that they were made for. Any other may be a
+# secret: those of a DRS server have names of its own.
+_COMMON: Final = frozenset(
+    {
+        "user-agent",
+        "accept",
+        "accept-encoding",
+        "range",
+        "if-range",
+        "content-length",
+        "content-type",
+    }
+)
 
 
 class PassingFault(Unavailable):
@@ -133,7 +144,7 @@ class OutsideHttp:
                 raise Invalid(f"{location.host}: redirects {method} with {status}")
             target = _redirected(location, found["location"])
             if (target.host, target.port) != (location.host, location.port):
-                fields = {name: one for name, one in fields.items() if name.lower() not in _SECRET}
+                fields = {name: one for name, one in fields.items() if name.lower() in _COMMON}
             location = target
         raise Invalid(f"{location.host}: redirects more than {_MOST_REDIRECTS} times")
 

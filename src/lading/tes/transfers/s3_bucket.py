@@ -24,6 +24,7 @@ from lading.core.tes.s3_requests import (
     BucketPlace,
     ListedObject,
     element,
+    is_region,
     part_size,
     read_page,
     render_parts,
@@ -107,7 +108,7 @@ class S3Bucket:
             ) as answer:
                 region = answer.headers.get("x-amz-bucket-region", "")
                 elsewhere = answer.status in (301, 307, 400) and region != self._place.region
-                if is_last or not region or not elsewhere:
+                if is_last or not is_region(region) or not elsewhere:
                     yield answer
                     return
             self._place = replace(self._place, region=region)

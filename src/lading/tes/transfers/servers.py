@@ -31,12 +31,14 @@ from lading.tes.transfers.s3_bucket import S3Bucket, S3Source, S3Target, access_
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSource:
     """An object, or the objects of a directory; `name` is that of the file, `place` the server of a
-    bucket.
+    bucket. `is_personal`: the server was told who asks, by a credential of the user, so that others
+    may see another object at the same URL.
     """
 
     content: ObjectSource | SourceListing
     name: str = "file"
     place: str = ""
+    is_personal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Servers:
             case LocationScheme.HTTP | LocationScheme.HTTPS:
                 headers = await self._headers(location)
                 source = HttpSource(self.http, location, url, headers)
-                return FoundSource(content=source, name=name)
+                return FoundSource(content=source, name=name, is_personal=bool(headers))
             case LocationScheme.S3:
                 bucket = await self._bucket(location)
                 if not is_directory:
@@ -83,7 +85,11 @@ class Servers:
                 return FoundSource(content=FileSource(root, path), name=name)
             case LocationScheme.FTP:
                 place = await self._with_user(location)
-                return FoundSource(content=FtpSource(self.http.network, place, url), name=name)
+                return FoundSource(
+                    content=FtpSource(self.http.network, place, url),
+                    name=name,
+                    is_personal=place != location,
+                )
             case LocationScheme.DRS:
                 return await self._drs_source(location, url)
         raise Invalid(f"{location.scheme} is not offered for inputs that are fetched")
@@ -126,16 +132,21 @@ class Servers:
         bytes_at = parse_location(found.access.url)
         name = _file_name(found.name or bytes_at.name)
         source: ObjectSource
+        is_personal = bool(headers)
         match bytes_at.scheme:
             case LocationScheme.S3:
                 source = S3Source(await self._bucket(bytes_at), bytes_at.path)
             case LocationScheme.FTP:
                 place = await self._with_user(bytes_at)
                 source = FtpSource(self.http.network, place, found.access.url)
+                is_personal |= place != bytes_at
             case _:
-                given = {**await self._headers(bytes_at), **dict(found.access.headers)}
+                own = await self._headers(bytes_at)
+                given = {**own, **dict(found.access.headers)}
                 source = HttpSource(self.http, bytes_at, found.access.url, given)
-        return FoundSource(content=DrsSource(found, source, shown(url)), name=name)
+                is_personal |= bool(own)
+        content = DrsSource(found, source, shown(url))
+        return FoundSource(content=content, name=name, is_personal=is_personal)
 
     async def _bucket(self, location: Location) -> S3Bucket:
         """The bucket of a URL, with the user's credential for it."""
