@@ -9,7 +9,6 @@ import pytest
 
 from lading.core.errors import Forbidden, Unavailable
 from lading.net.outside_way import OutsideNetwork, OutsideWay
-from lading.net.resolver import Resolver
 
 
 class Names:
@@ -95,7 +94,3 @@ async def test_when_no_address_answers() -> None:
         network = OutsideNetwork(allowed=("127.0.0.0/8",), lookup=Names(["127.0.0.1"]))
         with pytest.raises(OSError, match="Connect call failed"):
             await network.connect("host", port, asyncio.StreamReader(), timeout=5)
-
-
-async def test_the_resolver_of_the_machine() -> None:
-    assert "127.0.0.1" in await Resolver()("localhost", 80) + await Resolver()("127.0.0.1", 80)

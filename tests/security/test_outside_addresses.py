@@ -23,8 +23,8 @@ from lading.core.containers.container_network import is_inside_address
 from lading.core.errors import Forbidden, Invalid, LadingError, Unavailable
 from lading.core.webhooks.signature import make_secret
 from lading.core.webhooks.subscription import check_webhook, web_address
+from lading.net.name_lookup import NameLookup
 from lading.net.outside_way import OutsideNetwork
-from lading.net.resolver import Resolver
 from lading.testing.world import world
 from lading.webhook_config import Mail
 from tests.api.webhooks.fake_sender import FakeSender, hook
@@ -182,7 +182,7 @@ async def test_names_that_are_never_answered(monkeypatch: pytest.MonkeyPatch) ->
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    resolver = Resolver()
+    resolver = NameLookup()
     tasks = [asyncio.create_task(resolver(f"{n}.hang.example", 80)) for n in range(100)]
     try:
         await asyncio.sleep(0)

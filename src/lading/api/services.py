@@ -43,8 +43,8 @@ from lading.core.records.collection_rules import Lifetimes, times
 from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
 from lading.core.values import printable
+from lading.net.name_lookup import NameLookup
 from lading.net.pipes import Turns
-from lading.net.resolver import Resolver
 from lading.store.database import Database
 from lading.telemetry import event
 
@@ -234,7 +234,7 @@ class ApiServices:
     """Tests of webhooks that go on at a time."""
     webhook_testers: set[str] = field(default_factory=set)
     """Users of these tests: each has one at a time, whatever its receiver does."""
-    resolver: Resolver = field(default_factory=Resolver)
+    name_lookup: NameLookup = field(default_factory=NameLookup)
     lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """Locks for changes of the files of one collection, by its uuid."""
 

@@ -20,8 +20,8 @@ from typing import TypeAlias
 from lading.core.containers.container_network import is_inside_address
 from lading.core.errors import Forbidden, Unavailable
 from lading.net.http_upgrade import Way
+from lading.net.name_lookup import NameLookup
 from lading.net.pipes import Pipe
-from lading.net.resolver import Resolver
 
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """Gives the addresses of a host. Raises OSError."""
@@ -40,7 +40,7 @@ class OutsideNetwork:
 
     allowed: tuple[str, ...] = ()
     key: str = "TES.AllowedNetworks"
-    lookup: Lookup = field(default_factory=Resolver)
+    lookup: Lookup = field(default_factory=NameLookup)
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """The addresses of a host, all of which may be connected to.

@@ -86,7 +86,7 @@ async def _check_place(services: ApiServices, url: str) -> None:
         return
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await services.resolver(host, None)
+            found = await services.name_lookup(host, None)
     except TimeoutError:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"

@@ -1,4 +1,4 @@
-"""The resolver of the machine, asked in threads of its own.
+"""Addresses of names by the resolver of the machine, asked in threads of its own.
 
 A name whose servers never answer holds a thread for half a minute, and a stranger may name many.
 The threads that other work of the process shares (`asyncio.to_thread`) are not among them.
@@ -15,7 +15,7 @@ from typing import Final
 _MOST: Final = 64
 
 
-class Resolver:
+class NameLookup:
     """Looks up addresses, at most `most` names at a time; further ones wait for a place.
 
     The threads are no reason for the process to go on: they end with it.
