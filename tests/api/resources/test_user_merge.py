@@ -52,6 +52,7 @@ async def test_an_admin_merges_with_all_that_the_old_user_may_do(it: World) -> N
     both = await people(it)
     gone = await merge(it, both, redirect_to_new_user=True)
     assert (gone["uuid"], gone["is_active"], gone["username"]) == (both["old"], False, None)
+    assert (gone["is_admin"], gone["email"]) == (False, None)
     for token in (both["old_token"], both["new_token"]):
         assert (await it.ok("GET", "users/current", token=token))["uuid"] == both["new"]
         same, other, *_ = await names(it, both["new"], token)

@@ -121,6 +121,13 @@ async def test_for_an_engine_that_does_not_see_our_mounts(
     log.close()
 
 
+async def test_notes_are_in_the_log_of_the_container(tmp_path: Path) -> None:
+    keep, log = _keep(tmp_path)
+    keep.say("large.tar is read through the mount")
+    log.close()
+    assert "large.tar is read" in (tmp_path / "log" / "crunch-run.txt").read_text()
+
+
 async def test_its_end_is_noticed(launcher: Launcher, tmp_path: Path) -> None:
     keep, log = _keep(tmp_path)
     waiting = asyncio.create_task(keep.ended())

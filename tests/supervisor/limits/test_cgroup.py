@@ -36,7 +36,9 @@ def test_version_2(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mounts", ["", "proc /proc proc rw 0 0\n", V2.format("/none")])
 def test_no_cgroups(mounts: str) -> None:
-    group = Cgroup(find_hierarchy(mounts), "x")
+    hierarchy = find_hierarchy(mounts)
+    assert (hierarchy.version, dict(hierarchy.roots)) == (2, {})
+    group = Cgroup(hierarchy, "x")
     notes = group.make(ram=5, vcpus=1, processes=1)
     assert [note.split(":")[0] for note in notes] == [
         f"no cgroup controller for {name} here" for name in ("memory", "cpu", "pids")
