@@ -136,6 +136,10 @@ def _update_as_anybody(
     return lifecycle.update(container, changes, caller=caller, **more)
 
 
+def _everything(_container: Container, _caller: ContainerWriter) -> bool:
+    return True
+
+
 def _unlock_as_anybody(
     container: Container, *, caller: ContainerWriter, **more: Any
 ) -> ContainerChange:
@@ -252,7 +256,9 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
     {
         Bug.LOCK: ServerRules(lock=_lock_anything),
         Bug.TOKEN: ServerRules(carries_out=_keeps_tokens),
-        Bug.WRITERS: ServerRules(update=_update_as_anybody, unlock=_unlock_as_anybody),
+        Bug.WRITERS: ServerRules(
+            update=_update_as_anybody, unlock=_unlock_as_anybody, concerns=_everything
+        ),
         Bug.FENCING: ServerRules(update=_update_as_anybody, fences=False),
         Bug.RETRIES: ServerRules(retry=_retry_for_ever),
         Bug.GIVEN_UP: ServerRules(retry=lambda *_, **__: None),

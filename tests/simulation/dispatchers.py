@@ -23,7 +23,7 @@ from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import ExchangesOnly
 from tests.simulation.host import Host
 from tests.simulation.server import ModelServer, refusal
-from tests.simulation.tables import token_text
+from tests.simulation.tables import token_text, uuid_of
 from tests.simulation.traffic import Stream, Traffic
 
 SETTINGS = DispatchSettings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
@@ -72,7 +72,8 @@ class MessageTransport(ExchangesOnly):
     def connect(self) -> None:
         """Open the websocket anew: events under way are lost, and the dispatcher is told so."""
         self.close_stream()
-        self._stream = Stream(self._traffic, f"event {self._name}", self._take)
+        token = uuid_of(self._token)
+        self._stream = Stream(self._traffic, f"event {self._name}", self._take, token)
         self._server.streams.append(self._stream)
         self._inbox.put_nowait(Reconnected())
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lading.core.containers import finalize, lifecycle, priority, request, reuse
+from lading.core.containers import finalize, lifecycle, priority, request, reuse, writers
 from lading.core.containers import retry as planning
 from lading.core.containers.container import Container, ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.writers import ContainerWriter
 from lading.core.policy.quotas import Room, Shortage, find_room
 
 ContainerChange: TypeAlias = lifecycle.ContainerChange
@@ -42,7 +43,8 @@ class ServerRules:
     `carries_out`: whether an effect is carried out. `concerned`: the containers whose priority is
     computed anew after the change of a request. `below`: whether the priority of a request's
     container is computed anew with that of another one. `refills`: the subjects whose waiting
-    requests are looked at, of those with smaller charges. `fences`: ended tokens are refused.
+    requests are looked at, of those with smaller charges. `concerns`: whether a dispatcher may
+    read a container. `fences`: ended tokens are refused.
     """
 
     lock: Callable[..., ContainerChange] = lifecycle.lock
@@ -58,6 +60,7 @@ class ServerRules:
     take_turns: Callable[..., frozenset[str]] = priority.take_turns
     find_room: Callable[..., Room | Shortage] = find_room
     refills: Callable[[Collection[str]], Collection[str]] = every
+    concerns: Callable[[Container, ContainerWriter], bool] = writers.concerns
     fences: bool = True
 
 

@@ -137,7 +137,8 @@ class Sender:
     """
 
     token_uuid: str
-    is_admin: bool = True
+    is_admin: bool = False
+    is_dispatcher: bool = False
     container: str | None = None
     supervises: str | None = None
 
@@ -186,7 +187,7 @@ class ModelServer:
         """
         sender = self._authenticate(token)
         if (method, path) == ("GET", "containers"):
-            return {"items": self._list(params or {})}
+            return {"items": self._list(sender, params or {})}
         kind, uuid, action = (*path.split("/"), "", "")[:3]
         handler = self._routes.get((method, kind, action))
         if handler is None:
@@ -213,7 +214,9 @@ class ModelServer:
     def _authenticate(self, token: str) -> Sender:
         uuid = uuid_of(token)
         if uuid == ADMIN_TOKEN or uuid in DISPATCHER_TOKENS:
-            return Sender(uuid)
+            return Sender(
+                uuid, is_admin=uuid == ADMIN_TOKEN, is_dispatcher=uuid in DISPATCHER_TOKENS
+            )
         alive = self.records.tokens if self.rules.fences else self._minted
         container = self.records.containers.get(alive.get(uuid, ""))
         if container is None:
@@ -229,20 +232,21 @@ class ModelServer:
         # Of statuses, or of machines, for which there are no orders.
         return {"known": True, "orders": []} if kind == "machines" else {}
 
-    def _get(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
-        return self._container(uuid).shown()
+    def _get(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        return self._readable(sender, uuid).shown()
 
     def _auth(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
-        container = self._container(uuid)
+        container = self._readable(sender, uuid)
         if sender.token_uuid not in (container.locked_by_uuid, container.supervisor_auth_uuid):
             raise Forbidden("Not locked by your token")
         return {"uuid": container.auth_uuid, "api_token": "x" * 50}
 
-    def _list(self, params: Mapping[str, str]) -> list[Fields]:
+    def _list(self, sender: Sender, params: Mapping[str, str]) -> list[Fields]:
         asked = {name: msgspec.json.decode(params[name]) for name in _LISTS if name in params}
         found = [
             one
             for one in self.records.containers.values()
+            if self._is_readable(sender, one)
             if all(_passes(getattr(one, name), *condition) for name, *condition in asked["filters"])
         ]
         for term in reversed(asked.get("order", [])):
@@ -293,7 +297,7 @@ class ModelServer:
         }
 
     def _unlock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
-        before = self._container(uuid)
+        before = self._readable(sender, uuid)
         change = self.rules.unlock(
             before,
             caller=_caller(sender, uuid),
@@ -303,7 +307,7 @@ class ModelServer:
         return _brief(self._write(sender, before, change))
 
     def _update(self, sender: Sender, uuid: str, body: Fields) -> Fields:
-        before, given = self._container(uuid), body["container"]
+        before, given = self._readable(sender, uuid), body["container"]
         log = given.get("log")
         if sender.supervises == uuid and log is not None and log not in self.records.saved:
             raise Invalid("log: is no collection that the container's user can read")
@@ -319,7 +323,7 @@ class ModelServer:
         return _brief(self._write(sender, before, change))
 
     def _finish_call(self, sender: Sender, uuid: str, body: Fields) -> Fields:
-        before = self._container(uuid)
+        before = self._readable(sender, uuid)
         if sender.token_uuid not in (before.locked_by_uuid, before.supervisor_auth_uuid):
             raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
         manifests = body["collections"]
@@ -669,9 +673,28 @@ class ModelServer:
             )
 
     def publish(self, event: RecordEvent) -> None:
-        """Send an event to all streams."""
+        """Send an event to all streams whose dispatchers may hear of it."""
         for stream in self.streams:
-            stream.send(event)
+            if self._may_hear(stream.token, event):
+                stream.send(event)
+
+    def _may_hear(self, token: str, event: RecordEvent) -> bool:
+        sides = (event.properties.get(one) for one in ("old_attributes", "new_attributes"))
+        if any(isinstance(one, dict) and one.get("state") == "Queued" for one in sides):
+            return True
+        container = self.records.containers.get(event.object_uuid)
+        sender = Sender(token, is_dispatcher=bool(token))
+        return container is None or self._is_readable(sender, container)
+
+    def _is_readable(self, sender: Sender, container: Container) -> bool:
+        caller = _caller(sender, container.uuid)
+        return not sender.is_dispatcher or self.rules.concerns(container, caller)
+
+    def _readable(self, sender: Sender, uuid: str) -> Container:
+        container = self._container(uuid)
+        if not self._is_readable(sender, container):
+            raise NotFound(f"{uuid}: not found")
+        return container
 
     def _container(self, uuid: str) -> Container:
         if uuid not in self.records.containers:
@@ -697,6 +720,7 @@ def _caller(sender: Sender, container_uuid: str) -> ContainerWriter:
     return ContainerWriter(
         token_uuid=sender.token_uuid,
         is_admin=sender.is_admin,
+        is_dispatcher=sender.is_dispatcher,
         is_own=sender.container == container_uuid,
     )
 

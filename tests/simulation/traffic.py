@@ -90,6 +90,8 @@ class Stream:
     traffic: Traffic
     label: str
     take: Callable[[object], None]
+    token: str = ""
+    """The uuid of the token of the dispatcher that listens; "" for any other listener."""
     open: bool = True
     _queue: deque[object] = field(default_factory=deque)
 

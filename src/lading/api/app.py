@@ -67,7 +67,7 @@ from lading.core.errors import (
 from lading.core.ids import make_request_id
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
-from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
+from lading.core.records.access import Principal, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON, Record
 from lading.core.webhooks.schedule import RetryRules
@@ -453,8 +453,7 @@ class Application:
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
         check_scope(principal, method, path)
-        if not route.anyone:
-            check_active(principal)
+        route.check_caller(principal)
         return principal
 
     async def _reader(

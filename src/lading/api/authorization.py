@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from lading.api.http import ApiCall
 from lading.api.services import ApiServices, hash_secret
@@ -44,6 +44,8 @@ from lading.core.records.service_records import WEBHOOKS
 from lading.store import contents, permission_queries, permissions, records
 from lading.store.database import Transaction
 
+# Uuids of one query: placeholders of one statement.
+_BATCH = 500
 _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS, WEBHOOKS)
 
 
@@ -107,7 +109,8 @@ async def _can_read(
     user = principal.user_uuid
     if principal.is_admin or (kind is USERS and record["uuid"] == user):
         return True
-    if kind.owned and record["owner_uuid"] == user:
+    # The system user owns containers, and may own the token of a dispatcher.
+    if kind.owned and record["owner_uuid"] == user and kind is not CONTAINERS:
         return True
     # A token is its owner's alone: no permission on a project or a role shows one.
     if kind is TOKENS:
@@ -136,22 +139,19 @@ async def readable_uuids(
     tx: Transaction,
     services: ApiServices,
     kind: RecordType,
-    uuids: Sequence[str],
+    uuids: Iterable[str],
     principal: Principal,
 ) -> set[str]:
     """The uuids among `uuids` of records of a type that the principal can read."""
-    wanted = tuple(dict.fromkeys(uuids))
-    if not wanted:
-        return set()
+    wanted, found = tuple(dict.fromkeys(uuids)), set[str]()
     roles = services.config.Users.RoleGroupsVisibleToAll
     readable = access.readable(kind, principal, now=services.now(), roles=roles, few=True)
-    query = Query(
-        where=(Among(Column("uuid", Type.STRING), wanted), *readable),
-        select=("uuid",),
-        limit=len(wanted),
-    )
-    rows = await records.search(tx, services.database.dialect, kind, query)
-    return {str(row["uuid"]) for row in rows}
+    for at in range(0, len(wanted), _BATCH):
+        some = Among(Column("uuid", Type.STRING), wanted[at : at + _BATCH])
+        query = Query(where=(some, *readable), select=("uuid",), limit=_BATCH)
+        rows = await records.search(tx, services.database.dialect, kind, query)
+        found |= {str(row["uuid"]) for row in rows}
+    return found
 
 
 def reader_of(acting: Principal) -> str | None:
@@ -357,7 +357,8 @@ async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tup
         except Unauthenticated:
             # Further tokens that are not valid are ignored.
             continue
-        if one is not None:
+        # A dispatcher reads records for its own work alone.
+        if one is not None and not one.is_dispatcher:
             found.setdefault(one.token_uuid, one)
     return tuple(found.values())
 
@@ -425,15 +426,18 @@ async def _known(
         raise Unauthenticated(
             "Not logged in: the token is not that of a container that is Locked or Running"
         )
+    is_dispatcher = holder.is_admin and access.names_dispatching(holder.scopes)
     return Principal(
         user_uuid=holder.user_uuid,
         token_uuid=holder.uuid,
         token=token,
-        is_admin=holder.is_admin,
+        # Dispatchers and supervisors have tokens of admins, and rights of their own.
+        is_admin=holder.is_admin and not is_dispatcher and holder.supervises is None,
         is_active=holder.is_active,
         scopes=holder.scopes,
         container_uuid=container,
         supervises=holder.supervises,
+        is_dispatcher=is_dispatcher,
     )
 
 

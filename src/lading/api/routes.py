@@ -33,7 +33,10 @@ from lading.api.resources import (
     webhooks,
     workflows,
 )
+from lading.core.errors import Forbidden
 from lading.core.protocols.forwarding_claims import Purpose
+from lading.core.records import access
+from lading.core.records.access import Principal
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import RecordAction, RecordType, Scope
 
@@ -45,7 +48,8 @@ PREFIX: Final = "/arvados/v1/"
 class ApiRoute:
     """A handler and the checks before it.
 
-    `open` needs no token, `anyone` no active user; `raw` has a body that is not JSON. `claims`:
+    `open` needs no token, `anyone` no active user; `raw` has a body that is not JSON. `dispatch`:
+    the tokens of dispatchers may make it, as far as their scopes and the container allow. `claims`:
     another server may forward such a call, with a signed claim in place of a token. `shows` is the
     record type of an answer that is one record: `select` picks from its attributes. `name` stands
     for the route in metrics and traces: the path, or the record type and the action.
@@ -57,7 +61,15 @@ class ApiRoute:
     anyone: bool = False
     claims: Purpose | None = None
     raw: bool = False
+    dispatch: bool = False
     shows: RecordType | None = None
+
+    def check_caller(self, principal: Principal) -> None:
+        """Refuse callers that may not make this call, whatever their scopes. Raises Forbidden."""
+        if not self.anyone:
+            access.check_active(principal)
+        if principal.is_dispatcher and not self.dispatch:
+            raise Forbidden("Forbidden: the token of a dispatcher may not make this call")
 
 
 HANDLERS: Final[dict[str, Handler]] = {
@@ -82,6 +94,28 @@ HANDLERS: Final[dict[str, Handler]] = {
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})
 _OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
 _RAW: Final = frozenset({"containers.live"})
+_DISPATCH: Final = frozenset(
+    {
+        "api_client_authorizations.current",
+        "collections.create",
+        "collections.update",
+        "connect.gateway_tunnel",
+        "containers.auth",
+        "containers.finish",
+        "containers.gateway_tunnel",
+        "containers.get",
+        "containers.list",
+        "containers.live",
+        "containers.lock",
+        "containers.unlock",
+        "containers.update",
+        "logs.create",
+        "users.current",
+    }
+)
+"""The calls about records of dispatchers, and of Arvados' crunch-run, which has the token of its
+dispatcher. Scopes alone would give them more: every action of a container, shells too.
+"""
 _CLAIMS: Final = {"container_requests.log": Purpose.LOG}
 
 
@@ -103,12 +137,14 @@ _FIXED: Final = _named(
         "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
         "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
         "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
-        "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+        "/arvados/v1/dispatch/statuses": {
+            "POST": ApiRoute(handler=dispatching.put_statuses, dispatch=True)
+        },
         "/arvados/v1/fair_shares": {"GET": ApiRoute(handler=shares.list_shares)},
         "/arvados/v1/health": {"GET": ApiRoute(handler=health.get_health)},
         "/arvados/v1/dispatch/machines": {
             "GET": ApiRoute(handler=machines.list_machines),
-            "POST": ApiRoute(handler=machines.put_machines),
+            "POST": ApiRoute(handler=machines.put_machines, dispatch=True),
         },
         "/arvados/v1/dispatch/machines/order": {"POST": ApiRoute(handler=machines.order_machine)},
         "/arvados/v1/openid_connect/begin": {
@@ -155,9 +191,13 @@ class Routes:
         for plural in ("connect", "containers"):
             for name, handler in shell_sessions.HANDLERS.items():
                 claims = Purpose.SHELL if name == "ssh" else None
+                full = f"{plural}.{name}"
+                is_dispatch = full in _DISPATCH
                 self._member[plural, name] = {
-                    "POST": ApiRoute(handler=handler, claims=claims, name=f"{plural}.{name}"),
-                    "GET": ApiRoute(handler=shell_sessions.gone, name=f"{plural}.{name}"),
+                    "POST": ApiRoute(
+                        handler=handler, claims=claims, name=full, dispatch=is_dispatch
+                    ),
+                    "GET": ApiRoute(handler=shell_sessions.gone, name=full),
                 }
 
     def listed(self) -> Iterator[tuple[str, str, ApiRoute]]:
@@ -221,6 +261,7 @@ def _route(kind: RecordType, action: RecordAction) -> ApiRoute:
         anyone=name in _ANYONE,
         raw=name in _RAW,
         open=name in _OPEN,
+        dispatch=name in _DISPATCH,
         claims=_CLAIMS.get(name),
         shows=kind if action.answer == "" else None,
     )

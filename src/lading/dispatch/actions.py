@@ -216,7 +216,14 @@ class Actions:
         self._decisions.note(uuid, decision, f"Cancelled: {fate}")
 
     async def refuse(self, uuid: str, *, why: str) -> None:
-        """End the record of a waiting container that no dispatcher can ever run."""
+        """End the record of a waiting container that no dispatcher can ever run.
+
+        Locked first: a dispatcher may end what it holds, and nothing else. What it does not get to
+        end is given back as any container that has no process.
+        """
+        with self._queue.locking(uuid):
+            locked = await self._client.action("containers", uuid, "lock", repeat=False)
+            self._queue.answer(locked)
         status = {"error": why, "failure": Failure.USER.value}
         answer = await self._client.update(
             "containers", uuid, {"state": "Cancelled", "runtime_status": status}

@@ -416,7 +416,7 @@ class FakeContainers(ExchangesOnly):
 
     def _owned(self, uuid: str, caller: str) -> Fields:
         record = self._record(uuid)
-        if record["locked_by_uuid"] not in (caller, None):
+        if record["locked_by_uuid"] != caller:
             raise Forbidden("locked by a different token")
         return record
 

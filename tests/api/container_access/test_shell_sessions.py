@@ -313,7 +313,7 @@ async def test_only_the_supervisor_with_the_key_may_bring_a_tunnel(it: World) ->
         got = await call(it, path, {"auth_secret": secret}, token=token, upgrade="tunnel")
         assert got[0] == status, (token, secret)
     gone = "containers/zzzzz-dz642-000000000000000/gateway_tunnel"
-    assert (await call(it, gone, {"auth_secret": key}, upgrade="tunnel"))[0] == 404
+    assert (await call(it, gone, {"auth_secret": key}, upgrade="tunnel"))[0] == 401
 
 
 async def test_a_dispatcher_of_arvados_brings_a_tunnel_with_a_key_of_its_own_token(

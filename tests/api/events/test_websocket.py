@@ -17,6 +17,7 @@ from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
 from lading.client.api import ApiClient, Reconnected, events
 from lading.core.errors import Full, Unavailable
+from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON
 from lading.store import records
@@ -636,3 +637,28 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
             listener.put(replace(told, id=told.id + 1 + number))
         heard = [(await socket.receive())["msgID"] for _ in range(5 * websocket.QUEUE)]
     assert heard == list(range(2, 5 * websocket.QUEUE + 2))
+
+
+async def test_a_dispatcher_hears_of_what_waits_and_of_what_it_has_locked(it: World) -> None:
+    scopes = list(access.ARVADOS_DISPATCHER_SCOPES)
+    made = await it.ok("POST", "api_client_authorizations", {"scopes": scopes})
+    other = f"v2/{made['uuid']}/{made['api_token']}"
+    async with connected(it, other) as socket, connected(it, it.dispatcher) as holder:
+        for one in (socket, holder):
+            await one.receive()
+            assert await one.ask({"method": "subscribe", "filters": []}) == {"status": 200}
+        uuid = (await it.submit("true", "1"))["container_uuid"]
+        await it.run(uuid)
+        later = (await it.submit("true", "2"))["container_uuid"]
+        heard: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+        for is_holder, one in ((False, socket), (True, holder)):
+            while not heard[is_holder] or heard[is_holder][-1][0] != later:
+                event = await one.receive()
+                state = event["properties"]["new_attributes"]["state"]
+                heard[is_holder].append((event["object_uuid"], state))
+        assert heard[False] == [(uuid, "Queued"), (uuid, "Locked"), (later, "Queued")]
+        states = [state for _, state in heard[True]]
+        assert states == ["Queued", "Locked", "Running", "Complete", "Queued"]
+        await it.ok("DELETE", f"containers/{uuid}")
+        await it.submit("true", "3")
+        assert (await socket.receive())["object_uuid"] != uuid

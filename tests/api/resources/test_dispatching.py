@@ -121,7 +121,7 @@ async def test_a_dispatcher_cannot_write_what_another_one_has_locked(it: World) 
             {"progress": 0.5},
         ):
             reply = await it.request("PUT", f"containers/{uuid}", changes, token=token)
-            assert (reply.status, changes) == (422, changes)
+            assert (reply.status, changes) == (404, changes)
         if state == "Running":
             await it.ok("PUT", f"containers/{uuid}", {"state": state}, token=supervisor)
     assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"
@@ -154,7 +154,10 @@ async def test_a_dispatcher_of_arvados_stores_logs_of_its_containers_and_nothing
         {"name": name, "owner_uuid": it.app.services.system_user},
     ):
         reply = await it.request("POST", "collections", wrong, token=token)
-        assert (reply.status, "and nothing else" in reply.error) == (403, True)
+        if "owner_uuid" in wrong:
+            assert (reply.status, "not found" in reply.error) == (422, True)
+        else:
+            assert (reply.status, "and nothing else" in reply.error) == (403, True)
     assert (await it.request("POST", "collections", {"name": name}, token=other)).status == 403
     block = it.blocks.put(b"x")
     unsigned = {"name": name, "manifest_text": f". {block} 0:1:a\n"}

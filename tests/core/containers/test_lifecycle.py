@@ -55,7 +55,7 @@ def write(
 
 def test_lock_takes_the_container_and_mints_tokens() -> None:
     change = lifecycle.lock(make_container(), caller=HOLDER, tokens=TOKENS)
-    assert change.changed == {"state": "Locked", **HELD_BY}
+    assert change.changed == {"state": "Locked", "last_locked_by_uuid": "holder", **HELD_BY}
     assert change.expected == {"state": "Queued", "locked_by_uuid": None, "lock_count": 0}
     (minted,) = change.effects
     assert isinstance(minted, MintTokens)
@@ -105,6 +105,24 @@ def test_a_runtime_token_takes_the_place_of_a_minted_one() -> None:
     change = lifecycle.lock(make_container(runtime_token="v2/x"), caller=HOLDER, tokens=TOKENS)
     assert change.container.auth_uuid is None
     assert change.container.supervisor_auth_uuid == "supervisor"
+
+
+def test_a_dispatcher_takes_what_waits() -> None:
+    caller = ContainerWriter(token_uuid="holder", is_dispatcher=True)
+    taken = lifecycle.lock(make_container(), caller=caller, tokens=TOKENS).container
+    assert taken.state is ContainerState.LOCKED
+    change = write(make_container(), caller, state="Locked")
+    assert (change.container.locked_by_uuid, change.container.last_locked_by_uuid) == (
+        "holder",
+        "holder",
+    )
+    ended = write(held("Running", last_locked_by_uuid="holder"), state="Cancelled").container
+    assert (ended.locked_by_uuid, ended.last_locked_by_uuid) == (None, "holder")
+    with pytest.raises(Invalid, match="Priority cannot be modified by this token"):
+        write(make_container(priority=0), caller, state="Locked", priority=1)
+    with pytest.raises(Forbidden, match="locked by a different token"):
+        other = ContainerWriter(token_uuid="another", is_dispatcher=True)
+        lifecycle.unlock(held("Locked"), caller=other, now=NOW)
 
 
 def test_lock_refusals() -> None:

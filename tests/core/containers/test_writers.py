@@ -16,8 +16,9 @@ from lading.core.containers.container import (
     TRANSITIONS,
     ContainerState,
 )
-from lading.core.containers.writers import RIGHTS, ContainerWriter, Role
+from lading.core.containers.writers import RIGHTS, WRITABLE, ContainerWriter, Role
 from lading.core.errors import Forbidden, Invalid
+from lading.core.records.access import Principal
 from lading.core.values import Json
 from tests.records import make_container
 
@@ -31,6 +32,7 @@ CALLERS = {
     Role.OWN: ContainerWriter(token_uuid="own"),
     Role.SUPERVISOR: ContainerWriter(token_uuid="supervisor"),
     Role.HOLDER: ContainerWriter(token_uuid="holder", is_admin=True),
+    Role.DISPATCHER: ContainerWriter(token_uuid="another", is_dispatcher=True),
     Role.ADMIN: ContainerWriter(token_uuid="another", is_admin=True),
     Role.OTHER: ContainerWriter(token_uuid="another"),
 }
@@ -42,6 +44,8 @@ _TRANSITIONS = [(before, after) for before, states in TRANSITIONS.items() for af
 def test_roles(role: Role) -> None:
     running = make_container(state="Running", **HELD_BY)
     assert writers.role_of(running, CALLERS[role]) is role
+    dispatcher = ContainerWriter(token_uuid="holder", is_dispatcher=True)
+    assert writers.role_of(running, dispatcher) is Role.HOLDER
 
 
 def test_a_runtime_token_is_the_containers_own() -> None:
@@ -61,7 +65,7 @@ def test_auth_is_for_the_lock_holder_and_its_supervisor() -> None:
     running = make_container(state="Running", **HELD_BY)
     for role in (Role.HOLDER, Role.SUPERVISOR):
         writers.check_may_read_auth(running, CALLERS[role])
-    for role in (Role.OWN, Role.ADMIN, Role.OTHER):
+    for role in (Role.OWN, Role.DISPATCHER, Role.ADMIN, Role.OTHER):
         with pytest.raises(Forbidden, match="Not locked by your token"):
             writers.check_may_read_auth(running, CALLERS[role])
 
@@ -69,7 +73,7 @@ def test_auth_is_for_the_lock_holder_and_its_supervisor() -> None:
 def test_secrets_are_for_the_container_alone() -> None:
     running = make_container(state="Running", **HELD_BY)
     writers.check_may_read_secrets(running, CALLERS[Role.OWN])
-    for role in (Role.HOLDER, Role.ADMIN, Role.SUPERVISOR, Role.OTHER):
+    for role in (Role.HOLDER, Role.DISPATCHER, Role.ADMIN, Role.SUPERVISOR, Role.OTHER):
         with pytest.raises(Forbidden, match="not associated with this container"):
             writers.check_may_read_secrets(running, CALLERS[role])
 
@@ -206,3 +210,51 @@ def test_a_container_keeps_the_class_of_its_failure(
     writers.check_writable(one, {"runtime_status": written}, state=running, role=Role.OWN)
     assert writers.kept_status(one, written, role=Role.OWN) == expected
     assert writers.kept_status(one, written, role=Role.SUPERVISOR) == written
+
+
+@pytest.mark.parametrize(("before", "after"), sorted(_TRANSITIONS))
+def test_a_dispatcher_changes_nothing_of_what_it_does_not_hold_but_to_take_it(
+    before: ContainerState, after: ContainerState
+) -> None:
+    held = HELD_BY if before in HELD else {}
+    one = make_container(state=before, **held)
+    if (before, after) == (ContainerState.QUEUED, ContainerState.LOCKED):
+        writers.check_writable(one, {"state": after}, state=after, role=Role.DISPATCHER)
+    else:
+        with pytest.raises(Invalid, match="State can"):
+            writers.check_writable(one, {"state": after}, state=after, role=Role.DISPATCHER)
+    for name in WRITABLE.get((before, after), ()):
+        with pytest.raises(Invalid, match="by (this|the) token"):
+            writers.check_writable(
+                one, {"state": after, name: "x"}, state=after, role=Role.DISPATCHER
+            )
+
+
+def test_a_dispatcher_explains_what_waits_and_what_it_locked() -> None:
+    mine, other, admin = (
+        ContainerWriter(token_uuid="holder", is_dispatcher=True),
+        ContainerWriter(token_uuid="another", is_dispatcher=True),
+        ContainerWriter(token_uuid="admin", is_admin=True),
+    )
+    waiting, ended = (
+        make_container(),
+        make_container(state="Complete", last_locked_by_uuid="holder"),
+    )
+    for one, caller, expected in (
+        (waiting, mine, True),
+        (waiting, other, True),
+        (make_container(state="Running", **HELD_BY), mine, True),
+        (make_container(state="Running", **HELD_BY), other, False),
+        (ended, mine, True),
+        (ended, other, False),
+        (ended, admin, True),
+    ):
+        assert writers.concerns(one, caller) is expected
+
+
+def test_a_principal_as_a_writer() -> None:
+    principal = Principal(user_uuid="u", token_uuid="t", token="", container_uuid="c")
+    assert writers.as_writer(principal, "c") == ContainerWriter(token_uuid="t", is_own=True)
+    assert writers.as_writer(principal, "d") == ContainerWriter(token_uuid="t")
+    principal = Principal(user_uuid="u", token_uuid="t", token="", is_dispatcher=True)
+    assert writers.as_writer(principal, "c").is_dispatcher

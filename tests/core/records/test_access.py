@@ -263,8 +263,38 @@ def test_a_webhook_is_read_by_those_who_manage_its_owner() -> None:
     assert access.readable(WEBHOOKS, USER, now="t")[0] == Either((own, managed))
 
 
-def test_the_token_of_a_dispatcher_is_limited_and_reports_statuses() -> None:
-    statuses = "POST /arvados/v1/dispatch/statuses"
-    assert access.is_dispatcher(scoped(statuses))
-    assert not access.is_dispatcher(scoped("GET /arvados/v1/containers"))
-    assert not access.is_dispatcher(USER)
+@pytest.mark.parametrize(
+    ("scopes", "expected"),
+    [
+        (access.DISPATCHER_SCOPES, True),
+        (access.ARVADOS_DISPATCHER_SCOPES, True),
+        (("POST /arvados/v1/dispatch/machines",), True),
+        (("all",), False),
+        (("POST /arvados/v1/",), False),
+        (("GET /", "POST /"), False),
+        (("GET /arvados/v1/containers",), False),
+        ((), False),
+    ],
+)
+def test_the_scopes_of_dispatchers(scopes: tuple[str, ...], expected: bool) -> None:
+    assert access.names_dispatching(scopes) is expected
+
+
+def test_a_dispatcher_reports() -> None:
+    dispatcher = replace(USER, is_dispatcher=True, token_uuid="t")
+    for principal in (dispatcher, ADMIN):
+        access.check_dispatching(principal, "report")
+    with pytest.raises(Forbidden, match="only dispatchers and admins may report"):
+        access.check_dispatching(USER, "report")
+
+
+def test_a_dispatcher_reads_containers_that_wait_or_that_it_locked() -> None:
+    dispatcher = replace(USER, is_dispatcher=True, token_uuid="t")
+    pairs = (("state", "Queued"), ("locked_by_uuid", "t"), ("last_locked_by_uuid", "t"))
+    expected = Either(
+        tuple(Compare(Column(name, Type.STRING), "=", value) for name, value in pairs)
+    )
+    assert access.readable(CONTAINERS, dispatcher, now="t") == (expected,)
+    assert access.readable(COLLECTIONS, dispatcher, now="t") == access.readable(
+        COLLECTIONS, USER, now="t"
+    )

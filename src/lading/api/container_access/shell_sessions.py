@@ -33,8 +33,7 @@ from lading.core import ids
 from lading.core.containers import lifecycle, sessions, writers
 from lading.core.containers.container import TUNNEL, Container
 from lading.core.containers.sessions import Places
-from lading.core.containers.writers import ContainerWriter
-from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.errors import Gone, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -105,23 +104,20 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     services, uuid = call.services, call.uuid
     async with services.database.reading() as tx:
         row = await records.get(tx, CONTAINERS, uuid)
-    if row is None:
-        raise NotFound(f"Path not found: no container {uuid[:60]!r}")
-    caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
-    role = writers.role_of(Container.from_record(row), caller)
-    secret = call.params.get("auth_secret")
-    keys = (
-        [services.gateway_key(uuid)]
-        if role in (writers.Role.SUPERVISOR, writers.Role.HOLDER)
-        else []
+    refused = Unauthenticated(
+        "Not logged in: this is not the supervisor of the container, or has another secret"
     )
+    # In the same words: another caller must not learn which containers there are.
+    if row is None:
+        raise refused
+    role = writers.role_of(Container.from_record(row), writers.as_writer(call.caller, uuid))
+    secret = call.params.get("auth_secret")
+    keys = [services.gateway_key(uuid)] if role in writers.HOLDERS else []
     if role is writers.Role.HOLDER:
         # Arvados' dispatchers derive it from their own token.
         keys.append(sessions.container_key(call.caller.token, uuid))
     if not isinstance(secret, str) or not any(sessions.is_proof(secret, key) for key in keys):
-        raise Unauthenticated(
-            "Not logged in: this is not the supervisor of the container, or has another secret"
-        )
+        raise refused
     # Checked before the upgrade, as afterwards no status can be sent.
     sessions.check_state(uuid, Container.from_record(row).state)
     services.tunnels.check_room(uuid)
@@ -146,7 +142,7 @@ async def _note_tunnel(call: ApiCall) -> None:
         row = await records.get(tx, CONTAINERS, call.uuid)
         if row is None:
             raise Gone(f"{call.uuid}: has been deleted")
-        caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+        caller = writers.as_writer(call.caller, call.uuid)
         url = services.config.ExternalURL
         change = lifecycle.update(
             Container.from_record(row),

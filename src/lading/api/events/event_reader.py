@@ -19,12 +19,13 @@ from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
-from lading.core.records.record_types import BY_INFIX, LOGS
+from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.store import permission_queries, records
 
@@ -73,7 +74,7 @@ class EventReader:
     def dispatcher(self) -> str:
         """The uuid of the caller's token. Raises Forbidden if it is not one for dispatchers."""
         access.check_scope(self._principal, "POST", _DISPATCHING)
-        if not self._principal.is_admin:
+        if not (self._principal.is_dispatcher or self._principal.is_admin):
             raise Forbidden("offers: the token is not an admin's; subscribe without them")
         return self._principal.token_uuid
 
@@ -106,14 +107,28 @@ class EventReader:
         path = f"/arvados/v1/{kind.plural if kind else LOGS.plural}/{event.object_uuid}"
         if not access.covers(self._principal, "GET", path):
             return False
-        if access.is_dispatcher(self._principal) and not event.is_change_of_container:
-            return False
+        if self._principal.is_dispatcher:
+            return event.is_change_of_container and await self._may_dispatch(event)
         if self._principal.is_admin:
             return True
         conditions = access.readable(LOGS, self._principal, now=self._services.now())
         where = (Compare(Column("id", Type.INTEGER), "=", event.id), *conditions)
         async with self._services.database.reading() as tx:
             return await records.exists(tx, self._services.database.dialect, LOGS, where)
+
+    async def _may_dispatch(self, event: LogEvent) -> bool:
+        """Whether the container of an event waits or waited, or this dispatcher locked it."""
+        if any(
+            event.attributes(side).get("state") == ContainerState.QUEUED
+            or event.attributes(side).get("locked_by_uuid") == self._principal.token_uuid
+            for side in ("old_attributes", "new_attributes")
+        ):
+            # Most events say so by themselves, and need no query.
+            return True
+        conditions = access.readable(CONTAINERS, self._principal, now=self._services.now())
+        where = (records.equals(CONTAINERS, "uuid", event.object_uuid), *conditions)
+        async with self._services.database.reading() as tx:
+            return await records.exists(tx, self._services.database.dialect, CONTAINERS, where)
 
     async def _may_look_into(self, owner: str) -> bool:
         """Whether the caller can read the records that a user or a project owns."""

@@ -44,7 +44,7 @@ from lading.client.collections import CollectionWriter
 from lading.concurrency import in_thread
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
-from lading.core.containers.writers import Role, role_of
+from lading.core.containers.writers import HOLDERS, Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
@@ -74,10 +74,7 @@ async def finish_container(call: ApiCall) -> ApiResponse:
     _check_end(given)
     async with services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
-    if role_of(container, caller_of(call)) not in (
-        Role.SUPERVISOR,
-        Role.HOLDER,
-    ):
+    if role_of(container, caller_of(call)) not in HOLDERS:
         raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
     own = await as_container(call, container)
     kept = frozenset(await asyncio.gather(*map(services.blocks.keep, data)))

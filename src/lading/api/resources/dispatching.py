@@ -3,9 +3,10 @@
 A dispatcher reports why containers wait, its decisions about them, containers that fit no worker,
 and the lease of its token (docs/spec/dispatch, sections Reports and Leases). A decision becomes a
 row in `logs` about its container, so that each reader of a request of the container can read it.
-Only dispatchers write such rows, and no event is sent for them: the events of the record itself
-have the same information. `trail` has the rows of all containers of a request, those of earlier
-attempts too.
+Only dispatchers write such rows, each about what waits or what it was the last to lock; that it was
+too late for another container it says once, in the words of the server. No event is sent for them:
+the events of the record itself have the same information. `trail` has the rows of all containers of
+a request, those of earlier attempts too.
 
 Log rows are changes and events of records; users may add rows of other types than those that the
 server writes (docs/spec/api, section Log rows).
@@ -14,7 +15,7 @@ server writes (docs/spec/api, section Log rows).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -29,14 +30,13 @@ from lading.core import ids
 from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.writers import ContainerWriter, Role
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.expressions import Among, Column, Query, SortKey
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
+from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
@@ -71,18 +71,34 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after the last
     report, or until "release": true.
     """
-    access.check_admin(call.caller, "report scheduling")
+    access.check_dispatching(call.caller, "report scheduling")
     # The lease first: a dispatcher without it must not change statuses or events.
     await hold_lease(call)
     items = call.params.get("items")
     if not isinstance(items, dict):
         raise Invalid("items: must be an object with a reason for each container uuid")
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
+    said = await _own_word(call, said)
     written = await write_events(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
     await expectations.take_in(call.services, said)
     await warn_misfits(call, said)
     return ApiResponse(body={"items": len(items), "events": written})
+
+
+async def _own_word(
+    call: ApiCall, said: Mapping[str, WaitReason | None]
+) -> dict[str, WaitReason | None]:
+    """The statuses of a report that count: those that are withdrawn, and those of containers that
+    the caller can read; a dispatcher reads what waits and what it has locked.
+    """
+    named = [uuid for uuid, one in said.items() if one is not None]
+    if not named or call.caller.is_admin:
+        return dict(said)
+    services = call.services
+    async with services.database.reading() as tx:
+        found = await authorization.readable_uuids(tx, services, CONTAINERS, named, call.caller)
+    return {uuid: one for uuid, one in said.items() if one is None or uuid in found}
 
 
 def _said(uuid: str, one: JSON) -> WaitReason | None:
@@ -108,8 +124,8 @@ def _said(uuid: str, one: JSON) -> WaitReason | None:
 
 
 async def write_events(call: ApiCall) -> int:
-    """Write the `events` of a dispatcher's report; the number of those about containers that exist.
-    Raises Invalid.
+    """Write the `events` of a dispatcher's report; the number of those that count
+    (`writers.concerns`). Raises Invalid.
     """
     events = call.params.get("events") or []
     if not isinstance(events, list) or len(events) > _MOST:
@@ -119,17 +135,43 @@ async def write_events(call: ApiCall) -> int:
         return 0
     written = 0
     async with call.services.database.writing() as tx:
-        owners: dict[str, str | None] = {}
+        about: dict[str, Record | None] = {}
         for row in rows:
             uuid = row["object_uuid"]
             # Many events of one report are about the same containers: each is looked up once.
-            if uuid not in owners:
-                found = await records.get(tx, CONTAINERS, uuid)
-                owners[uuid] = found["owner_uuid"] if found else None
-            if owners[uuid] is not None:
-                await records.insert(tx, LOGS, row | {"object_owner_uuid": owners[uuid]})
+            if uuid not in about:
+                about[uuid] = await records.get(tx, CONTAINERS, uuid)
+            counted = await _counted(tx, call, row, about[uuid])
+            if counted is not None:
+                await records.insert(tx, LOGS, counted)
                 written += 1
     return written
+
+
+_TOO_LATE: Final = "Could not be locked: another dispatcher was first."
+
+
+async def _counted(
+    tx: Transaction, call: ApiCall, row: Record, container: Record | None
+) -> Record | None:
+    """The row to store for an event about a container, None for one that does not count."""
+    if container is None:
+        return None
+    row = row | {"object_owner_uuid": container["owner_uuid"]}
+    caller = writers.as_writer(call.caller, container["uuid"])
+    if writers.concerns(Container.from_record(container), caller):
+        return row
+    # Of the container of another dispatcher it can say that it came too late, and no more.
+    if row["event_type"] != DecisionKind.LOCK_FAILED:
+        return None
+    token = call.caller.token_uuid
+    earlier = await records.matching(
+        tx, LOGS, object_uuid=row["object_uuid"], event_type=DecisionKind.LOCK_FAILED.value
+    )
+    if any(one["properties"].get("dispatcher") == token for one in earlier):
+        return None
+    properties = {"text": _TOO_LATE, "dispatcher": token}
+    return row | {"summary": _TOO_LATE, "properties": properties}
 
 
 async def check_log(tx: Transaction, call: ApiCall, *collections: Record) -> None:
@@ -139,7 +181,7 @@ async def check_log(tx: Transaction, call: ApiCall, *collections: Record) -> Non
     Arvados' crunch-run stores its log with the token of its dispatcher, as "logs for UUID".
     """
     caller = call.caller
-    if not access.is_dispatcher(caller):
+    if not caller.is_dispatcher:
         return
     for one in collections:
         match = _LOG.fullmatch(one["name"] or "")
@@ -154,6 +196,17 @@ async def check_log(tx: Transaction, call: ApiCall, *collections: Record) -> Non
                 "locked, each in a collection called 'logs for UUID' of its own user, "
                 "and nothing else"
             )
+
+
+async def is_own_log(tx: Transaction, call: ApiCall, pdh: str) -> bool:
+    """Whether a dispatcher has stored this content as the log of the container of the call."""
+    if not call.caller.is_dispatcher:
+        return False
+    rows = await records.matching(
+        tx, COLLECTIONS, portable_data_hash=pdh, owner_uuid=call.caller.user_uuid
+    )
+    matches = (_LOG.fullmatch(row["name"] or "") for row in rows)
+    return any(match is not None and match[1] == call.uuid for match in matches)
 
 
 async def hold_lease(call: ApiCall) -> None:
@@ -316,7 +369,6 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
 
 # Arvados' dispatchers write rows of this type themselves.
 _HOLDERS_OWN: Final = DecisionKind.NOT_DISPATCHED
-_HOLDERS: Final = (Role.HOLDER, Role.SUPERVISOR)
 _OURS: Final = {*LogRowType, *DecisionKind} - {_HOLDERS_OWN}
 
 
@@ -339,6 +391,10 @@ async def create_log(call: ApiCall) -> ApiResponse:
         raise Invalid(f"event_type: '{record['event_type']}' rows are written by the server only")
     record["event_at"] = record["event_at"] or record["created_at"]
     uuid = record["object_uuid"]
+    if call.caller.is_dispatcher and not (uuid and is_uuid(uuid, Infix.CONTAINER)):
+        raise Forbidden(
+            "Forbidden: object_uuid: the token of a dispatcher writes rows about containers"
+        )
     about: Record | None = None
     async with call.services.database.writing() as tx:
         if uuid is not None:
@@ -361,11 +417,13 @@ def _check_holder(call: ApiCall, about: Record | None) -> None:
     """Check that the caller holds the container that a decision is about: readers of its requests
     take the row for the word of the dispatcher. Raises Forbidden.
     """
-    caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
     if (
         about is None
         or ids.infix_of(about["uuid"]) != Infix.CONTAINER
-        or writers.role_of(Container.from_record(about), caller) not in _HOLDERS
+        or writers.role_of(
+            Container.from_record(about), writers.as_writer(call.caller, about["uuid"])
+        )
+        not in writers.HOLDERS
     ):
         raise Forbidden(
             f"Forbidden: event_type: '{_HOLDERS_OWN}' rows are written by who holds the container"

@@ -9,24 +9,19 @@ them with the answer to its next report. Source: docs/spec/dispatch, section Mac
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 import msgspec
 
+from lading.api.authorization import readable_uuids
 from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
-from lading.core.records.expressions import Among, Column
 from lading.core.records.record_types import CONTAINERS
-from lading.core.records.schema import Type
 from lading.core.scheduling import machines as rules
-from lading.store import records
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api")
-# Containers that are looked up for a reader at a time: placeholders of one statement.
-_BATCH: Final = 500
 
 
 async def put_machines(call: ApiCall) -> ApiResponse:
@@ -34,7 +29,7 @@ async def put_machines(call: ApiCall) -> ApiResponse:
 
     The answer has the `orders` of admins, and `known`: false asks for the whole report.
     """
-    access.check_admin(call.caller, "report machines")
+    access.check_dispatching(call.caller, "report machines")
     given = call.params.get("report")
     report = None if given is None else rules.read_report(given)
     board, dispatcher = call.services.machines, call.caller.token_uuid
@@ -51,7 +46,10 @@ async def list_machines(call: ApiCall) -> ApiResponse:
     running = {
         uuid for one in reports for machine in one.report.machines for uuid in machine.containers
     }
-    readable = running if caller.is_admin else await _readable(call, running)
+    readable = running
+    if not caller.is_admin:
+        async with call.services.database.reading() as tx:
+            readable = await readable_uuids(tx, call.services, CONTAINERS, running, caller)
     items = [
         {
             "dispatcher": one.dispatcher,
@@ -92,15 +90,3 @@ async def order_machine(call: ApiCall) -> ApiResponse:
         user=call.caller.user_uuid, why=order.reason,
     )  # fmt: skip
     return ApiResponse(body=msgspec.to_builtins(order))
-
-
-async def _readable(call: ApiCall, uuids: set[str]) -> set[str]:
-    conditions = access.readable(CONTAINERS, call.caller, now=call.services.now())
-    database, wanted, found = call.services.database, sorted(uuids), set[str]()
-    async with database.reading() as tx:
-        for at in range(0, len(wanted), _BATCH):
-            some = Among(Column("uuid", Type.STRING), tuple(wanted[at : at + _BATCH]))
-            where = (some, *conditions)
-            rows = await records.find(tx, database.dialect, CONTAINERS, where, limit=_BATCH)
-            found |= {str(row["uuid"]) for row in rows}
-    return found

@@ -6,7 +6,8 @@
 - Only the system creates containers; they describe the computation without ambiguity.
 - Complete: the command ran and exited, with any code. Cancelled: there is no result.
 - Complete -> Cancelled removes a result from the reuse pool.
-- `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
+- `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running;
+  `last_locked_by_uuid` stays, so that a dispatcher can read and explain what it has run. Secrets
   are erased at the end, except the digest that reuse compares.
 
 Events and write permissions are in `lifecycle`. The diagram in the documentation is drawn from
@@ -70,6 +71,7 @@ HIDDEN = frozenset(
         "secret_mounts_md5",
         "runtime_token",
         "supervisor_auth_uuid",
+        "last_locked_by_uuid",
         "mount_contents",
         "reuse_key",
         "broad_key",
@@ -164,6 +166,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
     runtime_token: str | None = None
     supervisor_auth_uuid: str | None = None
+    last_locked_by_uuid: str | None = None
     mount_contents: JsonObject = field(default_factory=dict)
     reuse_key: str | None = None
     broad_key: str | None = None

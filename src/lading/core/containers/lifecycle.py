@@ -45,6 +45,7 @@ from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.containers.steps import image_names
 from lading.core.containers.writers import (
+    HOLDERS,
     ContainerWriter,
     Role,
     check_writable,
@@ -164,7 +165,7 @@ def lock(
 
     Raises Forbidden, or Invalid "cannot lock when X", or for amounts outside the ranges.
     """
-    if not caller.is_admin:
+    if not (caller.is_dispatcher or caller.is_admin):
         raise Forbidden()
     if container.state is not ContainerState.QUEUED:
         raise Invalid(f"cannot lock when {container.state}")
@@ -194,7 +195,7 @@ def unlock(
         raise Forbidden()
     if container.state is not ContainerState.LOCKED:
         raise Invalid(f"cannot unlock when {container.state}")
-    if role is Role.ADMIN:
+    if role not in HOLDERS:
         raise Forbidden("locked by a different token")
     return _given_back(container, {}, now=now, max_attempts=max_attempts)
 
@@ -374,6 +375,7 @@ def _locked(
         "locked_by_uuid": caller.token_uuid,
         "auth_uuid": auth_uuid,
         "supervisor_auth_uuid": tokens.supervisor_uuid,
+        "last_locked_by_uuid": caller.token_uuid,
         "lock_count": container.lock_count + 1,
     }
     return _change(container, {**values, **implied}, minted)

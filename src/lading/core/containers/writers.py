@@ -7,6 +7,8 @@ Writers).
   to the supervisor token created then. Nobody else may change any attribute of it, including other
   admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
   cascades change its priority and state.
+- A dispatcher takes what waits and writes what it holds; an admin's other tokens write what nobody
+  holds.
 - The token inside the container reports its results and its progress, and decides neither on its
   state nor on how it ended: whatever runs in a container is trusted with its output alone.
 - Writing a value equal to the stored one is never an error.
@@ -29,6 +31,7 @@ from lading.core.containers.container import (
     ContainerState,
 )
 from lading.core.errors import Forbidden, Invalid
+from lading.core.records.access import Principal
 from lading.core.values import Json, JsonObject, humanised, printable, same
 
 PROGRESS = frozenset(
@@ -76,8 +79,13 @@ class Role(StrEnum):
     OWN = "own"  # the token inside the container
     SUPERVISOR = "supervisor"  # the token of its supervisor
     HOLDER = "holder"  # the token that locked it
-    ADMIN = "admin"  # any other admin
+    DISPATCHER = "dispatcher"  # the token of a dispatcher that does not hold it
+    ADMIN = "admin"  # any other token of an admin
     OTHER = "other"
+
+
+HOLDERS = frozenset({Role.HOLDER, Role.SUPERVISOR})
+"""The roles of who is responsible for a container that is Locked or Running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,8 @@ RIGHTS: Mapping[Role, Rights] = MappingProxyType(
         ),
         Role.SUPERVISOR: Rights(_REPORTED, _RUNS),
         Role.HOLDER: Rights(_REPORTED | _SESSION, _RUNS),
+        # It takes what waits; priority and end of what it does not hold are not its own.
+        Role.DISPATCHER: Rights(frozenset(), frozenset({(_QUEUED, _LOCKED)})),
         # Of containers that nobody holds.
         Role.ADMIN: Rights(
             _EARLY_END | {"priority"},
@@ -165,12 +175,24 @@ _READONLY: Mapping[str, str] = MappingProxyType(
 class ContainerWriter:
     """The caller.
 
+    `is_dispatcher`: the token is for a dispatcher, and `is_admin` is False then, whoever owns it.
     `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
     """
 
     token_uuid: str
     is_admin: bool = False
+    is_dispatcher: bool = False
     is_own: bool = False
+
+
+def as_writer(principal: Principal, container_uuid: str) -> ContainerWriter:
+    """A principal as a writer of the container with this uuid."""
+    return ContainerWriter(
+        token_uuid=principal.token_uuid,
+        is_admin=principal.is_admin,
+        is_dispatcher=principal.is_dispatcher,
+        is_own=principal.container_uuid == container_uuid,
+    )
 
 
 def role_of(container: Container, caller: ContainerWriter) -> Role:
@@ -180,16 +202,29 @@ def role_of(container: Container, caller: ContainerWriter) -> Role:
         return Role.OWN
     if caller.token_uuid == container.supervisor_auth_uuid:
         return Role.SUPERVISOR
-    if not caller.is_admin:
+    if not (caller.is_admin or caller.is_dispatcher):
         return Role.OTHER
-    return Role.HOLDER if caller.token_uuid == container.locked_by_uuid else Role.ADMIN
+    if caller.token_uuid == container.locked_by_uuid:
+        return Role.HOLDER
+    return Role.DISPATCHER if caller.is_dispatcher else Role.ADMIN
+
+
+def concerns(container: Container, caller: ContainerWriter) -> bool:
+    """Whether a container concerns a dispatcher, which may read it then, and whose word about it
+    counts: it waits, or this dispatcher was the last to lock it. All containers concern an admin.
+    """
+    return (
+        caller.is_admin
+        or container.state is ContainerState.QUEUED
+        or caller.token_uuid in (container.locked_by_uuid, container.last_locked_by_uuid)
+    )
 
 
 def check_may_read_auth(container: Container, caller: ContainerWriter) -> None:
     """Allow GET auth for the lock holder and its supervisor only. Raises Forbidden "Not locked by
     your token".
     """
-    if role_of(container, caller) not in (Role.HOLDER, Role.SUPERVISOR):
+    if role_of(container, caller) not in HOLDERS:
         raise Forbidden("Not locked by your token")
 
 
@@ -244,7 +279,7 @@ def check_writable(
     """
     rights = RIGHTS[role]
     # Of others' containers the lock protects every attribute.
-    foreign = role is Role.ADMIN and container.state in HELD
+    foreign = role in (Role.DISPATCHER, Role.ADMIN) and container.state in HELD
     if "state" in wanted:
         _check_transition(container, state, rights, foreign=foreign)
     allowed = WRITABLE.get((container.state, state), frozenset())

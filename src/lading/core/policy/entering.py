@@ -124,7 +124,7 @@ def _runs_containers(container: Container, principal: Principal) -> bool:
     if principal.token_uuid and principal.token_uuid == container.locked_by_uuid:
         return True
     path = f"/arvados/v1/containers/{container.uuid}/lock"
-    return access.is_dispatcher(principal) or (
+    return principal.is_dispatcher or (
         access.is_limited(principal) and access.covers(principal, "POST", path)
     )
 

@@ -67,6 +67,7 @@ its tunnel, unmount.
 Such a token may store only collections with logs of containers that it has locked
 (`dispatching.check_log`).
 """
+_DISPATCHING: Final = "/arvados/v1/dispatch/"
 _ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
 _COLLECTIONS: Final = "/arvados/v1/collections"
 _APART: Final = (USERS, TOKENS, LOGS)
@@ -94,9 +95,10 @@ class Principal:
     """The caller of a request.
 
     `token` is the text as presented: signatures are made for it. `container_uuid` is the container
-    whose own token this is; `supervises` the container of a supervisor's token. `is_anonymous`: the
-    token of the anonymous user. `readers` are further principals whose tokens came with the call:
-    records that any of them may read can be read.
+    whose own token this is; `supervises` the container of a supervisor's token. `is_dispatcher`:
+    the token is for a dispatcher (`names_dispatching`). Neither of the two is an admin, whoever
+    owns the token. `is_anonymous`: the token of the anonymous user. `readers` are further
+    principals whose tokens came with the call: records that any of them may read can be read.
     """
 
     user_uuid: str
@@ -107,6 +109,7 @@ class Principal:
     scopes: tuple[str, ...] = ALL_SCOPES
     container_uuid: str | None = None
     supervises: str | None = None
+    is_dispatcher: bool = False
     is_anonymous: bool = False
     readers: tuple[Principal, ...] = ()
 
@@ -143,11 +146,17 @@ def covers(principal: Principal, method: str, path: str) -> bool:
     return False
 
 
-def is_dispatcher(principal: Principal) -> bool:
-    """Whether the token was made for a dispatcher: it may report about waiting containers, but not
-    do everything.
+def names_dispatching(scopes: Iterable[str]) -> bool:
+    """Whether a token with these scopes is for a dispatcher, if an admin owns it: one of them names
+    the reports of dispatchers. A scope that merely covers them, as "all", does not count.
     """
-    return is_limited(principal) and covers(principal, "POST", "/arvados/v1/dispatch/statuses")
+    return any(scope.partition(" ")[2].startswith(_DISPATCHING) for scope in scopes)
+
+
+def check_dispatching(principal: Principal, what: str) -> None:
+    """Raise Forbidden unless a dispatcher or an admin calls."""
+    if not (principal.is_dispatcher or principal.is_admin):
+        raise Forbidden(f"Forbidden: only dispatchers and admins may {what}")
 
 
 def is_limited(principal: Principal) -> bool:
@@ -279,6 +288,8 @@ def readable(
     trash = _outside_trash(kind, principal, now, include_trash=include_trash)
     if principal.is_admin:
         return trash
+    if principal.is_dispatcher and kind is CONTAINERS:
+        return (_dispatched(principal), *trash)
     shown = _shown(kind, principal.user_uuid, asked)
     return (*_permitted(kind, principal, now, roles=roles, few=few), *shown, *trash)
 
@@ -350,6 +361,14 @@ def _permitted(
         given = Either((_is("link_class", "permission"), _is("link_class", CONTAINER_ACCESS)))
         return (Either((accessible, All((given, ends)))),)
     return (accessible,)
+
+
+def _dispatched(dispatcher: Principal) -> Expression:
+    """The condition of containers that wait, and of those that a dispatcher was the last to lock,
+    also when they have ended.
+    """
+    names = ("locked_by_uuid", "last_locked_by_uuid")
+    return Either((_is("state", "Queued"), *(_is(name, dispatcher.token_uuid) for name in names)))
 
 
 def _is(name: str, value: str) -> Expression:

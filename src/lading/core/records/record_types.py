@@ -374,6 +374,7 @@ CONTAINERS: Final = RecordType(
         text("withdrawn_by_uuid", "User who withdrew it.", readonly=True),
         text("withdrawn_reason", "Why.", readonly=True),
         text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
+        text("last_locked_by_uuid", "The last token that locked it.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of the values compared for reuse."),
         Field(name="broad_key", hidden=True, doc="The same without ram and vcpus."),
