@@ -11,7 +11,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.system.cluster import LADING, Cluster, running_cluster
 pytestmark = pytest.mark.system
 PATIENCE = 120.0
 # It writes long after the terminal has gone, and then succeeds.
-SCRIPT = "for number in $(seq 1 40); do echo line $number; sleep 0.1; done; : "
+SCRIPT = "for number in 1 2 3 4 5; do echo line $number; sleep 1.5; done; : "
 COMMANDS = {
     "run": ("run", "--image", "tools:1", "--name"),
     "map": ("map", "--image", "tools:1", "-i", "/etc/hostname", "--name"),
@@ -31,6 +32,8 @@ COMMANDS = {
     "top": ("top", "--name"),
     "top --json": ("top", "--json", "--name"),
 }
+# All commands of a test wait side by side.
+SITE = "Local: {VCPUs: 16, RAM: 16GiB}"
 SUBMITS = ("run", "map")
 # These tell of the work at its end only: their exit code is that of the work, read or not.
 WORK_ALONE = ("map", "wait")
@@ -45,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_root()
     for program in ("crun", "setsid"):
         need_program(program)
-    with running_cluster(tmp_path_factory.mktemp("terminal") / "data", "") as running:
+    with running_cluster(tmp_path_factory.mktemp("terminal") / "data", SITE) as running:
         running.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "seq", "sleep")
         yield running
 
@@ -110,39 +113,61 @@ def check_success(cluster: Cluster, name: str) -> None:
     cluster.lading("wait", "--name", f"{name}*")
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_a_terminal_is_closed(cluster: Cluster, kind: str) -> None:
-    name = f"hangup-{kind.replace(' ', '')}"
-    assert Command(cluster, kind, name).in_terminal() == -signal.SIGHUP
-    check_success(cluster, name)
+def side_by_side(kinds: Iterable[str], leave: Callable[[str], int]) -> dict[str, int]:
+    """The exit code of each command that is left."""
+    names = [*kinds]
+    with ThreadPoolExecutor(len(names)) as threads:
+        return dict(zip(names, threads.map(leave, names), strict=True))
+
+
+def test_a_terminal_is_closed(cluster: Cluster) -> None:
+    def leave(kind: str) -> int:
+        return Command(cluster, kind, f"hangup-{kind.replace(' ', '')}").in_terminal()
+
+    assert side_by_side(COMMANDS, leave) == dict.fromkeys(COMMANDS, -signal.SIGHUP)
+    check_success(cluster, "hangup-")
 
 
 @pytest.mark.parametrize("where", ["terminal", "file"])
-@pytest.mark.parametrize("kind", COMMANDS)
 def test_a_terminal_is_closed_and_sighup_is_ignored(
-    cluster: Cluster, kind: str, where: str, tmp_path: Path
+    cluster: Cluster, where: str, tmp_path: Path
 ) -> None:
-    name = f"ignored-{where}-{kind.replace(' ', '')}"
-    errors = tmp_path / "errors" if where == "file" else None
-    code = Command(cluster, kind, name).in_terminal(*IGNORING, errors=errors)
-    assert code == (0 if kind in WORK_ALONE else 1)
-    assert errors is None or b"Traceback" not in errors.read_bytes()
-    check_success(cluster, name)
+    def leave(kind: str) -> int:
+        name = f"ignored-{where}-{kind.replace(' ', '')}"
+        errors = tmp_path / kind if where == "file" else None
+        return Command(cluster, kind, name).in_terminal(*IGNORING, errors=errors)
+
+    assert side_by_side(COMMANDS, leave) == {
+        kind: 0 if kind in WORK_ALONE else 1 for kind in COMMANDS
+    }
+    assert not tracebacks(tmp_path)
+    check_success(cluster, f"ignored-{where}-")
 
 
 @pytest.mark.parametrize("where", ["pipe", "file"])
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_a_pipe_is_closed(cluster: Cluster, kind: str, where: str, tmp_path: Path) -> None:
-    name = f"pipe-{where}-{kind.replace(' ', '')}"
-    errors = tmp_path / "errors" if where == "file" else None
-    code = Command(cluster, kind, name).in_pipe(errors)
-    assert code == (0 if kind in WORK_ALONE else 141)
-    assert errors is None or b"Traceback" not in errors.read_bytes()
-    check_success(cluster, name)
+def test_a_pipe_is_closed(cluster: Cluster, where: str, tmp_path: Path) -> None:
+    def leave(kind: str) -> int:
+        name = f"pipe-{where}-{kind.replace(' ', '')}"
+        errors = tmp_path / kind if where == "file" else None
+        return Command(cluster, kind, name).in_pipe(errors)
+
+    assert side_by_side(COMMANDS, leave) == {
+        kind: 0 if kind in WORK_ALONE else 141 for kind in COMMANDS
+    }
+    assert not tracebacks(tmp_path)
+    check_success(cluster, f"pipe-{where}-")
 
 
-@pytest.mark.parametrize("kind", ["run", "map", "wait", "logs"])
-def test_streams_that_were_never_open(cluster: Cluster, kind: str) -> None:
-    words = Command(cluster, kind, f"never-{kind}").words
-    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words]
-    assert subprocess.run(shell, env=cluster.environment, check=False).returncode == 0
+def test_streams_that_were_never_open(cluster: Cluster) -> None:
+    def leave(kind: str) -> int:
+        words = Command(cluster, kind, f"never-{kind}").words
+        shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words]
+        return subprocess.run(shell, env=cluster.environment, check=False).returncode
+
+    kinds = ("run", "map", "wait", "logs")
+    assert side_by_side(kinds, leave) == dict.fromkeys(kinds, 0)
+
+
+def tracebacks(folder: Path) -> list[str]:
+    """The commands whose standard error has one."""
+    return [path.name for path in folder.iterdir() if b"Traceback" in path.read_bytes()]
