@@ -43,8 +43,8 @@ coverage: ## Run every test of modules under coverage: at least 92 % of everythi
 	@scripts/setup.sh test
 	@scripts/test.sh coverage
 
-LONG := tests/api/resources/test_lineage.py $(addprefix tests/system/test_,packaging.py snakemake.py soak.py)
-long: ## Run the long tests that belong to no other target
+LONG := tests/api/resources/test_lineage.py $(addprefix tests/system/test_,packaging.py snakemake.py soak.py page.py page_journey.py page_site.py page_webhooks.py)
+long: ## Run the long tests that belong to no other target; the page in dark colours and on a phone
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m long $(LONG)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cwl.runs import LOCAL, SUBMIT, Way, run_cases
 from tests.system.cluster import Cluster
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 SOME = (
     "secondary-patterns",
     "directory-listing",

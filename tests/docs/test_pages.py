@@ -29,6 +29,8 @@ def play(place: str, directory: Path, *, with_long: bool) -> None:
         player.play_blocks(wanted)
 
 
+# A page has many commands, and each of them two minutes.
+@pytest.mark.timeout(600)
 @pytest.mark.system
 @pytest.mark.parametrize(
     "place", [pytest.param(FIRST, marks=pytest.mark.quick), *sorted({*PLACES} - {FIRST})]
@@ -39,6 +41,7 @@ def test_a_page(place: str, tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("place", LONG)
 def test_a_page_with_what_takes_minutes(place: str, tmp_path: Path) -> None:
     play(place, tmp_path, with_long=True)

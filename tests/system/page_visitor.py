@@ -115,7 +115,11 @@ class Visitor:
             self.faults.append(f"request to {request.url}")
 
 
-@pytest.fixture(params=["light", "dark", "narrow"])
+LOOKS = ("light", *(pytest.param(look, marks=pytest.mark.long) for look in ("dark", "narrow")))
+"""Each change is looked at in light colours; `make long` has the other looks."""
+
+
+@pytest.fixture(params=LOOKS)
 def visitor(
     cluster: Cluster, chromium: Browser, request: pytest.FixtureRequest
 ) -> Iterator[Visitor]:

@@ -22,7 +22,7 @@ from tests.system.chaos.load import Load, killer, persist, rage
 from tests.system.chaos.sites import loaded
 from tests.system.cluster import running_cluster
 
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(1800)]
 LAYERS, WIDTH, INPUTS = 20, 50, 3
 STEPS = LAYERS * WIDTH
 CONFIG = "Local: {VCPUs: 8, RAM: 4GiB}\n"

@@ -10,7 +10,7 @@ import pytest
 from tests.reality import need_program, need_root
 from tests.system.kubernetes import missing_parts, run
 
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 def test_containers_end_once_on_a_real_control_plane(tmp_path: Path) -> None:

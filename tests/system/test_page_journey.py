@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.page_views import views
 from tests.system.page_visitor import (
+    LOOKS,
     PATIENCE,
     Visitor,
     chromium,
@@ -125,7 +126,7 @@ def test_files_are_uploaded_and_seen(cluster: Cluster, user: Visitor, tmp_path: 
     user.check()
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_every_page_of_the_table(
     cluster: Cluster, chromium: Browser, tmp_path: Path, look: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.system.cluster import Cluster, running_cluster
-from tests.system.page_visitor import PATIENCE, Visitor, chromium, look_at, need_page, reader
+from tests.system.page_visitor import LOOKS, PATIENCE, Visitor, chromium, look_at, need_page, reader
 from tests.system.test_webhooks import SETTINGS, Receiver, receiving
 
 pytestmark = pytest.mark.system
@@ -115,7 +115,7 @@ def test_a_new_secret_a_pause_and_the_end(
     assert project not in [one["owner_uuid"] for one in found]
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_every_view_is_clean(
     cluster: Cluster, chromium: Browser, receiver: Receiver, look: str
 ) -> None:

@@ -32,7 +32,7 @@ from tests.system.sequencing import (
 )
 from tests.system.test_newcomer import PHAGE, PROGRAMS, STEPS
 
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(1800)]
 GENOME = PHAGE / "lambda_phage.fa"
 WORK = 900
 VARIANTS = 60

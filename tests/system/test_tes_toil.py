@@ -21,7 +21,7 @@ from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.environments import environment
 
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(1800)]
 PHAGE = Path(__file__).parents[2] / "examples" / "phage"
 # Toil's tasks write as the owner of the live root. This is an id of no user of the machine.
 OWNER = 43210
