@@ -114,8 +114,17 @@ def check_name(what: str, name: str) -> None:
 
 
 def is_allowed(url: str, allowed: Iterable[str]) -> bool:
-    """Whether the list contains this address, or a prefix of it that ends in / or :."""
-    return any(url == one or (one.endswith(("/", ":")) and url.startswith(one)) for one in allowed)
+    """Whether the list contains this address, or a prefix of it that ends in / or : and names the
+    same host: behind `https://host:` an address may go on with `x@other/`.
+    """
+    return any(url == one or _is_below(url, one) for one in allowed)
+
+
+def _is_below(url: str, prefix: str) -> bool:
+    if not prefix.endswith(("/", ":")) or not url.startswith(prefix):
+        return False
+    # A prefix that is a scheme alone, such as `https://`, allows every host.
+    return prefix.endswith("://") or host_of(url) == host_of(prefix)
 
 
 def host_of(url: str) -> str | None:
