@@ -63,7 +63,13 @@ async def test_users_make_tokens_for_themselves(it: World) -> None:
 
 async def test_system_tokens(it: World) -> None:
     made = await it.ok("POST", f"{PATH}/create_system_auth", {"scopes": ["GET /"]})
-    assert made["owner_uuid"] == "zzzzz-tpzed-000000000000000"
+    assert (made["owner_uuid"], made["scopes"]) == ("zzzzz-tpzed-000000000000000", ["GET /"])
+    scopes = ["GET /arvados/v1/users/current"]
+    sent = {"api_client_authorization": {"scopes": scopes}}
+    assert (await it.ok("POST", f"{PATH}/create_system_auth", sent))["scopes"] == scopes
+    named = {"scopes": scopes}
+    assert (await it.ok("POST", f"{PATH}/create_system_auth", params=named))["scopes"] == scopes
+    assert (await it.ok("POST", f"{PATH}/create_system_auth"))["scopes"] == ["all"]
 
 
 @pytest.mark.parametrize("scopes", ["all", [5], ["nonsense"], ["GET"], {"a": 1}])
