@@ -159,6 +159,25 @@ async def test_the_errors_of_expectations_are_kept(it: World) -> None:
     assert "(usually right within " in (await expected(it, waits))["sentences"][0]
 
 
+async def test_containers_that_are_reported_together_are_expected_in_their_order(
+    it: World,
+) -> None:
+    await ran(it, 100)
+    token = await start(it, running := await it.submit("tool", "running"))
+    first, second = [await it.submit("tool", f"{number}") for number in range(2)]
+    uuids = [one["container_uuid"] for one in (first, second)]
+    await report(it, **dict.fromkeys(reversed(uuids), QUOTA))
+    it.clock.advance(100)
+    await finish(it, f"containers/{running['container_uuid']}", token)
+    for request in (first, second):
+        token = await start(it, request)
+        await report(it, **{request["container_uuid"]: ""})
+        it.clock.advance(100)
+        await finish(it, f"containers/{request['container_uuid']}", token)
+    async with it.app.services.database.reading() as tx:
+        assert await run_times.errors(tx) == pytest.approx([0, 0], abs=0.01)
+
+
 async def test_a_cancelled_container_says_nothing_about_expectations(it: World) -> None:
     await ran(it, 100)
     await start(it, await it.submit("tool", "running"))
