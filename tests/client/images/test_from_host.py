@@ -124,6 +124,11 @@ def test_a_binary_brings_libraries_one_by_one(host: SourceHost, tmp_path: Path) 
     )
 
 
+def test_packages_that_are_named_come_complete(host: SourceHost, tmp_path: Path) -> None:
+    names = _names(from_host(["plain"], tmp_path, host=host, packages=["aligner"]))
+    assert {"/usr/bin/align", "/usr/bin/align-core", "/usr/lib/perl/List.pm"} <= names
+
+
 def test_every_image_can_be_lived_in(host: SourceHost, tmp_path: Path) -> None:
     parts = from_host(["plain"], tmp_path, host=host)
     with tarfile.open(parts.layers[0].path) as tar:
