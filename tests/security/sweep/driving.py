@@ -21,6 +21,7 @@ from tests.security.sweep.site import Caller, SweepSite, watch
 from tests.security.sweep.victim import Victim
 
 _FORM: Final = "application/x-www-form-urlencoded"
+_REFUSED: Final = 400
 _FAULT: Final = 500
 
 
@@ -35,6 +36,12 @@ def all_cases(victim: Victim) -> list[Case]:
         *page_cases(victim),
     ]
     return sorted(found, key=_turn)
+
+
+def writing_cases(victim: Victim) -> list[Case]:
+    """The cases of the API on a record that may change it."""
+    found = [one for one in api_cases(victim) if one.method not in _READING]
+    return sorted((one for one in found if "{uuid}" in one.route), key=_turn)
 
 
 def reading_cases(victim: Victim) -> list[Case]:
@@ -93,7 +100,7 @@ async def sweep(site: SweepSite, caller: Caller, cases: Iterable[Case]) -> Findi
     return findings
 
 
-_NAMED: Final = re.compile(r"zzzzz-([0-9a-z]{5})-[0-9a-z]{15}|[0-9a-f]{32}(?=\+)")
+_NAMED: Final = re.compile(r"zzzzz-([0-9a-z]{5})-[0-9a-z]{15}|\b[0-9a-f]{32}\b")
 _ID: Final = re.compile(r"req-[0-9a-z]{20}|urn:uuid:[0-9a-f-]+|[0-9T:.-]{20,}Z?")
 
 
@@ -103,7 +110,7 @@ async def tells_apart(site: SweepSite, caller: Caller, case: Case) -> bool:
     """
     named = {
         match[0]: f"zzzzz-{match[1]}-0000000000nothing"[:27] if match[1] else "0" * 32
-        for match in _NAMED.finditer(case.path)
+        for match in _NAMED.finditer(case.path + case.body.decode("latin-1"))
         if match[0] in site.canaries.names
     }
     if not named:
@@ -115,8 +122,9 @@ async def tells_apart(site: SweepSite, caller: Caller, case: Case) -> bool:
     answers = [await send(site, caller, one) for one in (case, other)]
     texts = []
     for answer in answers:
-        # The page repeats its address, and has a new token in each form.
-        text = "" if case.in_page else answer.body.decode("utf-8", "replace")
+        # The page repeats its address, and has a new token in each form. What is made has a uuid.
+        told = not case.in_page and (answer.status >= _REFUSED or path != case.path)
+        text = answer.body.decode("utf-8", "replace") if told else ""
         for name, twin in named.items():
             text = text.replace(name, twin)
         texts.append((answer.status, _ID.sub("", text)))

@@ -17,8 +17,10 @@ Give: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Shares the record of a uuid with the stranger, at a level."""
 
 
-async def share(site: SweepSite, victim: Victim, stranger: str) -> None:
-    """Share some things of the victim with the holder of a token."""
+async def share(site: SweepSite, victim: Victim, stranger: str) -> dict[str, str]:
+    """Share some things of the victim with the holder of a token; the uuids of those that can be
+    read and not written, by their type.
+    """
     it, token = site.world, victim.token
     user = (await it.ok("GET", "users/current", token=stranger))["uuid"]
 
@@ -29,11 +31,12 @@ async def share(site: SweepSite, victim: Victim, stranger: str) -> None:
     place = await it.ok("POST", "groups", {"name": "shared", "group_class": "project"}, token=token)
     await give(place["uuid"], "can_write")
     await _move(site, victim, place["uuid"])
-    await _rename(site, victim, give)
+    given = await _rename(site, victim, give)
     await _surround(site, victim, stranger, give)
     await _derive(site, victim, place["uuid"])
     # The owner of a shared record is one of its attributes.
     site.canaries.names.pop(victim.project, None)
+    return given
 
 
 def _former(site: SweepSite, kind: str) -> Record:
@@ -71,13 +74,16 @@ async def _move(site: SweepSite, victim: Victim, place: str) -> None:
         await site.world.ok("PUT", f"{plural}/{uuid}", changes, token=victim.token)
 
 
-async def _rename(site: SweepSite, victim: Victim, give: Give) -> None:
+async def _rename(site: SweepSite, victim: Victim, give: Give) -> dict[str, str]:
     """Records that stay in a private project, and are shared by themselves."""
+    given: dict[str, str] = {}
     for plural in ("collections", "groups", "container_requests"):
         uuid = await _made(site, victim, plural, victim.project)
         changes = {**_PRESENT, "name": f"given {plural}"}
         await site.world.ok("PUT", f"{plural}/{uuid}", changes, token=victim.token)
         await give(uuid, "can_read")
+        given[plural] = uuid
+    return given
 
 
 async def _surround(site: SweepSite, victim: Victim, stranger: str, give: Give) -> None:

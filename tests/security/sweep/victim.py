@@ -239,6 +239,7 @@ async def _plant_requests(site: SweepSite, victim: Victim) -> None:
         "POST", "container_requests/cancel_matching", {"filters": filters}, token=token
     )
     victim.cancellation = started["id"]
+    site.canaries.hide([victim.cancellation], "cancellation.id")
 
 
 async def _lock(site: SweepSite, victim: Victim, name: str) -> str:
