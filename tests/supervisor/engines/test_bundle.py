@@ -8,7 +8,8 @@ from msgspec import structs
 from lading.core.images import Account, ImageProcess
 from lading.core.user_ids import Extent
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.bundle import MASKED, Bundle, make_config, make_profile
+from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
+from lading.supervisor.engines.seccomp import make_profile
 
 BUNDLE = Bundle(
     rootfs="/root",

@@ -4,7 +4,7 @@ from errno import EAFNOSUPPORT, ENOSYS, EPERM
 
 import pytest
 
-from lading.supervisor.engines.bundle import NEW_NAMESPACES, SOCKET_FAMILIES, make_profile
+from lading.supervisor.engines.seccomp import NEW_NAMESPACES, SOCKET_FAMILIES, make_profile
 from lading.supervisor.limits.project_quota import SET_ATTRIBUTES
 
 

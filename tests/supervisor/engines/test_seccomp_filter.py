@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lading.supervisor.engines.bundle import ANNOTATION, compile_profile, make_annotation
+from lading.supervisor.engines.seccomp import ANNOTATION, compile_profile, make_annotation
 from tests.reality import need
 
 _INSTRUCTION = 8

@@ -48,7 +48,7 @@ from lading.supervisor.engines import (
     owners,
     stopping,
 )
-from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
+from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end, reported_late
@@ -58,6 +58,7 @@ from lading.supervisor.engines.refusals import (
     machine_fault,
     start_refusal,
 )
+from lading.supervisor.engines.seccomp import make_profile
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 

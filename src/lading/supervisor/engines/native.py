@@ -51,12 +51,12 @@ from lading.supervisor.engines.bundle import (
     OPEN_LINE,
     Bundle,
     find_cuda_hook,
-    make_annotation,
     make_config,
     mount_root,
 )
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
+from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
