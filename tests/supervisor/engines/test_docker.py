@@ -12,7 +12,8 @@ from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Device, EngineSettings
-from lading.supervisor.engines.docker import DockerEngine, make_config, start_failure
+from lading.supervisor.engines.docker import DockerEngine, start_failure
+from lading.supervisor.engines.docker_configuration import make_config
 from lading.supervisor.engines.docker_gang import DockerGang
 from lading.supervisor.limits.cgroup import LEAST_RAM
 from lading.testing.images import ArchiveImage, make_archive, make_layer
