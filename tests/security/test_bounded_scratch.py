@@ -38,6 +38,13 @@ OUTSIDE = (
     "trap '' TERM; mkdir -p /d; dd if=/dev/zero of=/d/big bs=1M count=300; "
     "while :; do sleep 1; done"
 )
+NAMELESS_OUTSIDE = (
+    "trap '' TERM; exec 3> /big; rm /big; dd if=/dev/zero bs=1M count=300 >&3; "
+    "while :; do sleep 1; done"
+)
+OF_THE_DAEMON = (
+    "trap '' TERM; dd if=/dev/zero of=/etc/hosts bs=1M count=300; while :; do sleep 1; done"
+)
 DEEP = (
     "cd /out; i=0; while [ $i -lt 500 ]; do mkdir d; cd d; i=$((i + 1)); done;"
     " dd if=/dev/zero bs=1M count=40 of=x; sleep 60"
@@ -118,6 +125,20 @@ LIMITED = {"DefaultTmpCapacity": "16MiB", "ScratchBesideMounts": "32MiB"}
 def test_outside_of_mounts(engine_settings: dict[str, object]) -> None:
     with small_disk(size=300) as disk, cluster_on(disk, **LIMITED, **engine_settings) as cluster:
         attack(cluster, OUTSIDE, "the container has written")
+
+
+@ENGINES
+@pytest.mark.attack("writes to a file of its image's file system that has no name any more")
+def test_nameless_outside_of_mounts(engine_settings: dict[str, object]) -> None:
+    with small_disk(size=500) as disk, cluster_on(disk, **LIMITED, **engine_settings) as cluster:
+        attack(cluster, NAMELESS_OUTSIDE, "the container has written")
+
+
+@pytest.mark.parametrize("engine_settings", ["docker", "podman"], indirect=True)
+@pytest.mark.attack("writes without end to a file that the daemon mounts from the machine's disk")
+def test_files_of_the_daemon(engine_settings: dict[str, object]) -> None:
+    with small_disk(size=300) as disk, cluster_on(disk, **LIMITED, **engine_settings) as cluster:
+        attack(cluster, OF_THE_DAEMON, "the container has written")
 
 
 @pytest.mark.parametrize("script", [ALLOCATED, NAMELESS], ids=["allocated", "nameless"])

@@ -131,7 +131,7 @@ def _mounts(word: str = "") -> list[tuple[str, str]]:
         # first.
         lines = [line.split(" ") for line in table.read().split("\n") if line and word in line]
     # The number of optional fields varies: the type follows the field "-" (proc(5)).
-    return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
+    return [(line[line.index("-", 6) + 1], unescape(line[4])) for line in lines]
 
 
 def is_fuse(path: str) -> bool:
@@ -217,7 +217,8 @@ def _status(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A path in a table of mounts as it is, with its blanks and backslashes."""
     if "\\" in text:
         for code, char in _ESCAPES:
             text = text.replace(code, char)

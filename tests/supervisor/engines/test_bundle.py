@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from lading.core.images import Account, ImageProcess
 from lading.core.user_ids import Extent
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
+from lading.supervisor.engines.bundle import MASKED, Bundle, make_config, resource_limits
 from lading.supervisor.engines.seccomp import make_profile
 
 BUNDLE = Bundle(
@@ -27,6 +29,22 @@ def test_the_process() -> None:
     assert process["user"] == {"uid": 5, "gid": 6, "additionalGids": [7]}
     assert process["noNewPrivileges"] is True
     assert "CAP_SYS_ADMIN" not in process["capabilities"]["bounding"]
+
+
+def test_processes_leave_no_core_and_few_signals() -> None:
+    limits = {one["type"]: one for one in make_config(BUNDLE)["process"]["rlimits"]}
+    assert limits["RLIMIT_CORE"]["hard"] <= 1
+    assert limits["RLIMIT_SIGPENDING"]["hard"] <= 4096
+    assert {"RLIMIT_NOFILE", "RLIMIT_NPROC"}.isdisjoint(limits)
+
+
+def test_a_limit_is_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own, most in (((9, 9), 9), ((0, resource.RLIM_INFINITY), 4096)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, own=own: own)
+        resource_limits.cache_clear()
+        assert resource_limits()["sigpending"] == most
+        assert resource_limits(complete=True).keys() == {"core", "sigpending", "nofile", "nproc"}
+    resource_limits.cache_clear()
 
 
 def test_binds_come_last_and_keep_their_order() -> None:

@@ -44,6 +44,14 @@ def test_files_stay_in_their_project(number: int) -> None:
     assert answer("ioctl", 3, 0x5401) == 0
 
 
+@pytest.mark.parametrize("name", ["fcntl", "fcntl64"])
+def test_no_leases_on_files_that_others_open(name: str) -> None:
+    assert (
+        answer(name, 3, 1024) == answer(name, 3, 1040) == answer(name, 3, 1024 | 1 << 32) == EPERM
+    )
+    assert {answer(name, 3, command) for command in range(50)} == {0}
+
+
 @pytest.mark.parametrize(
     "name", ["ptrace", "personality", "modify_ldt", "landlock_restrict_self", "seccomp", "fork"]
 )

@@ -121,8 +121,8 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
     layer.mkdir()
     sought: list[int] = []
 
-    def layers(pids: list[int]) -> tuple[Path, ...]:
-        sought.append(len(pids))
+    def layers(tables: list[object]) -> tuple[Path, ...]:
+        sought.append(len(tables))
         return (layer,) if len(sought) > 1 else ()
 
     monkeypatch.setattr(disk_limits, "layers_of", layers)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, measure
-from lading.supervisor.limits.disk_limits import held_open as held
-from lading.supervisor.limits.disk_limits import layers_of as layers
 
 KIB = 1 << 10
 
@@ -71,41 +68,9 @@ def test_directories_that_are_too_deep(tmp_path: Path) -> None:
         measure([tmp_path], most=Amount(), stop=lambda: True)
 
 
-def test_files_without_a_name_are_found(tmp_path: Path) -> None:
-    device = tmp_path.stat().st_dev
-    before = held([os.getpid()]).get(device, Amount())
-    opened = make(tmp_path / "opened", 64 * KIB).open("rb")
-    with make(tmp_path / "mapped", 64 * KIB).open("r+b") as file:
-        mapped = mmap.mmap(file.fileno(), 0)
-    (tmp_path / "opened").unlink()
-    (tmp_path / "mapped").unlink()
-    found = held([os.getpid(), 1 << 30])[device] - before
-    opened.close()
-    mapped.close()
-    assert found.files == (2 if os.geteuid() == 0 else found.files)
-    assert found.size >= 64 * KIB
-
-
-def test_the_layer_of_a_daemon_is_found_by_its_processes(tmp_path: Path) -> None:
-    (tmp_path / "upper").mkdir()
-    lines = [
-        "1 0 0:1 / /proc rw - proc proc rw",
-        (
-            "2 0 0:2 / / rw,relatime shared:1 - overlay overlay rw,"
-            f"lowerdir=/l,upperdir={tmp_path}/upper,workdir=/w"
-        ),
-    ]
-    for pid, text in (
-        ("7", "\n".join(lines)),
-        ("8", "2 0 0:2 / / rw - overlay overlay rw,upperdir=relative"),
-        ("9", ""),
-    ):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "mountinfo").write_text(text)
-    assert layers([7, 8, 9, 10], proc=tmp_path) == ()
-    assert layers([7, 8, 9, 10], proc=Path(f"{tmp_path}/../{tmp_path.name}")) == (
-        tmp_path / "upper",
-    )
+def test_a_single_file_is_measured(tmp_path: Path) -> None:
+    found = total(measure([make(tmp_path / "hosts", 64 * KIB)], most=Amount()))
+    assert (found.files, found.size >= 64 * KIB) == (1, True)
 
 
 def test_neighbours_tell_each_other(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import resource
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,29 @@ _FILES_OF_ROOT = ("/sys/kernel/slab",)
 _OPEN = "go"
 OPEN_LINE = f"{_OPEN}\n".encode()
 """The line that the gate passes on to start the command."""
+_LIMITS = {"core": 1, "sigpending": 4096}
+# The kernel's defaults of fs.nr_open and kernel.pid_max; podman bounds itself by the latter.
+_MOST = {"nofile": 1 << 20, "nproc": 1 << 15}
+
+
+@functools.cache
+def resource_limits(*, complete: bool = False) -> Mapping[str, int]:
+    """The most of some resources that each process of a container may use, by the names of
+    limits.conf(5).
+
+    `core`, bytes: one byte is the limit with which the kernel neither writes a core file nor starts
+    the program of /proc/sys/kernel/core_pattern, which would run outside of the container as the
+    machine's root (core(5)). `sigpending`: queued signals, which the kernel counts for the user who
+    made the user namespace too. A limit is no higher than that of this process, since raising it
+    needs a capability. `complete`: with files and processes, which podman otherwise raises.
+    """
+    limits = {}
+    for name, most in {**_LIMITS, **(_MOST if complete else {})}.items():
+        _, own = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        limits[name] = most if own == resource.RLIM_INFINITY else min(most, own)
+    return limits
+
+
 READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 IN_MEMORY = "the data directory is on an overlay: changes outside of mounts are kept in memory"
 # The unified hierarchy of a hybrid machine, which crun refuses (see `native`).
@@ -197,6 +221,10 @@ def _process(bundle: Bundle) -> dict[str, Any]:
         "cwd": bundle.process.cwd,
         "capabilities": capabilities,
         "noNewPrivileges": True,
+        "rlimits": [
+            {"type": f"RLIMIT_{name.upper()}", "hard": most, "soft": most}
+            for name, most in resource_limits().items()
+        ],
     }
 
 
@@ -236,6 +264,10 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
+# The machine has 4,096 in all, for containers 3,072 (sysctl kernel.pty.max and kernel.pty.reserve).
+_TERMINALS = 256
+
+
 def _system_mounts() -> list[dict[str, Any]]:
     guarded = ["nosuid", "noexec", "nodev"]
     rows = (
@@ -245,7 +277,15 @@ def _system_mounts() -> list[dict[str, Any]]:
         (
             "/dev/pts",
             "devpts",
-            ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+            [
+                "nosuid",
+                "noexec",
+                "newinstance",
+                "ptmxmode=0666",
+                "mode=0620",
+                "gid=5",
+                f"max={_TERMINALS}",
+            ],
         ),
         ("/dev/shm", "tmpfs", [*guarded, "mode=1777"]),  # noqa: S108 - a path inside the container
         ("/dev/mqueue", "mqueue", guarded),

@@ -88,8 +88,9 @@ class DockerDaemon:
     """A daemon and its differences.
 
     `nvidia`: accepts numbers of NVIDIA GPUs. `reads_options`: takes security options as podman's
-    command line does, a seccomp profile by its path; otherwise as Docker's API does, by its
-    content. `makes_early`: makes the first process before the start.
+    command line does, a seccomp profile by its path, and either no limits of processes or those of
+    files and processes too; otherwise as Docker's API does, a profile by its content.
+    `makes_early`: makes the first process before the start.
     """
 
     name: str
@@ -372,7 +373,12 @@ class DockerEngine:
             path.write_bytes(profile)
             options = [f"seccomp={path}", f"mask={':'.join(MASKED)}"]
         return make_config(
-            spec, image=self._image, nvidia=self._daemon.nvidia, security=options, joined=joined
+            spec,
+            image=self._image,
+            nvidia=self._daemon.nvidia,
+            security=options,
+            joined=joined,
+            complete_limits=self._daemon.reads_options,
         )
 
     async def connect(self) -> aiodocker.Docker:

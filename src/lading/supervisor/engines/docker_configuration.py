@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from lading.supervisor.engines import Bind, ContainerSpec, Device, owners
-from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
+from lading.supervisor.engines.bundle import (
+    CAPABILITIES,
+    HOSTNAME,
+    MASKED,
+    READONLY,
+    resource_limits,
+)
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
@@ -19,11 +25,12 @@ def make_config(
     nvidia: bool = True,
     security: Sequence[str] = (),
     joined: str = "",
+    complete_limits: bool = False,
 ) -> dict[str, Any]:
     """Configuration for the daemon; `nvidia`: it supports NVIDIA GPUs by number.
 
     `security`: options beside no-new-privileges. `joined`: the network of another container, with
-    its host name; "" for none.
+    its host name; "" for none. `complete_limits`: with the limits that podman otherwise raises.
     """
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
@@ -37,6 +44,8 @@ def make_config(
         "OpenStdin": spec.stdin >= 0,
         "StdinOnce": spec.stdin >= 0,
         "Tty": False,
+        # The image's would run programs beside the command.
+        "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": {
             **_binds(spec),
             "NetworkMode": joined or "none",
@@ -47,6 +56,10 @@ def make_config(
             "CpuQuota": PERIOD * spec.vcpus,
             # 0 is no limit. So is -1 for Docker and runc, but crun refuses to start with it.
             "PidsLimit": spec.processes,
+            "Ulimits": [
+                {"Name": name, "Soft": most, "Hard": most}
+                for name, most in resource_limits(complete=complete_limits).items()
+            ],
             "CapDrop": ["ALL"],
             "CapAdd": [name.removeprefix("CAP_") for name in CAPABILITIES],
             "SecurityOpt": ["no-new-privileges", *security],

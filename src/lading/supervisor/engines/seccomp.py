@@ -11,6 +11,12 @@ Allowed on purpose, as programs need them and they affect the container's own pr
 `landlock_*` (programs that confine themselves), `process_madvise`, `io_pgetevents`, the NUMA calls
 of MPI.
 
+A profile names calls, and a library that does not know a name leaves it out. So the compiled
+program begins with instructions of its own for the calls that libraries of today may not know, by
+their numbers, which are the same on all architectures from 424 on; calls that are newer than this
+module do not exist for a container. Daemons compile the profile themselves: there a call is
+refused as far as their library knows it.
+
 crun compiles the profile for each container, which takes a millisecond of the sixteen of an empty
 container. It accepts a compiled program (BPF) in an annotation. libseccomp compiles it here once
 for all containers, as it does in crun; where that fails, the profile alone is given.
@@ -23,6 +29,7 @@ import ctypes
 import errno
 import functools
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -73,6 +80,19 @@ FILE_ATTRIBUTES: Final = (0x401C5820, 0x40086602, 0x40046602)
 """FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: with these a file would leave the
 project whose quota bounds the container (`supervisor.limits.disk_limits`).
 """
+LEASES: Final = (1024, 1040)
+"""F_SETLEASE and F_SETDELEG of fcntl(2): who holds a lease on a file delays everybody who opens it
+for up to 45 s. Inputs are files that all containers of a machine share, and the supervisor opens
+files of its container.
+"""
+NEW_CALLS: Final[Mapping[str, int]] = {"open_tree_attr": 467, "file_setattr": 469}
+"""Refused calls of Linux 6.15 and later by number, as libseccomp before 2.6.1 has no names for
+them.
+"""
+NEWEST_CALL: Final = 469
+"""The newest call that this module has judged (Linux 6.18)."""
+# Numbers that no architecture uses yet; private calls of 32-bit ARM begin at 0xF0000.
+_HIGHEST_CALL = 1023
 # The kernel reads the lower 32 bits of the register only.
 _INT = 0xFFFFFFFF
 _HIGHEST_FAMILY = max(SOCKET_FAMILIES.values())
@@ -86,6 +106,8 @@ ANNOTATION: Final = "run.oci.seccomp_bpf_data"
 LIBRARY: Final = "libseccomp.so.2"
 # SCMP_ACT_ALLOW and SCMP_ACT_ERRNO of seccomp.h.
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+# Instructions of linux/bpf_common.h: the number of the call, jumps, and the answer.
+_LOAD_NUMBER, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
 # -EEXIST: the native architecture is in every filter.
 _EXISTS = -17
 # __NR_SCMP_ERROR.
@@ -115,6 +137,12 @@ def make_profile(machine: str) -> dict[str, Any]:
             *(
                 _refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one))
                 for one in FILE_ATTRIBUTES
+            ),
+            *(
+                _refuse(
+                    ("fcntl", "fcntl64"), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one)
+                )
+                for one in LEASES
             ),
         ],
     }
@@ -197,11 +225,36 @@ def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> 
         file = os.memfd_create("seccomp", os.MFD_CLOEXEC)
         try:
             _check(library.seccomp_export_bpf(context, file))
-            return os.pread(file, os.fstat(file).st_size, 0)
+            return _refuse_new_calls() + os.pread(file, os.fstat(file).st_size, 0)
         finally:
             os.close(file)
     finally:
         library.seccomp_release(context)
+
+
+def _refuse_new_calls() -> bytes:
+    """Instructions that refuse calls by number; all others continue behind them."""
+    numbers = tuple(NEW_CALLS.values())
+    # The two returns follow the tests; a jump counts the instructions between.
+    refused = [
+        _instruction(_JUMP_EQUAL, number, met=len(numbers) + 1 - position)
+        for position, number in enumerate(numbers)
+    ]
+    return b"".join(
+        (
+            _instruction(_LOAD_NUMBER),
+            *refused,
+            _instruction(_JUMP_FROM, NEWEST_CALL + 1, unmet=3),
+            _instruction(_JUMP_FROM, _HIGHEST_CALL + 1, met=2, unmet=1),
+            _instruction(_RETURN, _REFUSE | errno.EPERM),
+            _instruction(_RETURN, _REFUSE | errno.ENOSYS),
+        )
+    )
+
+
+def _instruction(code: int, value: int = 0, *, met: int = 0, unmet: int = 0) -> bytes:
+    """`struct sock_filter` of linux/filter.h; `met` and `unmet` are the instructions to skip."""
+    return struct.pack("=HBBI", code, met, unmet, value)
 
 
 def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
@@ -214,7 +267,7 @@ def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
     )
     for name in rule["names"]:
         number = library.seccomp_syscall_resolve_name(name.encode())
-        # A call that this libseccomp does not know; crun leaves it out as well.
+        # A call that this libseccomp does not know; crun leaves it out as well (`NEW_CALLS`).
         if number != _UNKNOWN:
             action = _REFUSE | rule["errnoRet"]
             _check(library.seccomp_rule_add_array(context, action, number, len(tests), comparisons))

@@ -6,7 +6,7 @@
   exchange the measured use (`Neighbours`).
 - `measure` walks over files that a container may change meanwhile. Removed files that are still
   open have no name: they are found by the descriptors and mappings of the container's processes
-  (`held_open`).
+  (`open_files`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextlib
 import errno
 import math
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,14 @@ from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
 from lading.core.resources import UNLIMITED
+from lading.supervisor.limits.container_mounts import (
+    ContainerMount,
+    added_places,
+    layers_of,
+    roots_of,
+    tables_of,
+)
+from lading.supervisor.limits.open_files import BLOCK, MAX_OPEN, held_open
 
 PLACES = ("mounts", "bundle", "log")
 """Subdirectories of a run directory that grow by actions of a container."""
@@ -123,13 +132,18 @@ class DiskWatch:
         try:
             uses = await asyncio.to_thread(self._walk, began)
         except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            # Counted as an excess: a container must not escape measurement by depth.
-            return (
-                f"the container has made directories more than {MAX_DEPTH} deep,"
-                " so that its use of the disk cannot be measured; make fewer levels"
-            )
+            # Counted as an excess: a container must not escape measurement by depth or by number.
+            if error.errno == errno.ELOOP:
+                return (
+                    f"the container has made directories more than {MAX_DEPTH} deep,"
+                    " so that its use of the disk cannot be measured; make fewer levels"
+                )
+            if error.errno == errno.EMFILE and error.filename is None:
+                return (
+                    f"the container has more than {MAX_OPEN} files open,"
+                    " so that its use of the disk cannot be measured; open fewer"
+                )
+            raise
         self._took, self._measured, self._uses = self.clock() - began, True, uses
         for device, disk in self._look().items():
             if not disk_space.is_short(disk, self._reserve(disk)):
@@ -139,7 +153,9 @@ class DiskWatch:
 
     def _walk(self, began: float) -> dict[int, Amount]:
         pids = list(self.processes())
-        further = layers_of(pids) if self.has_daemon else ()
+        tables = list(tables_of(pids))
+        layers = layers_of(tables) if self.has_daemon else ()
+        further = (*layers, *self._added(tables)) if self.has_daemon else ()
         most = Amount(
             self.allowed.size + self.base.size if self.allowed.size else 0,
             self.allowed.files + self.base.files if self.allowed.files else 0,
@@ -150,15 +166,32 @@ class DiskWatch:
         # The former measurement counts.
         except Stopped:
             uses = dict(self._uses)
-        for device, one in held_open(pids).items():
-            if device in self._disks:
-                uses[device] = uses.get(device, Amount()) + one
+        # A file of an overlay has the overlay's device, and takes space of its upper directory's.
+        place = layers[0] if layers else self.run / "bundle"
+        overlays = dict.fromkeys(roots_of(tables), self._device(place))
+        for device, amount in held_open(pids).items():
+            disk = overlays.get(device, device)
+            if disk in self._disks:
+                uses[disk] = uses.get(disk, Amount()) + amount
         return uses
+
+    def _added(self, tables: list[list[ContainerMount]]) -> tuple[Path, ...]:
+        (own,) = tables_of([os.getpid()])
+        return added_places(tables, own, run=self.run)
+
+    def _device(self, layer: Path) -> int:
+        """The device of the disk with the changes of a container; 0 where they are in memory."""
+        try:
+            return 0 if (layer / "memory").is_mount() else layer.stat().st_dev
+        except OSError:
+            # The container is being removed.
+            return 0
 
     def _find_layers(self) -> bool:
         """Watch also the disks of a daemon's layers of the container; False while none is known."""
-        found = layers_of(self.processes())
-        for place in found:
+        tables = list(tables_of(self.processes()))
+        found = layers_of(tables)
+        for place in (*found, *self._added(tables)):
             self._add(place)
         self._has_layers = bool(found)
         if found:
@@ -222,34 +255,43 @@ USAGE_NAME = "disk"
 """Name in a run directory: the container's use, for the supervisors beside it."""
 # Levels of directories; a deeper tree is refused, which ends the container.
 MAX_DEPTH = 400
-# st_blocks counts units of 512 bytes (stat(2)).
-_UNIT = 512
 # Bytes of that file, always written whole: its block is allocated before the disk is full.
 _LENGTH = 512
 # Seconds after which the report of another supervisor is ignored: it has ended or hangs.
 _FRESH = 30.0
-_PROC = Path("/proc")
 
 
 def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict[int, Amount]:
-    """Use below the directories, by device; hard links count once. It ends early with more than
-    `most` (0 is no limit).
+    """Use of files, and below directories, by device; hard links count once. It ends early with
+    more than `most` (0 is no limit).
 
     A missing place counts as nothing. Raises OSError, ELOOP for directories that are too deep.
     """
     uses: dict[int, Amount] = {}
     seen: set[tuple[int, int]] = set()
     for place in places:
-        with contextlib.suppress(FileNotFoundError), ConfinedTree.open(place) as tree:
-            device = tree.stat().st_dev
+        with contextlib.suppress(FileNotFoundError), _entries(place, stop) as (device, entries):
             before = uses.get(device, Amount())
             size, files = before.size, before.files
-            for found in _counted(tree.survey(max_depth=MAX_DEPTH, stop=stop), device, seen):
-                size, files = size + found.st_blocks * _UNIT, files + 1
+            for found in _counted(entries, device, seen):
+                size, files = size + found.st_blocks * BLOCK, files + 1
                 if 0 < most.size < size or 0 < most.files < files:
                     break
             uses[device] = Amount(size, files)
     return uses
+
+
+@contextlib.contextmanager
+def _entries(place: Path, stop: Stop) -> Iterator[tuple[int, Iterable[os.stat_result]]]:
+    """The device of a directory, and everything below it; or of a single file, and this file.
+    Raises OSError.
+    """
+    found = place.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        yield found.st_dev, (found,)
+        return
+    with ConfinedTree.open(place) as tree:
+        yield tree.stat().st_dev, tree.survey(max_depth=MAX_DEPTH, stop=stop)
 
 
 def _counted(
@@ -267,50 +309,6 @@ def _counted(
                 continue
             seen.add((device, found.st_ino))
         yield found
-
-
-def held_open(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
-    """Open or mapped files of the processes that have no name."""
-    uses: dict[int, Amount] = {}
-    seen: set[tuple[int, int]] = set()
-    for pid in pids:
-        for found in _open_files(proc / str(pid)):
-            key = (found.st_dev, found.st_ino)
-            # Files in memory and devices have no blocks here.
-            if found.st_nlink == 0 and found.st_blocks and key not in seen:
-                seen.add(key)
-                uses[found.st_dev] = uses.get(found.st_dev, Amount()) + Amount(
-                    found.st_blocks * _UNIT, 1
-                )
-    return uses
-
-
-def _open_files(process: Path) -> Iterator[os.stat_result]:
-    # map_files: a mapped file may have no descriptor (proc_pid_map_files(5)).
-    for folder in ("fd", "map_files"):
-        # The process has ended, or its files are not visible to this user.
-        with contextlib.suppress(OSError), os.scandir(process / folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    yield entry.stat()
-
-
-def layers_of(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
-    """Upper directories of the overlays that are the root of these processes, where this machine
-    sees them.
-
-    So a daemon need not report where it keeps the changes of a container.
-    """
-    found: dict[Path, None] = {}
-    for pid in pids:
-        for line in _read(proc / str(pid) / "mountinfo").splitlines():
-            fields = line.split(" ")
-            if fields[4] == "/" and fields[fields.index("-", 6) + 1] == "overlay":
-                options = dict(one.partition("=")[::2] for one in fields[-1].split(","))
-                upper = Path(options.get("upperdir", ""))
-                if upper.is_absolute() and upper.is_dir() and not upper.is_relative_to(proc):
-                    found[upper] = None
-    return tuple(found)
 
 
 class Neighbours:
@@ -375,10 +373,3 @@ class _Use(msgspec.Struct, array_like=True):
 
     taken: Amount
     grown: Amount
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="surrogateescape")
-    except OSError:
-        return ""
