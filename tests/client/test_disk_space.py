@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.disk_space import is_short, lacks_room, read_disk
+from lading.client.disk_space import is_full, is_short, lacks_room, read_disk
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 
 
@@ -33,3 +33,12 @@ def test_a_disk_is_short_before_the_reserve_is_touched(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none"):
         lacks_room(tmp_path / "none", Amount())
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    # procfs has no blocks.
+    assert [is_full(place) for place in (tmp_path, tmp_path / "none", "/proc")] == [
+        False,
+        False,
+        True,
+    ]

@@ -1,74 +1,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
 
-from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import EngineSettings
 from lading.supervisor.machine import can_report, is_broken, report
+from lading.testing.engine import StubEngine
 from tests.supervisor.supervised import Bench
 
-
-def of(**attributes: Any) -> Container:
-    return Container.from_record({"uuid": "", "command": ["true"], **attributes})
+FULL = ExecutionError("write x: No space left on device", Failure.NODE)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        (
-            "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
-            "Is the docker daemon running?"
-        ),
-        "cannot connect to the Docker daemon",
-        (
-            "oci runtime error: starting container process caused: "
-            "mounting /x to rootfs at /y: no such file or directory"
-        ),
-        "grpc: the connection is unavailable",
-        "write /var/lib/docker/x: no space left on device",
-        "[Errno 28] No space left on device: '/x'",
-        "docker cannot load the image: no answer from /run/docker.sock; is the daemon running?",
-        "crun could not be run; install the package crun",
-        "crun cannot be run ([Errno 2]); install the package crun",
-    ],
-)
-def test_words_of_a_broken_machine(text: str) -> None:
-    assert is_broken(ExecutionError(text, Failure.NODE), of())
+def engine(**faults: ExecutionError) -> StubEngine:
+    settings = EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c")
+    return StubEngine(settings, faults=faults)
 
 
-@pytest.mark.parametrize(
-    "text", ["the command cannot be started: executable file `x` not found", "", "exit code 1"]
-)
-def test_words_of_a_broken_container(text: str) -> None:
-    assert not is_broken(ExecutionError(text, Failure.NODE), of())
-
-
-FULL = "No space left on device"
-NO_CRUN = "crun cannot be run"
-
-
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        (f"executable file `{NO_CRUN}` not found", {"command": [NO_CRUN]}),
-        (f"open `/x/rootfs/d/{FULL}`: Not a directory", {"mounts": {f"/d/{FULL}": {}}}),
-        (f"open `{FULL}`: Not a directory", {"mounts": {f"/x/{FULL}/y": {"kind": "tmp"}}}),
-        (f"chdir `/a\n{NO_CRUN}`: Not a directory", {"cwd": f"/a\n{NO_CRUN}"}),
-        (f"setenv {FULL}", {"environment": {FULL: ""}}),
-    ],
-)
-def test_names_that_a_user_has_chosen_do_not_count(text: str, chosen: dict[str, Any]) -> None:
-    assert is_broken(ExecutionError(text, Failure.NODE), of())
-    assert not is_broken(ExecutionError(text, Failure.NODE), of(**chosen))
+async def test_the_engine_is_asked_whether_the_machine_is_broken() -> None:
+    assert await is_broken(ExecutionError("", Failure.NODE), engine(check=FULL))
+    assert not await is_broken(FULL, engine())
 
 
 @pytest.mark.parametrize("failure", [Failure.USER, Failure.IMAGE, Failure.DISK])
-def test_faults_of_the_container_do_not_count(failure: Failure) -> None:
-    assert not is_broken(ExecutionError(FULL, failure), of())
+async def test_faults_of_the_container_do_not_count(failure: Failure) -> None:
+    assert not await is_broken(ExecutionError("x", failure), engine(check=FULL))
 
 
 async def test_the_machine_is_marked(bench: Bench, tmp_path: Path) -> None:

@@ -427,9 +427,7 @@ async def test_an_engine_that_fails_cancels_with_its_reason(bench: Bench, method
 async def test_a_broken_machine_gives_the_container_back(bench: Bench) -> None:
     record = bench.add("true")
     bench.settings = {"lock_directory": str(bench.directory / "lock")}
-    bench.faults = {
-        "prepare": ExecutionError("Cannot connect to the Docker daemon at x", Failure.NODE)
-    }
+    bench.faults = dict.fromkeys(("prepare", "check"), ExecutionError("gone", Failure.NODE))
     assert await bench.run() == 0
     assert (record["state"], record.get("log")) == ("Queued", None)
     assert (bench.directory / "lock" / "crunch-run-broken").exists()
@@ -438,7 +436,7 @@ async def test_a_broken_machine_gives_the_container_back(bench: Bench) -> None:
 async def test_a_machine_that_breaks_after_running_was_reported_cancels(bench: Bench) -> None:
     record = bench.add("true")
     bench.settings = {"lock_directory": str(bench.directory / "lock")}
-    bench.faults = {"run": ExecutionError("write x: no space left on device", Failure.NODE)}
+    bench.faults = dict.fromkeys(("run", "check"), ExecutionError("full", Failure.NODE))
     await bench.run()
     assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "node")
     assert "marked as broken" in bench.log()
@@ -463,7 +461,7 @@ async def test_giving_back_sends_no_cost(bench: Bench) -> None:
         "instance_type": {"Price": 1.0},
         "lock_directory": str(bench.directory / "lock"),
     }
-    bench.faults = {"prepare": ExecutionError("cannot connect to the Docker daemon", Failure.NODE)}
+    bench.faults = dict.fromkeys(("prepare", "check"), ExecutionError("gone", Failure.NODE))
     await bench.run()
     assert msgspec.json.decode(bench.server.bodies[-1]) == {"container": {"state": "Queued"}}
 

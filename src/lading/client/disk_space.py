@@ -35,6 +35,22 @@ def read_disk(path: str | Path) -> FileSystemSpace:
     )
 
 
+# Bytes: a file system with less is full for whatever a container engine does.
+_NEXT_TO_NOTHING = 1 << 20
+
+
+def is_full(path: str | Path) -> bool:
+    """Whether the file system at `path` has no space, or no inode, left. A path that cannot be
+    looked at counts as one with space.
+    """
+    try:
+        disk = read_disk(path)
+    except OSError:
+        return False
+    # Some file systems have no fixed number of inodes, and report none at all.
+    return disk.free.size < _NEXT_TO_NOTHING or (disk.total.files > 0 and disk.free.files == 0)
+
+
 def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
     """Reason why `need` bytes do not fit beside the configured reserve, as a sentence, or "" if
     they fit.

@@ -3,10 +3,10 @@
 - Facts: kernel, processors, memory, file systems, and the kind of storage of a directory in the
   words of `device_type` (ram, ssd, disk or network).
 - Faults: `is_broken` distinguishes a machine that cannot run containers from a container that
-  cannot be run (docs/spec/containers, section Run). The messages of the engine decide: an
-  unreachable engine, a root that cannot be mounted, a full disk. Not all failures of the class
-  `node` count, because a container can provoke many of them. The machine is then
-  marked in its register, or the configured hook is run instead, and a dispatcher drains it.
+  cannot be run (docs/spec/containers, section Run). A check of the engine decides: it does not
+  answer, or its disk is full. Not all failures of the class `node` count, because a container can
+  provoke many of them. The machine is then marked in its register, or the configured hook is run
+  instead, and a dispatcher drains it.
 - `Costing`: cost of one container while it runs, from the prices of its machine.
 """
 
@@ -16,24 +16,25 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lading.core import resources
-from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.resources import Price
 from lading.supervisor.logs import INSTANCE, NODE, Clock, Log
 from lading.supervisor.process.register import Register
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+if TYPE_CHECKING:
+    from lading.supervisor.engines import Engine
 
 # Places where distributions keep the bundle.
 _BUNDLES = (
@@ -45,21 +46,6 @@ _BUNDLES = (
     "/etc/ssl/cert.pem",
 )
 _MIB = 1 << 20
-_PATTERNS = tuple(
-    re.compile(pattern, re.DOTALL)
-    # The first four are those of Arvados' crunch-run.
-    for pattern in (
-        r"[Cc]annot connect to the Docker daemon",
-        r"[Oo][Cc][Ii] runtime error.*(mounting|mount).*rootfs.*no such file or directory",
-        r"grpc: the connection is unavailable",
-        r"[Nn]o space left on device",
-        # Our engines' words for the same.
-        r"no answer from .*; is the daemon running\?",
-        r"crun (could|cannot) (not )?be run",
-        r"crun: mount .*rootfs.*[Nn]o such file or directory",
-    )
-)
-_WORD = re.compile(r"\w+")
 # Seconds for the hook; afterwards it is killed.
 _HOOK_TIME = 30.0
 _logger = logging.getLogger("lading.supervisor")
@@ -146,38 +132,25 @@ def _inodes(paths: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def is_broken(error: ExecutionError, container: Container) -> bool:
-    """Whether an error of an engine means that this machine cannot run containers.
+async def is_broken(error: ExecutionError, engine: Engine) -> bool:
+    """Whether this machine cannot run containers: after an error of its engine with the class
+    `node`, the engine is asked.
 
-    Engines quote names that the container's user has chosen, so its words do not count.
+    The words of the error do not count. They quote names that the container's user and its image
+    have chosen.
     """
     if error.failure is not Failure.NODE:
         return False
-    said = error.message
-    chosen = {word for text in _chosen(container) for word in _WORD.findall(text)}
-    text = _WORD.sub(lambda found: "" if found[0] in chosen else found[0], said)
-    return any(pattern.search(text) for pattern in _PATTERNS)
-
-
-def _chosen(container: Container) -> Iterator[str]:
-    """The texts of a container that may be in a message of its engine."""
-    yield from container.command
-    yield container.cwd
-    for target, mount in container.mounts.items():
-        yield target
-        yield str(mount)
-    for name, value in container.environment.items():
-        yield f"{name} {value}"
+    try:
+        await engine.check()
+    except ExecutionError:
+        return True
+    return False
 
 
 def can_report(assignment: SupervisorConfig) -> bool:
     """Whether there is a hook or a register."""
     return bool(assignment.broken_node_hook or assignment.lock_directory)
-
-
-def must_report(assignment: SupervisorConfig, error: ExecutionError, container: Container) -> bool:
-    """Whether an error of an engine means that this machine is to be reported as broken."""
-    return can_report(assignment) and is_broken(error, container)
 
 
 async def report(assignment: SupervisorConfig, why: str, *, hook_time: float = _HOOK_TIME) -> str:

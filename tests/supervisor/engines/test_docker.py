@@ -140,6 +140,7 @@ class Images:
         self.id = ""
         self.ping: dict[str, str] = {}
         self.asked = 0
+        self.root = "/"
 
     async def _ping(self, _: web.Request) -> web.Response:
         return web.Response(headers=self.ping)
@@ -159,12 +160,16 @@ class Images:
         self.asked += 1
         return web.json_response({"ApiVersion": "1.41", "Version": "20"})
 
+    async def _info(self, _: web.Request) -> web.Response:
+        return web.json_response({"DockerRootDir": self.root})
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         app = web.Application()
         app.router.add_get("/{version:v[0-9.]+}/version", self._version)
         app.router.add_get("/version", self._version)
         app.router.add_get("/_ping", self._ping)
+        app.router.add_get("/{version:v[0-9.]+}/info", self._info)
         app.router.add_get("/{version:v[0-9.]+}/images/{name}/json", self._inspect)
         app.router.add_post("/{version:v[0-9.]+}/images/load", self._load)
         runner = web.AppRunner(app)
@@ -181,6 +186,22 @@ async def images(tmp_path: Path) -> AsyncIterator[Images]:
     made = Images(str(tmp_path / "s"))
     async with made.serving():
         yield made
+
+
+async def test_a_daemon_whose_disk_is_full(images: Images) -> None:
+    settings = EngineSettings(
+        container_uuid="u", run_directory="/r", cache_directory="/c", docker_socket=images.socket
+    )
+    engine = DockerEngine(settings)
+    try:
+        assert await engine.check() == "docker 20 (API 1.41)"
+        # procfs has no blocks.
+        images.root = "/proc"
+        with pytest.raises(ExecutionError, match="/proc: no space is left") as caught:
+            await engine.check()
+        assert caught.value.failure is Failure.NODE
+    finally:
+        await engine.remove()
 
 
 async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:

@@ -9,6 +9,7 @@ from lading.supervisor.limits.container_mounts import (
     added_places,
     layers_of,
     parse_mounts,
+    read_table,
     roots_of,
     tables_of,
 )
@@ -64,17 +65,17 @@ def test_places_that_a_daemon_has_added(tmp_path: Path) -> None:
 
 
 def test_each_namespace_is_read_once(tmp_path: Path) -> None:
-    for pid, namespace in (("7", "a"), ("8", "a"), ("9", "b")):
+    for pid, namespace in (("self", "own"), ("6", "own"), ("7", "a"), ("8", "a"), ("9", "b")):
         (tmp_path / pid / "ns").mkdir(parents=True)
         (tmp_path / pid / "ns" / "mnt").symlink_to(namespace)
         (tmp_path / pid / "mountinfo").write_text(table(ROOT.format(f"/{pid}")))
-    tables = list(tables_of([7, 8, 9, 10], proc=tmp_path))
+    tables = list(tables_of([6, 7, 8, 9, 10], proc=tmp_path))
     assert [mounts[0].upper for mounts in tables] == ["/7", "/9"]
 
 
 def test_this_process_has_a_table() -> None:
-    (own,) = tables_of([os.getpid()])
-    assert any(mount.point == "/" for mount in own)
+    assert any(mount.point == "/" for mount in read_table())
+    assert list(tables_of([os.getpid()])) == []
 
 
 @pytest.mark.parametrize("options", ["rw", "ro"])

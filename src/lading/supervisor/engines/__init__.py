@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from lading.client.disk_space import is_full
 from lading.core.errors import ExecutionError, Failure
 
 
@@ -80,6 +81,12 @@ def check_live(binds: Iterable[Bind], reason: str) -> None:
                 f" of the container's own: {reason}",
                 Failure.NODE,
             )
+
+
+def check_disk(place: str | Path) -> None:
+    """Raise ExecutionError(NODE) when the disk of a directory is full."""
+    if is_full(place):
+        raise ExecutionError(f"{place}: no space is left on its disk", Failure.NODE)
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -263,7 +270,7 @@ class Engine(Protocol):
 
     async def check(self) -> str:
         """One line with the engine and its version. Raises ExecutionError(NODE) when it cannot run
-        here.
+        here: the machine of a failed container is then taken out of service.
         """
 
     async def prepare(self, image: ImageSource) -> None:

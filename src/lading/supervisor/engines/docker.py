@@ -43,6 +43,7 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
+    check_disk,
     check_live,
     stopping,
 )
@@ -131,9 +132,15 @@ class DockerEngine:
         return self._pid
 
     async def check(self) -> str:
-        """The daemon's version. Raises ExecutionError(NODE) when it does not answer."""
+        """The daemon's version. Raises ExecutionError(NODE) when it does not answer, and when its
+        disk is full.
+        """
         with self._faults("cannot be reached"):
-            version = await asyncio.wait_for((await self.connect()).version(), _TIMEOUT)
+            async with asyncio.timeout(_TIMEOUT):
+                version = await (await self.connect()).version()
+                about = await self._docker.system.info() if self._docker is not None else {}
+        for place in (str(about.get("DockerRootDir") or ""), self._run):
+            check_disk(place)
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:

@@ -40,6 +40,7 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
+    check_disk,
     check_live,
     crun,
     stopping,
@@ -122,7 +123,9 @@ class NativeEngine:
         return self._crun.pid if self._crun and self._crun.returncode is None else None
 
     async def check(self) -> str:
-        """crun's version. Raises ExecutionError(NODE) when there is none, or without root."""
+        """crun's version. Raises ExecutionError(NODE) when there is none, without root, and when
+        the disk is full.
+        """
         if os.geteuid() != 0:
             raise ExecutionError(
                 "the native engine needs root; use the docker engine", Failure.NODE
@@ -140,6 +143,7 @@ class NativeEngine:
             raise ExecutionError(
                 f"crun cannot be run ({error}); install the package crun", Failure.NODE
             ) from error
+        check_disk(self._run)
         return said.decode(errors="replace").split("\n", 1)[0]
 
     async def prepare(self, image: ImageSource) -> None:

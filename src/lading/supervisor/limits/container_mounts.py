@@ -77,16 +77,25 @@ def parse_mounts(table: str) -> list[ContainerMount]:
 
 
 def tables_of(pids: Iterable[int], *, proc: Path = _PROC) -> Iterator[list[ContainerMount]]:
-    """The mount tables of processes, one for each mount namespace."""
-    seen: set[Path] = set()
+    """The mount tables of processes, one for each mount namespace other than this process's."""
+    seen = {_namespace(proc / "self")}
     for pid in pids:
         # The process has ended.
         with contextlib.suppress(OSError):
-            namespace = (proc / str(pid) / "ns" / "mnt").readlink()
+            namespace = _namespace(proc / str(pid))
             if namespace not in seen:
-                text = (proc / str(pid) / "mountinfo").read_text(errors="surrogateescape")
+                table = read_table(proc / str(pid))
                 seen.add(namespace)
-                yield parse_mounts(text)
+                yield table
+
+
+def read_table(process: Path = _PROC / "self") -> list[ContainerMount]:
+    """The mount table of a process, by its directory in /proc. Raises OSError."""
+    return parse_mounts((process / "mountinfo").read_text(errors="surrogateescape"))
+
+
+def _namespace(process: Path) -> Path:
+    return (process / "ns" / "mnt").readlink()
 
 
 def layers_of(

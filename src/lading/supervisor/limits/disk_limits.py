@@ -33,6 +33,7 @@ from lading.supervisor.limits.container_mounts import (
     ContainerMount,
     added_places,
     layers_of,
+    read_table,
     roots_of,
     tables_of,
 )
@@ -176,8 +177,7 @@ class DiskWatch:
         return uses
 
     def _added(self, tables: list[list[ContainerMount]]) -> tuple[Path, ...]:
-        (own,) = tables_of([os.getpid()])
-        return added_places(tables, own, run=self.run)
+        return added_places(tables, read_table(), run=self.run) if tables else ()
 
     def _device(self, layer: Path) -> int:
         """The device of the disk with the changes of a container; 0 where they are in memory."""
@@ -192,7 +192,9 @@ class DiskWatch:
         tables = list(tables_of(self.processes()))
         found = layers_of(tables)
         for place in (*found, *self._added(tables)):
-            self._add(place)
+            # Gone with its container.
+            with contextlib.suppress(FileNotFoundError):
+                self._add(place)
         self._has_layers = bool(found)
         if found:
             self._note_free()
