@@ -1,7 +1,7 @@
 """Mounts of a request: their shape, and their resolution to the mounts of a container.
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
-element, not `/` itself.
+element, not `/` itself, and nothing in `/proc`, `/sys` and `/dev` but `/dev/shm`.
 * Kinds: collection, output, git_tree, keep, live, tmp, json, text, file. `keep` shows all
 collections that the container's token can read, so it needs runtime_constraints.API. The keys of a
 git_tree mount are checked in `git_trees`.
@@ -147,6 +147,10 @@ _STREAM_KINDS: Mapping[str, tuple[MountKind, ...]] = MappingProxyType(
 )
 DEVICES = ("ram", "ssd", "disk", "network")
 """Values of `device_type`, fastest first."""
+# Directories that every container gets from its engine. A mount in them would replace what the
+# engine hides there, and engines refuse some with words that blame the machine.
+_SYSTEM = ("dev", "proc", "sys")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path inside the container
 # A portable data hash, with hints and a path.
 _HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
@@ -358,6 +362,11 @@ def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
         raise Invalid(
             f"{table} [{printable(target)}]: invalid target: "
             "an absolute path has no '.', '..' or empty element"
+        )
+    if target.split("/")[1] in _SYSTEM and covering((_SHARED_MEMORY,), target) is None:
+        raise Invalid(
+            f"{table} [{printable(target)}]: invalid target: /proc, /sys and /dev are the "
+            f"container's own, apart from {_SHARED_MEMORY}"
         )
 
 
