@@ -24,6 +24,8 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_container_writers.py": ("api", "core.containers.writers"),
     "tests/security/test_data_directory.py": ("wiring.up", "wiring.directory"),
     "tests/security/test_dispatcher_rights.py": ("api", "core.containers.writers", "dispatch"),
+    "tests/security/test_engine_limits.py": ("supervisor.engines",),
+    "tests/security/test_engine_paths.py": ("supervisor.engines",),
     "tests/security/test_forms.py": ("api",),
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
     "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),

@@ -53,6 +53,7 @@ MAY_WALK = {
     "supervisor/limits/disk_limits.py": (
         "descriptors of directories opened through `confined`; names of run directories"
     ),
+    "supervisor/limits/open_files.py": "/proc",
     "supervisor/engines/native.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",

@@ -153,6 +153,11 @@ def can_report(assignment: SupervisorConfig) -> bool:
     return bool(assignment.broken_node_hook or assignment.lock_directory)
 
 
+async def must_report(assignment: SupervisorConfig, error: ExecutionError, engine: Engine) -> bool:
+    """Whether an error of an engine means that this machine is to be reported as broken."""
+    return can_report(assignment) and await is_broken(error, engine)
+
+
 async def report(assignment: SupervisorConfig, why: str, *, hook_time: float = _HOOK_TIME) -> str:
     """Run the hook, or else mark the machine; return a sentence about it. Nothing is raised: the
     container is reported in any case.

@@ -63,10 +63,9 @@ from lading.supervisor.limits.project_quota import Project, begin_project
 from lading.supervisor.logs import RANKS, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import (
     Costing,
-    can_report,
     device_type,
-    is_broken,
     log_machine,
+    must_report,
     report,
 )
 from lading.supervisor.session import Activity, GivenBack, Lost, SupervisorSession, open_transport
@@ -242,8 +241,7 @@ class Supervisor:
         if self.stop.is_set() and self._running:
             return await stop_early(self._session, self._assignment, running=True)
         config = self._assignment
-        is_engines = error is self._engine_fault and can_report(config)
-        if is_engines and await is_broken(error, self._engine):
+        if error is self._engine_fault and await must_report(config, error, self._engine):
             self._log.say(error.message)
             self._log.say(await report(config, error.message))
             if not self._running:
