@@ -65,6 +65,7 @@ def test_all_is_well() -> None:
     assert stage.told == [("", "list", True), *of_types, ("", "nothing left", True)]
     assert stage.cloud.vms == {}
     assert stage.steps[3].seconds >= 20
+    assert stage.steps[5].found.startswith("not listed any more after ")
 
 
 @pytest.mark.parametrize(
