@@ -29,7 +29,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_forms.py": ("api",),
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
     "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),
-    "tests/security/test_git_mounts.py": ("core.containers.git_trees",),
+    "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),
     "tests/security/test_http_bounds.py": ("hpc", "net", "wiring.http_protocol"),
     "tests/security/test_layers.py": ("supervisor.inputs", "client.images"),
     "tests/security/test_live_mounts.py": ("api.live_mounts", "supervisor.inputs"),

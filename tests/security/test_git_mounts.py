@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
+
 import pytest
 
-from lading.core.containers.git_trees import check, is_allowed
-from lading.core.errors import Invalid
+from lading.api.git_cache import GitCache
+from lading.core.containers.git_trees import GitReference, check, is_allowed
+from lading.core.errors import Invalid, Unavailable
 from lading.core.values import JsonObject
 
 URL = "https://git.example/a.git"
@@ -86,3 +90,27 @@ def test_allowed_addresses() -> None:
     for url in ("https://git.example:8443/x", "https://git.example/team/x", "git@h:team/x"):
         assert is_allowed(url, ALLOWED)
     assert is_allowed("https://any.example/x", ["https://"])
+
+
+@pytest.mark.attack(
+    "sends messages without an end while the server fetches, so as to fill its memory"
+)
+async def test_endless_messages(tmp_path: Path) -> None:
+    program = tmp_path / "git"
+    # What git does with the messages of a server: it passes them on.
+    program.write_text("#!/bin/sh\ndd if=/dev/zero bs=1M count=200 >&2 2>/dev/null; exit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "mirrors").mkdir()
+    cache = GitCache(tmp_path / "mirrors", timeout=60, program=str(program))
+    wanted = GitReference(
+        target="/src", source="git_url", name=URL, selector="commit", revision="main", path=""
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unavailable) as caught:
+            await cache.find(URL, wanted, patience=60)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        await cache.close()
+    assert (peak < 32 << 20, len(caught.value.message) < 500) == (True, True)

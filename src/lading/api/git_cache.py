@@ -16,11 +16,13 @@ import os
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.concurrency import cancel_all
@@ -37,6 +39,9 @@ _LAYOUT: Final = CacheLayout(pattern="*/", lock="{}/lading.lock")
 _LATELY: Final = 600.0
 # Bytes of an archive that are read, and sent, at a time.
 _PIECE: Final = 1 << 20
+# Characters kept of each output of a command: more than the answers about `MAX_COMMITS` commits.
+_MOST_OUTPUT: Final = 1 << 20
+_OUTPUT_PIECE: Final = 1 << 16
 # A complete commit hash, which needs no lookup.
 _FULL: Final = re.compile(r"[0-9a-f]{40}")
 _SAFE: Final = (
@@ -293,9 +298,11 @@ class GitCache:
         except OSError as error:
             raise _no_git(error) from None
         self._processes.add(process)
-        with process:
+        with process, _BoundedOutput(process) as output:
             try:
-                out, err = process.communicate(text, timeout=self.timeout)
+                # Only commands without a network read a text, and it is small.
+                output.feed(text)
+                output.wait(self.timeout)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 raise Unavailable(
@@ -303,6 +310,7 @@ class GitCache:
                 ) from None
             finally:
                 self._processes.discard(process)
+        out, err = output.texts
         if process.returncode == 0:
             return out
         if unknown_is_empty:
@@ -311,6 +319,57 @@ class GitCache:
         raise Unavailable(
             f"git {command[0]} {what}: failed with code {process.returncode}: {fault}"
         )
+
+
+class _BoundedOutput:
+    """The ends of what a process writes: a server's messages, which git passes on, have no end."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._found = ["", ""]
+        self._threads = [
+            threading.Thread(target=self._read, args=(number,), name="git output")
+            for number in range(2)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The process and its helpers have ended, or were killed.
+        for thread in self._threads:
+            thread.join()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until the process, and all helpers that have its pipes, have ended. Raises
+        subprocess.TimeoutExpired, and leaves the process as it is.
+        """
+        until = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0))
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(self._process.args, timeout)
+        self._process.wait(max(until - time.monotonic(), 0.1))
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Output and errors, the last `_MOST_OUTPUT` characters of each, after the end."""
+        return self._found[0], self._found[1]
+
+    def feed(self, text: str) -> None:
+        """Give the process its input."""
+        assert self._process.stdin is not None
+        # It ended without reading.
+        with suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(text)
+
+    def _read(self, number: int) -> None:
+        stream = (self._process.stdout, self._process.stderr)[number]
+        assert stream is not None
+        while piece := stream.read(_OUTPUT_PIECE):
+            self._found[number] = (self._found[number] + piece)[-_MOST_OUTPUT:]
 
 
 def _no_git(error: OSError) -> Unavailable:
