@@ -7,6 +7,7 @@ its tests of modules there; those that pass regardless are named.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -119,11 +120,12 @@ def is_found(mutation: Mutation) -> bool:
     """Whether the tests of modules fail in a copy of the repository with the defect."""
     with tempfile.TemporaryDirectory() as folder:
         listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
-        subprocess.run(
-            ["cpio", "-0", "-pdm", "--quiet", folder], cwd=ROOT, input=listed, check=True
-        )
+        for name in filter(None, listed.split("\0")):
+            copy = Path(folder) / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy, follow_symlinks=False)
         path = Path(folder) / "src" / "lading" / mutation.file
         path.write_text(path.read_text().replace(mutation.text, mutation.mutated))
         (Path(folder) / ".venv").symlink_to(ROOT / ".venv")
