@@ -49,18 +49,78 @@ async def test_the_fourth_part_must_be_right(it: World, container: str) -> None:
     assert (await it.request("GET", "users/current", token=f"{token}/{container}")).status == 401
 
 
-async def test_a_runtime_token_is_the_containers(it: World) -> None:
+async def derived(it: World, *, api: bool = True) -> tuple[str, str, str, str]:
+    """A running container whose request brought a token: its uuid, that token, its own token, and
+    the token of its supervisor.
+    """
     token = await it.user("someone")
     await it.ensure_image(token)
-    request = await it.submit(runtime_token=token)
-    uuid = request["container_uuid"]
-    await it.lock(uuid)
-    auth = await it.ok("GET", f"containers/{uuid}/auth", token=it.dispatcher)
-    assert f"v2/{auth['uuid']}/{auth['api_token']}" == token
-    assert (await it.ok("GET", "containers/current", token=f"{token}/{uuid}"))[
-        "runtime_user_uuid"
-    ] == auth["owner_uuid"]
+    request = await it.submit(
+        runtime_token=token, runtime_constraints={"vcpus": 1, "ram": 1 << 28, "API": api}
+    )
     assert "runtime_token" not in request
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    own = f"{await it.container_token(uuid)}/{uuid}"
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    return uuid, token, own, supervisor
+
+
+@pytest.mark.parametrize("api", [False, True])
+async def test_a_runtime_token_is_not_the_containers_own(it: World, api: bool) -> None:
+    """Whoever made the request knows it, and would forge the result of all who share it."""
+    uuid, token, own, _ = await derived(it, api=api)
+    forged = await it.collection({"a": b"x"}, token=token)
+    before = await it.ok("GET", f"containers/{uuid}")
+    for known, statuses in ((token, (403, 404)), (f"{token}/{uuid}", (401,))):
+        for body in (
+            {"output": forged["portable_data_hash"]},
+            {"state": "Complete", "exit_code": 0},
+            {"progress": 0.5},
+        ):
+            reply = await it.request("PUT", f"containers/{uuid}", body, token=known)
+            assert reply.status in statuses, (known, body)
+        for method, action in (("POST", "progress"), ("GET", "secret_mounts"), ("GET", "auth")):
+            reply = await it.request(
+                method, f"containers/{uuid}/{action}", {"progress": 0.5}, token=known
+            )
+            assert reply.status in statuses, (known, action)
+        assert (await it.request("GET", "containers/current", token=known)).status in (401, 404)
+    assert await it.ok("GET", f"containers/{uuid}") == before
+    assert token.split("/")[1:3] != own.split("/")[1:3]
+    assert before["auth_uuid"] == own.split("/")[1]
+
+
+async def test_a_container_acts_as_the_user_of_its_runtime_token(it: World) -> None:
+    uuid, token, own, _ = await derived(it)
+    user = (await it.ok("GET", "users/current", token=token))["uuid"]
+    current = await it.ok("GET", "containers/current", token=own)
+    assert (current["uuid"], current["runtime_user_uuid"]) == (uuid, user)
+    assert (await it.ok("GET", "users/current", token=own))["uuid"] == user
+    private = await it.collection({"a": b"x"}, token=token)
+    assert (await it.ok("GET", f"collections/{private['uuid']}", token=own))["owner_uuid"] == user
+    await it.ok("PUT", f"containers/{uuid}", {"progress": 0.5}, token=own)
+    # A workflow passes it on to a step.
+    step = await it.submit("step", token=own, runtime_token=own)
+    assert step["requesting_container_uuid"] == uuid
+    await it.lock(step["container_uuid"])
+    below = f"{await it.container_token(step['container_uuid'])}/{step['container_uuid']}"
+    assert (await it.ok("GET", "users/current", token=below))["uuid"] == user
+
+
+async def test_a_containers_token_ends_with_the_runtime_token(it: World) -> None:
+    uuid, token, own, supervisor = await derived(it)
+    step = await it.submit("step", token=own, runtime_token=own)
+    await it.lock(step["container_uuid"])
+    below = await it.container_token(step["container_uuid"])
+    await it.ok("DELETE", f"api_client_authorizations/{token.split('/')[1]}", token=token)
+    for ended in (own, below):
+        reply = await it.request("GET", "users/current", token=ended)
+        assert (reply.status, "runtime token of the container has ended" in reply.error) == (
+            401,
+            True,
+        )
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Cancelled"}, token=supervisor)
 
 
 async def test_a_runtime_token_must_be_alive(it: World) -> None:

@@ -117,7 +117,6 @@ WITHOUT_READER: Final = MappingProxyType(
         "records.update": _CHANGE,
         "records.delete": _CHANGE,
         "records.token_holder": "who calls: asked with the secret of the token",
-        "records.runs_with": "who calls: asked with the secret of the token",
         "run_times.find": _OWN_TOOL,
         "run_times.find_all": _OWN_TOOL,
         "run_times.forget": _UPKEEP,

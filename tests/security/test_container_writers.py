@@ -120,3 +120,26 @@ def test_an_announced_output_counts_at_the_end_alone(site: Stranger) -> None:
         container = ended(site, request)
         expected = announced if outcome == "Complete" else None
         assert (container["state"], container["output"]) == (outcome, expected), str(container)
+
+
+@pytest.mark.attack("a user forges a result with the runtime token that the own request has")
+def test_a_runtime_token_forges_no_result(site: Stranger) -> None:
+    known = site.token(owner=of_admin(site))
+    request = started(site, "echo $ARVADOS_API_TOKEN; sleep 600", runtime_token=known)
+    uuid, inside = request["container_uuid"], token_inside(site, request)
+    assert inside.split("/")[1] != known.split("/")[1]
+    forged = site.collection(b"forged")["portable_data_hash"]
+    for body in ({"output": forged}, {"state": "Complete", "exit_code": 0}):
+        for token, status in ((f"{known}/{uuid}", 401), (known, 422)):
+            assert site.call("PUT", f"containers/{uuid}", body, token=token).status == status
+    # It acts as its user, as the container does.
+    user = site.ok("GET", "users/current", token=inside)["uuid"]
+    assert user == site.ok("GET", "users/current", token=known)["uuid"]
+    assert site.ok("GET", "containers/current", token=inside)["uuid"] == uuid
+    site.cluster.lading("request", "cancel", request["uuid"])
+    assert ended(site, request)["output"] is None
+
+
+def of_admin(site: Stranger) -> str:
+    """The uuid of the admin."""
+    return str(site.ok("GET", "users/current")["uuid"])

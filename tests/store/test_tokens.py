@@ -44,15 +44,26 @@ async def test_holder(database: Database) -> None:
         )
 
 
-async def test_the_token_that_a_container_runs_with(database: Database) -> None:
+async def test_the_token_of_a_container_whose_request_brought_a_runtime_token(
+    database: Database,
+) -> None:
     await fill(database)
     async with database.writing() as tx:
-        assert await records.runs_with(tx, "d", "v2/t/s")
-        assert not await records.runs_with(tx, "d", "v2/t/wrong")
-        assert not await records.runs_with(tx, "c", "v2/t/s")
-        await records.update(tx, CONTAINERS, "d", {"state": "Complete"})
-        assert not await records.runs_with(tx, "d", "v2/t/s")
-        assert not await records.runs_with(tx, "none", "v2/t/s")
+        await records.insert(tx, TOKENS, {"uuid": "o", "owner_uuid": "u", "secret_hash": "j"})
+        await records.update(tx, CONTAINERS, "d", {"auth_uuid": "o"})
+        found = [
+            await records.token_holder(tx, uuid, secret)
+            for uuid, secret in (("o", "j"), ("t", "h"), ("plain", "i"))
+        ]
+        assert [one and (one.own, one.is_derived) for one in found] == [
+            ("d", True),
+            ("c", False),
+            (None, False),
+        ]
+        await records.update(tx, CONTAINERS, "d", {"runtime_token": None})
+        wiped = await records.token_holder(tx, "o", "j")
+        assert wiped is not None
+        assert not wiped.is_derived
 
 
 async def test_expire_only_shortens(database: Database) -> None:

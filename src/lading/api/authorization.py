@@ -415,11 +415,9 @@ async def _known(
         # One answer for both: a caller who guesses learns nothing about past tokens.
         if holder is None or holder.has_expired(services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
+        if holder.is_derived and holder.own is not None:
+            await _check_runtime_token(tx, services, holder.own)
         container = holder.own
-        if container is None and named is not None:
-            # A runtime token acts for the container that the client names behind it.
-            runs = await records.runs_with(tx, named, f"v2/{uuid}/{secret}")
-            container = named if runs else None
     # A token that claims a container must not act as the user alone: its scopes were meant for that
     # container.
     if named is not None and container != named:
@@ -439,6 +437,32 @@ async def _known(
         supervises=holder.supervises,
         is_dispatcher=is_dispatcher,
     )
+
+
+# Containers whose requests were made with each other's tokens.
+_MOST_DERIVED = 20
+
+
+async def _check_runtime_token(tx: Transaction, services: ApiServices, container_uuid: str) -> None:
+    """Check that the runtime token of a container is still valid: the container's own token has the
+    rights of that one, and must not outlive it. Raises Unauthenticated.
+    """
+    own: str | None = container_uuid
+    for _ in range(_MOST_DERIVED):
+        row = await records.get(tx, CONTAINERS, own or "")
+        token = row["runtime_token"] if row is not None else None
+        if token is None:
+            return
+        uuid, secret, _ = _split(token)
+        if _configured(services, token, secret) is not None:
+            return
+        holder = await records.token_holder(tx, uuid, hash_secret(secret))
+        if holder is None or holder.has_expired(services.now()):
+            break
+        if not holder.is_derived:
+            return
+        own = holder.own
+    raise Unauthenticated("Not logged in: the runtime token of the container has ended")
 
 
 def _configured(services: ApiServices, token: str, secret: str) -> Principal | None:

@@ -397,9 +397,7 @@ class UnitOfWork:
 
     async def _mint_tokens(self, effect: MintTokens) -> None:
         system = self.services.system_user
-        # A container with a runtime token of its user gets no further one.
-        if effect.auth_uuid is not None:
-            await self._add_token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
+        await self._add_token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
         scopes = access.supervisor_scopes(effect.container_uuid)
         await self._add_token(effect.supervisor_uuid, system, scopes, effect.container_uuid)
 

@@ -19,7 +19,7 @@ import msgspec
 from lading.core.errors import Conflict
 from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
 from lading.core.records.permissions import Accessible, Untrashed
-from lading.core.records.record_types import CONTAINERS, RECORDS
+from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.store.database import MARK, Deferred, Dialect, Row, Seal, Transaction, Value
 from lading.store.query import ConditionWriter, page_statement
@@ -499,12 +499,13 @@ def equals(kind: RecordType, name: str, value: JSON) -> Expression:
 
 _HOLDER = (
     "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid,"
-    " u.is_admin, u.is_active, (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid)"
+    " u.is_admin, u.is_active, (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid),"
+    " EXISTS (SELECT 1 FROM containers c"
+    " WHERE c.auth_uuid = t.uuid AND c.runtime_token IS NOT NULL)"
     " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
 )
 # Stored form of the scopes of nearly all tokens, so that they need no decoding.
 _ALL = '["all"]'
-_RUNS = ("Locked", "Running")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -512,7 +513,7 @@ class TokenHolder:
     """A token and its user.
 
     `supervises` is the container of a supervisor's token, `own` the container of a container's own
-    token.
+    token; `is_derived`: the request of that container brought a runtime token.
     """
 
     uuid: str
@@ -523,6 +524,7 @@ class TokenHolder:
     own: str | None
     is_admin: bool
     is_active: bool
+    is_derived: bool
 
     def has_expired(self, now: str) -> bool:
         """Whether its time is over."""
@@ -540,7 +542,7 @@ async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHol
     # In constant time: the duration must not reveal how many characters are right.
     if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
         return None
-    found, user, _, scopes, expires_at, supervises, is_admin, is_active, own = rows[0]
+    found, user, _, scopes, expires_at, supervises, is_admin, is_active, own, derived = rows[0]
     return TokenHolder(
         uuid=str(found),
         user_uuid=str(user),
@@ -550,15 +552,8 @@ async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHol
         own=None if own is None else str(own),
         is_admin=bool(is_admin),
         is_active=bool(is_active),
+        is_derived=bool(derived),
     )
-
-
-async def runs_with(tx: Transaction, container_uuid: str, runtime_token: str) -> bool:
-    """Whether a container is Locked or Running with this token as its `runtime_token`."""
-    found = await get(tx, CONTAINERS, container_uuid)
-    if found is None or found["state"] not in _RUNS or found["runtime_token"] is None:
-        return False
-    return hmac.compare_digest(found["runtime_token"].encode(), runtime_token.encode())
 
 
 async def expire_token(tx: Transaction, uuid: str, now: str) -> None:

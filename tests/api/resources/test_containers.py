@@ -280,16 +280,10 @@ async def test_admins_make_and_delete(it: World) -> None:
 
 
 async def test_a_container_without_a_token(it: World) -> None:
-    made = await it.submit(runtime_token=it.admin)
-    uuid = made["container_uuid"]
+    uuid = (await it.submit())["container_uuid"]
     await it.lock(uuid)
     async with it.database.writing() as tx:
-        await tx.execute("UPDATE containers SET runtime_token = 'bare' WHERE uuid = ?", (uuid,))
-    assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
-    async with it.database.writing() as tx:
-        await tx.execute(
-            "UPDATE containers SET runtime_token = 'v2/gone/x' WHERE uuid = ?", (uuid,)
-        )
+        await tx.execute("UPDATE containers SET auth_uuid = NULL WHERE uuid = ?", (uuid,))
     assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
 
 

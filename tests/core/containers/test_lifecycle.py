@@ -101,10 +101,18 @@ def test_a_container_gets_no_more_than_was_granted_and_what_its_supervisor_needs
     assert scopes[True] == ("GET /x", *scopes[False])
 
 
-def test_a_runtime_token_takes_the_place_of_a_minted_one() -> None:
-    change = lifecycle.lock(make_container(runtime_token="v2/x"), caller=HOLDER, tokens=TOKENS)
-    assert change.container.auth_uuid is None
-    assert change.container.supervisor_auth_uuid == "supervisor"
+def test_a_container_has_a_token_of_its_own_beside_a_runtime_token() -> None:
+    one = make_container(
+        runtime_token="v2/x",
+        runtime_auth_scopes=["GET /x"],
+        runtime_constraints={"API": True},
+        runtime_user_uuid="ann",
+    )
+    change = lifecycle.lock(one, caller=HOLDER, tokens=TOKENS)
+    assert (change.container.auth_uuid, change.container.runtime_token) == ("own", "v2/x")
+    (minted,) = change.effects
+    assert isinstance(minted, MintTokens)
+    assert (minted.auth_uuid, minted.user_uuid, minted.scopes[0]) == ("own", "ann", "GET /x")
 
 
 def test_a_dispatcher_takes_what_waits() -> None:

@@ -504,12 +504,9 @@ def _for_supervisor(call: ApiCall, shown: Record, record: Record) -> Record:
 
 def auth_token(call: ApiCall, container: Container) -> tuple[str, str]:
     """Uuid and secret of the container's own token. Raises NotFound."""
-    if container.auth_uuid is not None:
-        return container.auth_uuid, call.services.container_secret(container.auth_uuid)
-    parts = (container.runtime_token or "").split("/")
-    if len(parts) < 3:
+    if container.auth_uuid is None:
         raise NotFound(f"Path not found: container {container.uuid} has no token")
-    return parts[1], parts[2]
+    return container.auth_uuid, call.services.container_secret(container.auth_uuid)
 
 
 HANDLERS: Final = {

@@ -226,12 +226,12 @@ class MintTokens(msgspec.Struct, frozen=True, kw_only=True):
     """Store the two tokens of a container that was just locked. Source: docs/spec/api, section
     Authentication; docs/spec/decisions.
 
-    `auth_uuid` acts for `user_uuid` with `scopes` (null when the request brought its own runtime
-    token); `supervisor_uuid` may change this one container and nothing else.
+    `auth_uuid` acts for `user_uuid` with `scopes`; `supervisor_uuid` may change this one container
+    and nothing else.
     """
 
     container_uuid: str
-    auth_uuid: str | None
+    auth_uuid: str
     supervisor_uuid: str
     user_uuid: str
     scopes: tuple[str, ...]

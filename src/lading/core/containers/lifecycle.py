@@ -350,11 +350,11 @@ def _locked(
             "State cannot be written as Locked; "
             f"use POST /arvados/v1/containers/{container.uuid}/lock"
         )
-    # A runtime token of the request takes the place of a new one.
-    auth_uuid = None if container.runtime_token else tokens.auth_uuid
+    # Also where the request brought a runtime token, whose rights the new one has: a token that a
+    # user knows must not be the container's own.
     minted = MintTokens(
         container_uuid=container.uuid,
-        auth_uuid=auth_uuid,
+        auth_uuid=tokens.auth_uuid,
         supervisor_uuid=tokens.supervisor_uuid,
         user_uuid=container.runtime_user_uuid or "",
         scopes=access.data_scopes(
@@ -373,7 +373,7 @@ def _locked(
         "runtime_status": values.get("runtime_status", {}),
         "state": ContainerState.LOCKED,
         "locked_by_uuid": caller.token_uuid,
-        "auth_uuid": auth_uuid,
+        "auth_uuid": tokens.auth_uuid,
         "supervisor_auth_uuid": tokens.supervisor_uuid,
         "last_locked_by_uuid": caller.token_uuid,
         "lock_count": container.lock_count + 1,

@@ -405,7 +405,10 @@ def data_scopes(
         return ALL_SCOPES
     path = f"/arvados/v1/containers/{container_uuid}"
     needed = (
-        *(f"{method} {place}" for method in ("GET", "PUT", "POST") for place in (path, f"{path}/")),
+        f"GET {path}",
+        f"PUT {path}",
+        f"GET {path}/secret_mounts",
+        f"POST {path}/progress",
         "GET /arvados/v1/containers/current",
         "GET /arvados/v1/users/current",
         *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
