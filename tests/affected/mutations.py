@@ -34,7 +34,7 @@ class Mutation:
 
 MUTATIONS: Final = (
     Mutation(
-        "cli/hangup.py", "if number in full or _is_closed(number) or", "if number in full or",
+        "cli/hangup.py", "number in full or _is_closed(number) or _has_no_reader(number)", "False",
         "tests/cli/test_hangup.py", ("system/test_closed_terminal.py",),
     ),
     Mutation(
