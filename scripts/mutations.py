@@ -360,6 +360,14 @@ class TestRuns:
 
     def __init__(self, tree: Path, limit: float) -> None:
         self._tree, self._limit = tree, limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the present run, and let none follow."""
+        self._is_stopped = True
+        if self._process is not None:
+            _end(self._process)
 
     def run(self, tests: Sequence[str], *, until: float) -> tuple[int | None, str]:
         """The exit code and the output; None when there is no answer by the time `until`."""
@@ -377,6 +385,7 @@ class TestRuns:
                 start_new_session=True,
             ) as process,
         ):
+            self._process = process
             try:
                 code = process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -384,7 +393,7 @@ class TestRuns:
             finally:
                 _end(process)
             output.seek(0)
-            return code, output.read()
+            return None if self._is_stopped else code, output.read()
 
     def try_mutation(self, mutation: Mutation, files: TestFiles) -> Trial:
         """Mutate the tree, run the tests, and restore it."""
@@ -421,7 +430,7 @@ def _write(path: Path, source: str) -> None:
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End the session of a process: it, and what it has started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
@@ -465,8 +474,9 @@ def carry_out(mutations: Sequence[Mutation], *, workers: int, limit: float) -> I
     files = TestFiles(ROOT)
     with copies(workers) as trees:
         free: queue.SimpleQueue[TestRuns] = queue.SimpleQueue()
-        for tree in trees:
-            free.put(TestRuns(tree, limit))
+        everything = [TestRuns(tree, limit) for tree in trees]
+        for runs in everything:
+            free.put(runs)
 
         def work(mutation: Mutation) -> Trial:
             runs = free.get()
@@ -479,6 +489,8 @@ def carry_out(mutations: Sequence[Mutation], *, workers: int, limit: float) -> I
             try:
                 yield from pool.map(work, mutations)
             finally:
+                for runs in everything:
+                    runs.stop()
                 pool.shutdown(cancel_futures=True)
 
 
@@ -514,4 +526,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # Ended by its owner, it removes its copies as ever.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())
