@@ -465,6 +465,9 @@ def copies(count: int) -> Iterator[list[Path]]:
             yield trees
         finally:
             for tree in trees:
+                # Twice: git locks a copy that it has not completed.
+                command = ["git", "-C", str(ROOT), "worktree", "remove", "--force", "--force"]
+                subprocess.run([*command, str(tree)], check=False, capture_output=True)
                 shutil.rmtree(tree, ignore_errors=True)
             _git("worktree", "prune")
 
