@@ -6,6 +6,7 @@ all tokens of `lading admin dispatcher-token` do.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -280,3 +281,18 @@ async def test_a_dispatcher_gives_a_user_no_content_of_others(it: World) -> None
     mine = await it.collection({"a": b"x"}, token=await it.user("ann"))
     end = {"state": "Complete", "exit_code": 0, "output": mine["portable_data_hash"]}
     assert await one.ask("PUT", one.path, end) == 200
+
+
+async def test_of_equal_writers_of_locked_one_succeeds(it: World) -> None:
+    """Processes with one token, which the seed of dispatchers names as its third scenario."""
+    uuid = (await it.submit())["container_uuid"]
+    replies = await asyncio.gather(
+        *(
+            it.request("PUT", f"containers/{uuid}", {"state": "Locked"}, token=it.dispatcher)
+            for _ in range(6)
+        )
+    )
+    statuses = sorted(one.status for one in replies)
+    assert statuses[0] == 200
+    assert set(statuses[1:]) <= {409, 422}
+    assert (await it.ok("GET", f"containers/{uuid}"))["lock_count"] == 1

@@ -115,6 +115,13 @@ def test_a_container_has_a_token_of_its_own_beside_a_runtime_token() -> None:
     assert (minted.auth_uuid, minted.user_uuid, minted.scopes[0]) == ("own", "ann", "GET /x")
 
 
+@pytest.mark.parametrize("caller", [HOLDER, SUPERVISOR, ADMIN])
+def test_locked_is_written_once(caller: ContainerWriter) -> None:
+    for changes in ({"state": "Locked"}, {"state": "Locked", "priority": 3}):
+        with pytest.raises(Invalid, match="cannot lock when Locked"):
+            write(held("Locked"), caller, **changes)
+
+
 def test_a_dispatcher_takes_what_waits() -> None:
     caller = ContainerWriter(token_uuid="holder", is_dispatcher=True)
     taken = lifecycle.lock(make_container(), caller=caller, tokens=TOKENS).container

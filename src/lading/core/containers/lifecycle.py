@@ -115,7 +115,7 @@ def update(
     """
     role = writer(container, caller)
     wanted = differing(container, changes)
-    state = _next_state(container, wanted)
+    state = _next_state(container, changes)
     check_writable(container, wanted, state=state, role=role)
     values = {name: value for name, value in wanted.items() if name != "state"}
     if not output_readable and ("output" in values or state is not container.state):
@@ -254,8 +254,11 @@ def enter(container: Container) -> ContainerChange:
     return _change(container, {"interactive_session_started": True})
 
 
-def _next_state(container: Container, wanted: Mapping[str, Json]) -> ContainerState:
-    named = wanted.get("state", container.state)
+def _next_state(container: Container, changes: Mapping[str, Json]) -> ContainerState:
+    named = changes.get("state", container.state)
+    # To write Locked is to lock: of several writers one succeeds, also if all have the same token.
+    if "state" in changes and named == container.state == ContainerState.LOCKED:
+        raise Invalid("cannot lock when Locked")
     if named not in tuple(ContainerState):
         raise Invalid(
             f"State {named!r} is not a state of a container; use one of {', '.join(ContainerState)}"
