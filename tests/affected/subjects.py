@@ -45,6 +45,10 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_removal.py": ("removal", "supervisor.inputs", "supervisor.process"),
     "tests/security/test_repository_addresses.py": ("api.git_cache", "confined"),
     "tests/security/test_scopes.py": ("api",),
+    "tests/security/test_slurm_jobs.py": (
+        "dispatch.fleets.slurm",
+        "core.containers.constraints",
+    ),
     "tests/security/test_task_addresses.py": ("tes", "confined"),
     "tests/security/test_task_documents.py": ("core.tes", "core.wes", "tes"),
     "tests/security/test_upload_shares.py": ("blobs", "net"),

@@ -10,6 +10,7 @@ cancelled.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,6 +47,7 @@ class FakeJob:
     restarts: int = 0
     node: str = ""
     task: asyncio.Task[None] | None = None
+    user: str = str(os.geteuid())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +90,9 @@ class FakeSlurm:
     calls: list[tuple[str, ...]] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     pulse: Pulse = field(default_factory=Pulse)
+    live: dict[str, FakeJob] = field(default_factory=dict)
+    """The jobs that have not ended, of all users."""
     _made: int = 0
-    _live: dict[str, FakeJob] = field(default_factory=dict)
     _bases: dict[str, list[FakeJob]] = field(default_factory=dict)
     _random: Random = field(default_factory=Random)
 
@@ -127,8 +130,8 @@ class FakeSlurm:
 
     def alive(self) -> list[FakeJob]:
         """The jobs that have not ended."""
-        self._live = {id: job for id, job in self._live.items() if job.state not in _ENDED}
-        return list(self._live.values())
+        self.live = {id: job for id, job in self.live.items() if job.state not in _ENDED}
+        return list(self.live.values())
 
     def of(self, uuid: str) -> FakeJob:
         """The last job of a container."""
@@ -182,10 +185,14 @@ class FakeSlurm:
             (one.partition("=")[2].split(",") for one in arguments if one.startswith("--jobs=")),
             None,
         )
+        users = next(
+            (one.partition("=")[2].split(",") for one in arguments if one.startswith("--user=")),
+            None,
+        )
         lines = []
         seen = [job for job in self.alive() if job.id not in self.hidden]
         shown = seen if named is None else [job for name in named for job in self._named(name)]
-        for job in shown:
+        for job in (job for job in shown if users is None or job.user in users):
             if job.state not in _ENDED or (every and job.state != "FORGOTTEN"):
                 fields = (
                     job.id,
@@ -218,7 +225,7 @@ class FakeSlurm:
                 priority=4_294_901_760 - self._made - int(options["nice"]),
                 arguments=tuple(arguments),
             )
-            self.jobs[id] = self._live[id] = job
+            self.jobs[id] = self.live[id] = job
             self._bases.setdefault(str(self._made), []).append(job)
         return ProgramResult(0, f"{self._made}\n", "")
 

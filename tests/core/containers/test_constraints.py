@@ -257,3 +257,25 @@ def test_how_long_a_failure_is_kept() -> None:
         constraints.merge_scheduling([filled, {"keep_on_failure": 90}, {}])["keep_on_failure"] == 90
     )
     assert "keep_on_failure" not in constraints.merge_scheduling([{}, {}])
+
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        ("main", "array of strings"),
+        ([1], "array of strings"),
+        (["a,b"], "'a,b' has a comma"),
+        (["a\nb"], "cannot be printed"),
+        ([""], "1 to 100 characters"),
+        (["a "], "without blanks"),
+        (["a" * 101], "1 to 100 characters"),
+        (["a"] * 201, "more than 200 names"),
+    ],
+)
+def test_names_of_partitions(names: Json, fault: str) -> None:
+    with pytest.raises(Invalid, match=fault):
+        constraints.check_scheduling(
+            constraints.fill_scheduling({"partitions": names}), committing=True, policy=POLICY
+        )
+    good = constraints.fill_scheduling({"partitions": ["main", "gpu nodes", "a" * 100]})
+    constraints.check_scheduling(good, committing=True, policy=POLICY)

@@ -243,6 +243,11 @@ def cache_difference(
     return None
 
 
+_MOST_PARTITIONS = 200
+# Characters: all names together fit into an argument of a program, which has at most 128 KiB.
+_LONGEST_PARTITION = 100
+
+
 def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
     """Scheduling parameters with every key."""
     filled: JsonObject = {
@@ -271,8 +276,7 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
         raise Invalid("Scheduling parameters [supervisor]: must be true or false")
     spot.check(parameters)
     _check_times(parameters)
-    if not _are_strings(parameters["partitions"]):
-        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    _check_partitions(parameters["partitions"])
     read_gang(parameters)
     read_rules(f"Scheduling parameters [{RETRY}]", parameters.get(RETRY))
     # A request that prefers preemptible machines runs on ordinary ones where there are no others.
@@ -281,6 +285,25 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
         raise Invalid(
             "Scheduling parameters preemptible instances are not configured in InstanceTypes"
         )
+
+
+def _check_partitions(names: Json) -> None:
+    """The names become an argument of other people's programs, joined by commas."""
+    if not isinstance(names, list) or not _are_strings(names):
+        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    if len(names) > _MOST_PARTITIONS:
+        raise Invalid(f"Scheduling parameters [partitions]: has more than {_MOST_PARTITIONS} names")
+    for name in map(str, names):
+        if name != name.strip() or not 0 < len(name) <= _LONGEST_PARTITION:
+            raise Invalid(
+                f"Scheduling parameters [partitions]: a name has 1 to {_LONGEST_PARTITION} "
+                "characters, without blanks around it"
+            )
+        if "," in name or not name.isprintable():
+            raise Invalid(
+                f"Scheduling parameters [partitions]: {printable(name)!r} has a comma, or a "
+                "character that cannot be printed"
+            )
 
 
 def _check_times(parameters: Mapping[str, Json]) -> None:

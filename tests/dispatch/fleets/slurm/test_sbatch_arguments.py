@@ -63,3 +63,9 @@ def test_an_unknown_letter_is_refused(argument: str) -> None:
     with pytest.raises(Invalid, match="is unknown; use %U"):
         Templates(arguments=(argument,)).check()
     Templates().check()
+
+
+def test_the_users_that_arguments_name() -> None:
+    assert Templates().users() == ()
+    named = Templates(arguments=("--uid=ann", "--mem=%M"), gpu_arguments=("--uid", "7"))
+    assert named.users() == ("ann", "7")

@@ -129,3 +129,11 @@ async def test_a_program_ends_with_whoever_waits_for_it() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_jobs_of_others_are_not_asked_for() -> None:
+    _, run = slurm(out="rows")
+    made = Slurm(run, timeout=1.0, users=("7", "ann"))
+    await made.squeue()
+    await made.ended(["3"])
+    assert all("--user=7,ann" in arguments for arguments, _ in run.calls)

@@ -5,6 +5,7 @@ src/lading/testing/conformance/fleets.py.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,7 +47,9 @@ def settings(**more: object) -> SlurmSettings:
 async def fleet_of(slurm: FakeSlurm, **more: object) -> AsyncIterator[SlurmFleet]:
     async with (
         asyncio.timeout(180),
-        SlurmFleet(settings(**more), Slurm(slurm, timeout=1.0)) as fleet,
+        SlurmFleet(
+            settings(**more), Slurm(slurm, timeout=1.0, users=(str(os.geteuid()),))
+        ) as fleet,
     ):
         await until(fleet, lambda: fleet.view().known or slurm.down)
         yield fleet

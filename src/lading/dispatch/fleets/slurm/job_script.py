@@ -38,6 +38,7 @@ Source: docs/spec/dispatch, section Slurm fleet.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -223,6 +224,13 @@ class Templates:
                         f"SbatchArgumentsList: %{letter} in {argument!r} is unknown;"
                         f" use {_KNOWN}, or %%"
                     )
+
+    def users(self) -> tuple[str, ...]:
+        """The users that the arguments name to run jobs, which root may (`sbatch --uid`)."""
+        words = [*self.arguments, *self.gpu_arguments]
+        joined = [word.removeprefix("--uid=") for word in words if word.startswith("--uid=")]
+        apart = [user for word, user in itertools.pairwise(words) if word == "--uid"]
+        return (*joined, *apart)
 
     def fill(
         self,

@@ -7,7 +7,8 @@
 - A line of `squeue` or `sinfo` that cannot be parsed is left out, never guessed at. A job belongs
   to a dispatcher by its comment: `lading TOKEN ID ID ...`, the uuid of the dispatcher's token and
   the last parts of the containers' uuids, one for each task of an array. So a dispatcher that
-  starts again finds its jobs, and leaves those of others alone.
+  starts again finds its jobs, and leaves those of others alone. Comments can be read and copied by
+  every user of the cluster, so only jobs of the dispatcher's own user are asked for.
 - `Batcher` groups requests that arrive during earlier work, similar ones in one batch, so that the
   number of calls stays small. A single request is carried out at once: nothing waits for a timer.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
@@ -97,15 +99,19 @@ class ProgramRunner(Protocol):
 class Slurm:
     """The commands of Slurm that a dispatcher uses."""
 
-    def __init__(self, run: ProgramRunner, *, timeout: float) -> None:
+    def __init__(self, run: ProgramRunner, *, timeout: float, users: Sequence[str] = ()) -> None:
+        """`users`: names or ids of those whose jobs may be this dispatcher's; none: everybody."""
         self._run = run
+        self._of = (f"--user={','.join(users)}",) if users else ()
         self._timeout = timeout
         # slurmctld slows down for everybody under many calls at once.
         self._turn = asyncio.Semaphore(_AT_A_TIME)
 
     async def squeue(self) -> str:
         """The jobs that have not ended. Raises Unavailable."""
-        return await self._ask(("squeue", "--all", "--noheader", f"--Format={SQUEUE_FORMAT}"))
+        return await self._ask(
+            ("squeue", "--all", "--noheader", *self._of, f"--Format={SQUEUE_FORMAT}")
+        )
 
     async def ended(self, jobs: Sequence[str]) -> str:
         """Rows of these jobs, ended or not; none for jobs that Slurm has forgotten. Raises
@@ -120,6 +126,7 @@ class Slurm:
             "--all",
             "--noheader",
             "--states=all",
+            *self._of,
             names,
             f"--Format={SQUEUE_FORMAT}",
         )
@@ -204,7 +211,9 @@ class Slurm:
 
 
 async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> ProgramResult:
-    """Run a program with a small environment of its own: ours may hold secrets."""
+    """Run a program with a small environment of its own: ours may hold secrets. Raises JobRefused
+    for arguments that the kernel does not pass.
+    """
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -216,7 +225,11 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
             env=environment | {"SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "standard"},
             cwd="/",
         )
+    except ValueError as error:
+        raise JobRefused(f"{arguments[0]}: an argument cannot be passed: {error}") from error
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise JobRefused(f"{arguments[0]}: its arguments are too long") from error
         raise Unavailable(
             f"{arguments[0]}: cannot be run ({error.strerror});"
             " install Slurm's programs on this machine"

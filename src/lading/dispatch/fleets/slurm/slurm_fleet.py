@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -115,7 +116,9 @@ def open_slurm(site: FleetSite) -> SlurmFleet:
     cannot be filled.
     """
     timeout = site.config.Containers.SLURM.CommandTimeout
-    return SlurmFleet(slurm_settings(site), Slurm(run_program, timeout=timeout))
+    settings = slurm_settings(site)
+    users = (str(os.geteuid()), *settings.templates.users())
+    return SlurmFleet(settings, Slurm(run_program, timeout=timeout, users=users))
 
 
 def slurm_settings(site: FleetSite) -> SlurmSettings:
