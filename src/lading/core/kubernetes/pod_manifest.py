@@ -32,6 +32,8 @@ _PREFIX = "lading-"
 _ATTEMPT_LENGTH = 10
 # Hours are for images and outputs; the supervisor itself ends its container in time.
 _DEADLINE_MARGIN = 3600
+# Seconds: the API server refuses a Pod with more.
+_LONGEST_DEADLINE = (1 << 31) - 1
 # The engine makes namespaces, mounts, device files and networks, and changes owners and users.
 _CAPABILITIES = (
     "CHOWN",
@@ -155,7 +157,8 @@ def make_pod(
     if settings.isolation == ISOLATIONS[0]:
         spec["hostUsers"] = False
     if container.max_run_time:
-        spec["activeDeadlineSeconds"] = container.max_run_time + _DEADLINE_MARGIN
+        deadline = container.max_run_time + _DEADLINE_MARGIN
+        spec["activeDeadlineSeconds"] = min(deadline, _LONGEST_DEADLINE)
     further: JsonObject = {
         "nodeSelector": dict(kind.selector),
         "tolerations": list(kind.tolerations),
