@@ -100,8 +100,8 @@ OWNED_PATHS: Final = (
 _CORS: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
     # Workbench 2 sends Cache-Control when it lists log files, WebDAV clients send Depth.
-    "Access-Control-Allow-Headers": "Authorization, Cache-Control, Content-Type, Depth, Range, "
-    "X-Http-Method-Override",
+    "Access-Control-Allow-Headers": "Authorization, Cache-Control, Content-Type, Depth, If-Match, "
+    "Range, X-Http-Method-Override",
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
     "Access-Control-Max-Age": "86486400",
 }

@@ -401,6 +401,19 @@ def etag_of(modified_at: str, uuid: str) -> str:
     return hashlib.md5(f"{modified_at}{uuid}".encode(), usedforsecurity=False).hexdigest()[:25]
 
 
+def check_match(call: ApiCall, record: Record) -> None:
+    """Refuse a change of a record that is another one than the caller has read: the header
+    `If-Match` names none of its etags. Raises RequestError (412).
+
+    For the transaction that changes the record.
+    """
+    wanted = call.headers.get("if-match", "").strip()
+    # An etag may be sent with or without quotes, and as one of several (RFC 9110, 13.1.1).
+    given = (one.strip().strip('"') for one in wanted.split(","))
+    if wanted and wanted != "*" and etag(record) not in given:
+        raise from_status(412, f"{record['uuid']}: it was changed meanwhile; read it again")
+
+
 def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None) -> Record:
     """The record as an answer: `names`, or all visible fields; kind and etag always."""
     wanted = kind.visible if names is None else names

@@ -25,14 +25,14 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, etag, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.resources import dispatching, generic, quotas
 from lading.api.resources.lineage import brief_lineage
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.data.replication import CONFIRMATION, confirmation_after_change
-from lading.core.errors import Conflict, Forbidden, Invalid, NotFound, from_status
+from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access, attributes, collection_rules
 from lading.core.records.access import Principal
@@ -160,7 +160,7 @@ async def _update(call: ApiCall) -> Record:
         base = await find_collection(tx, services, call.uuid, call.caller)
         check_present(base)
         await authorization.check_writable(tx, COLLECTIONS, base, call.caller)
-    _check_match(call, base)
+    check_match(call, base)
     given = _check_attributes(call, base)
     splicing = read_splicing(call, given)
     # Outside the write transaction: large manifests take long, and SQLite has one writer.
@@ -170,7 +170,7 @@ async def _update(call: ApiCall) -> Record:
         await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
         if old["portable_data_hash"] != base["portable_data_hash"] and splicing:
             raise _Outrun
-        _check_match(call, old)
+        check_match(call, old)
         new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
         new |= services.trash_times(old, given)
         new |= {
@@ -230,6 +230,7 @@ async def _writable(tx: Transaction, call: ApiCall) -> Record:
     old = await find_collection(tx, call.services, call.uuid, call.caller, include_trash=True)
     check_present(old)
     await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
+    check_match(call, old)
     return old
 
 
@@ -250,17 +251,6 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
             if name in sent:
                 counted[name] = attributes.convert(COLLECTIONS.by_name[name], sent.pop(name))
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
-
-
-def _check_match(call: ApiCall, record: Record) -> None:
-    wanted = call.headers.get("if-match", "").strip()
-    if (
-        wanted
-        and wanted != "*"
-        # An etag may be sent with or without quotes, and as one of several (RFC 9110, 13.1.1).
-        and etag(record) not in (one.strip().strip('"') for one in wanted.split(","))
-    ):
-        raise from_status(412, f"{record['uuid']}: it was changed meanwhile; read it again")
 
 
 async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:

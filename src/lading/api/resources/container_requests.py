@@ -22,7 +22,7 @@ from typing import Final
 
 from lading.api import authorization, completion, mount_contents
 from lading.api.container_assignment import AssignmentChoice, look_ahead
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import NO_TREES, Trees, look_up
@@ -157,6 +157,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
             tx, services, REQUESTS, call.uuid, caller, include_trash=trash
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
+        check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         subject = ContainerRequest.from_record(row)
         change = request.update(
@@ -196,6 +197,7 @@ async def satisfy_request(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
         await authorization.check_writable(tx, REQUESTS, row, caller)
+        check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
         row = await unit.change_request(row, await unit.commit(change, caller, trees))
@@ -212,6 +214,7 @@ async def cancel_request(call: ApiCall) -> ApiResponse:
             tx, services, REQUESTS, call.uuid, caller, include_trash=True
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
+        check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         row = await unit.cancel(row)
         await unit.settle()
@@ -224,6 +227,7 @@ async def delete_request(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
         await authorization.check_writable(tx, REQUESTS, row, caller)
+        check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         await generic.remove(tx, services, REQUESTS, row, user_uuid=caller.user_uuid)
         await unit.removed(row)

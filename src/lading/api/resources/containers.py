@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lading.api import authorization, quotas
 from lading.api.container_access import port_addresses
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.quotas import NoRoom
 from lading.api.resources import generic
 from lading.api.resources.dispatching import is_own_log
@@ -102,6 +102,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
     )
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        check_match(call, row)
         container = Container.from_record(row)
         if log is not None:
             await generic.insert(tx, log[0], COLLECTIONS, log[1])
@@ -143,6 +144,7 @@ async def delete_container(call: ApiCall) -> ApiResponse:
     access.check_admin(call.caller, "delete containers")
     async with call.services.database.writing() as tx:
         row = await find_container(tx, call)
+        check_match(call, row)
         # Containers that have not ended belong to a dispatcher: without the record it would not end
         # them.
         if row["state"] not in FINAL:
@@ -239,6 +241,7 @@ async def _lock(
         if len(candidates) > 1 and (call.caller.is_dispatcher or call.caller.is_admin):
             call.uuid, passed = await _first_lockable(tx, candidates)
         row = await _find_for_lock(tx, call)
+        check_match(call, row)
         change = lifecycle.lock(
             Container.from_record(row),
             caller=caller_of(call),
@@ -280,6 +283,7 @@ async def unlock_container(call: ApiCall) -> ApiResponse:
     services = call.services
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        check_match(call, row)
         change = lifecycle.unlock(
             Container.from_record(row),
             caller=caller_of(call),

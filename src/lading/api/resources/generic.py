@@ -15,6 +15,7 @@ from lading.api.events import audit
 from lading.api.http import (
     ApiCall,
     ApiResponse,
+    check_match,
     is_plain,
     needed,
     present,
@@ -212,6 +213,7 @@ async def delete_record(call: ApiCall, kind: RecordType) -> ApiResponse:
     async with call.services.database.writing() as tx:
         old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
         await check_writable(tx, kind, old, call.caller)
+        check_match(call, old)
         await remove(tx, call.services, kind, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=show(kind, old))
 

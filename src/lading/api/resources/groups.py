@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization, priorities
-from lading.api.http import ApiCall, ApiResponse, needed, present, present_one
+from lading.api.http import ApiCall, ApiResponse, check_match, needed, present, present_one
 from lading.api.resources import collections, generic, links
 from lading.api.resources.generic import find_included
 from lading.api.services import ApiServices
@@ -126,6 +126,7 @@ async def delete_group(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, GROUPS, call.uuid, call.caller)
         await authorization.check_writable(tx, GROUPS, old, call.caller, Level.MANAGE)
+        check_match(call, old)
         # Made before the removal: afterwards the caller has no level on it.
         shown = await present_one(tx, call.services, call.caller, GROUPS, old)
         await generic.remove(tx, call.services, GROUPS, old, user_uuid=call.caller.user_uuid)
@@ -171,6 +172,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
         old = await authorization.find_readable(
             tx, services, GROUPS, call.uuid, caller, include_trash=True
         )
+        check_match(call, old)
         given = wanted(call, GROUPS, old)
         new = {**old, **given, **services.trash_times(old, given)}
         if new["group_class"] == GroupClass.ROLE:

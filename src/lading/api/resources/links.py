@@ -15,7 +15,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_access import entering, port_addresses
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
@@ -71,6 +71,7 @@ async def update_link(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), LINKS)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
+        check_match(call, old)
         new = {**old, **generic.check_attributes(call, LINKS, old)}
         _check(new)
         entering.check_unchanged(old, new)
@@ -109,6 +110,7 @@ async def delete_link(call: ApiCall) -> ApiResponse:
     """Delete a link; its permission ends."""
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
+        check_match(call, old)
         if old["link_class"] == PERMISSION:
             await check_manager(tx, old["head_uuid"], call.caller)
         else:

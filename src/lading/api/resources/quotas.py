@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from lading.api import authorization, quotas, spending
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.transaction import UnitOfWork
 from lading.core.containers.container import HELD, Container, ContainerState
@@ -224,7 +224,9 @@ def _kind(uuid: object) -> RecordType | None:
 
 
 async def _find(tx: Transaction, call: ApiCall) -> Record:
-    return await authorization.find_readable(tx, call.services, QUOTAS, call.uuid, call.caller)
+    found = await authorization.find_readable(tx, call.services, QUOTAS, call.uuid, call.caller)
+    check_match(call, found)
+    return found
 
 
 async def _charge_running(tx: Transaction, quota: Quota) -> None:

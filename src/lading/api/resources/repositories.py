@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from lading.api import authorization
 from lading.api.authorization import acting_for, committer
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.core.containers import git_trees
@@ -175,6 +175,7 @@ async def update_repository(call: ApiCall) -> ApiResponse:
             tx, call.services, REPOSITORIES, call.uuid, call.caller
         )
         await authorization.check_writable(tx, REPOSITORIES, old, call.caller)
+        check_match(call, old)
         given = generic.check_attributes(call, REPOSITORIES, old)
         new = {**old, **given}
         if any(new[name] != old[name] for name in ("name", "fetch_url")):

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic, links
 from lading.api.services import ApiServices
 from lading.core import ids
@@ -168,6 +168,7 @@ async def _update(call: ApiCall, kind: RecordType) -> ApiResponse:
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
         await authorization.check_writable(tx, kind, old, call.caller)
+        check_match(call, old)
         new = {**old, **generic.check_attributes(call, kind, old)}
         await _check(tx, call, kind, new, old)
         if new["owner_uuid"] != old["owner_uuid"]:
@@ -252,6 +253,7 @@ async def update_credential(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
         await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
+        check_match(call, old)
         new = {**old, **_given(call, old), "owner_uuid": old["owner_uuid"]}
         _check_credential(new)
         await _settle_name(tx, call, new)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.services import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
@@ -106,6 +106,7 @@ async def update_token(call: ApiCall) -> ApiResponse:
     _check_may_outlive(call)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
+        check_match(call, old)
         changes = generic.check_attributes(call, TOKENS, old)
         _check(changes)
         if changes.get("scopes", old["scopes"]) != old["scopes"]:

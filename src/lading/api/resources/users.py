@@ -20,7 +20,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.authorization import authenticate
-from lading.api.http import ApiCall, ApiResponse, present, present_one, show
+from lading.api.http import ApiCall, ApiResponse, check_match, present, present_one, show
 from lading.api.resources import generic, links
 from lading.api.resources.collections import settle_name
 from lading.api.transaction import UnitOfWork
@@ -139,6 +139,7 @@ async def update_user(call: ApiCall) -> ApiResponse:
         old = await authorization.find_readable(tx, call.services, USERS, call.uuid, caller)
         changes = generic.check_attributes(call, USERS, old)
         await authorization.check_writable(tx, USERS, old, caller)
+        check_match(call, old)
         changed = sorted(
             name for name, value in changes.items() if value != old[name] and name != "owner_uuid"
         )
@@ -173,6 +174,7 @@ async def delete_user(call: ApiCall) -> ApiResponse:
         raise Invalid("uuid: neither the system user nor yourself can be deleted")
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, USERS, call.uuid, call.caller)
+        check_match(call, old)
         shown = await present_one(tx, call.services, call.caller, USERS, old)
         await generic.remove(tx, call.services, USERS, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=shown)

@@ -13,7 +13,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events.audit import latest, wake
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.webhooks import worker
 from lading.core.errors import Forbidden, Invalid, Unavailable
@@ -271,6 +271,7 @@ async def _find(tx: Transaction, call: ApiCall) -> Record:
     found = await authorization.find_readable(tx, call.services, WEBHOOKS, call.uuid, call.caller)
     if call.method != "GET":
         await authorization.check_writable(tx, WEBHOOKS, found, call.caller, Level.MANAGE)
+        check_match(call, found)
     return found
 
 

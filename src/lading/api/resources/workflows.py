@@ -15,7 +15,7 @@ from typing import Final
 import yaml
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.core.errors import Invalid
 from lading.core.records.record_types import WORKFLOWS
@@ -60,6 +60,7 @@ async def update_workflow(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         old = await authorization.find_readable(tx, services, WORKFLOWS, call.uuid, call.caller)
         await authorization.check_writable(tx, WORKFLOWS, old, call.caller)
+        check_match(call, old)
         if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
             await authorization.check_owner(tx, call, changes["owner_uuid"], old=old["owner_uuid"])
         new = await generic.apply(
