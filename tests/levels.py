@@ -42,6 +42,7 @@ NIGHTLY: Final = (
     Step("simulate", 240),
     Step("fuzz", 120),
     Step("security", 60),
+    Step("mutations", 60),
     Step("soak", 90),
 )
 
