@@ -185,7 +185,7 @@ async def test_the_log_collection_grows_with_the_run(it: World) -> None:
     assert (await get(it, request["uuid"]))["log_uuid"] == uuids[0]
 
 
-async def test_a_lost_output_is_no_collection(it: World) -> None:
+async def test_an_end_with_a_lost_output_is_refused(it: World) -> None:
     request = await it.submit()
     supervisor, _ = await running(it, request["container_uuid"])
     output = await it.collection({"a": b"x"})
@@ -197,13 +197,14 @@ async def test_a_lost_output_is_no_collection(it: World) -> None:
     )
     async with it.database.writing() as tx:
         await tx.execute("DELETE FROM collections WHERE uuid = ?", (output["uuid"],))
-    await it.ok(
+    reply = await it.request(
         "PUT",
         f"containers/{request['container_uuid']}",
         {"state": "Complete", "exit_code": 0},
         token=supervisor,
     )
-    assert (await get(it, request["uuid"]))["output_uuid"] is None
+    assert (reply.status, "Output collection must exist" in reply.error) == (422, True)
+    assert (await get(it, request["uuid"]))["state"] == "Committed"
 
 
 async def test_the_spool_goes_with_the_saved_log(it: World) -> None:

@@ -285,8 +285,8 @@ class ModelQuotas:
             quota, was = self.records.quotas[uuid], self.spent_of(uuid)
             self.spent[uuid] = was.total + amount
             after = self.spent_of(uuid)
-            for name, is_end in crossed(quota.money, was, after):
-                text = policy.crossing_sentence(quota, name, after, is_end=is_end)
+            for _, is_end in crossed(quota.money, was, after):
+                text = policy.ALL_SPENT if is_end else policy.SHARE_SPENT
                 for other, charged in self.charges.items():
                     if uuid not in charged:
                         continue
