@@ -44,6 +44,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_page.py": ("api.logins", "web.login", "web.sessions"),
     "tests/security/test_page_shell.py": (*ENTERS, "web.shell"),
     "tests/security/test_pods.py": ("core.kubernetes",),
+    "tests/security/test_quota_amounts.py": ("api", "core.policy", "store.quotas"),
     "tests/security/test_removal.py": ("removal", "supervisor.inputs", "supervisor.process"),
     "tests/security/test_repository_addresses.py": ("api.git_cache", "confined"),
     "tests/security/test_scopes.py": ("api",),

@@ -55,7 +55,16 @@ _KINDS: Final = " UNION ALL ".join(
     " AND subject_uuid < ? || '~')"
     for one in SUBJECTS
 )
-_SUMS: Final = "sum(containers), sum(vcpus), sum(ram), sum(gpus)"
+
+
+def _sum(column: str) -> str:
+    """The sum of a column of whole numbers. As a floating-point number: SQLite ends a statement
+    whose integers pass 64 bits. Sums to 2**53 are exact.
+    """
+    return f"sum(CAST({column} AS DOUBLE PRECISION))"
+
+
+_SUMS: Final = ", ".join(map(_sum, ("containers", "vcpus", "ram", "gpus")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +198,7 @@ async def stored_bytes(tx: Transaction, owners: Sequence[str], now: str) -> int:
     total = 0
     for part, marks in _parts(owners):
         rows = await tx.fetch(
-            f"SELECT sum(file_size_total) FROM collections WHERE owner_uuid IN ({marks})"
+            f"SELECT {_sum('file_size_total')} FROM collections WHERE owner_uuid IN ({marks})"
             " AND current_version_uuid = uuid AND (trash_at IS NULL OR trash_at > ?)",
             (*part, now),
         )

@@ -11,6 +11,7 @@ from lading.core.errors import Invalid
 from lading.core.policy.budgets import Money, Period, Spent
 from lading.core.policy.quotas import (
     AMOUNTS,
+    MOST,
     Amounts,
     Charge,
     Limit,
@@ -123,6 +124,9 @@ def test_what_a_container_holds() -> None:
     gang = Container(uuid="c", runtime_constraints=constraints, scheduling_parameters={"nodes": 3})
     assert amounts_of(gang) == Amounts(1, 6, 330, 3)
     assert amounts_of(Container(uuid="c")) == Amounts(1)
+    huge = {**constraints, "vcpus": 1 << 62, "ram": 1 << 62}
+    endless = Container(uuid="c", runtime_constraints=huge, scheduling_parameters={"nodes": 9})
+    assert amounts_of(endless) == Amounts(1, MOST, MOST, 9)
 
 
 @pytest.mark.parametrize(

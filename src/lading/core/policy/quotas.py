@@ -65,6 +65,10 @@ _UNITS: Final[Mapping[Limit, str]] = {
 }
 
 
+MOST: Final = (1 << 63) - 1
+"""The largest amount that a database holds, and that a limit can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """What containers hold: their number, virtual CPUs, bytes of RAM, GPUs."""
@@ -102,7 +106,7 @@ class Amounts:
 
 def amounts_of(container: Container) -> Amounts:
     """What a container holds while it runs, all nodes of a gang together; one that cannot be sized
-    counts as a container alone, as no machine takes it.
+    counts as a container alone, as no machine takes it. No amount is above `MOST`.
     """
     nodes = container.scheduling_parameters.get("nodes", 1)
     try:
@@ -110,7 +114,7 @@ def amounts_of(container: Container) -> Amounts:
     except Invalid:
         return Amounts(1)
     wanted = gang_need(one, nodes if isinstance(nodes, int) and nodes > 1 else 1)
-    return Amounts(1, wanted.vcpus, wanted.ram, wanted.gpus)
+    return Amounts(1, *(min(amount, MOST) for amount in (wanted.vcpus, wanted.ram, wanted.gpus)))
 
 
 def runs_workflow(container: Container) -> bool:
