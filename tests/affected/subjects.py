@@ -47,6 +47,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_quota_amounts.py": ("api", "core.policy", "store.quotas"),
     "tests/security/test_removal.py": ("removal", "supervisor.inputs", "supervisor.process"),
     "tests/security/test_repository_addresses.py": ("api.git_cache", "confined"),
+    "tests/security/test_request_smuggling.py": ("wiring.http_protocol", "core.protocols"),
     "tests/security/test_scopes.py": ("api",),
     "tests/security/test_slurm_jobs.py": (
         "dispatch.fleets.slurm",

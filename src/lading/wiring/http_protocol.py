@@ -115,8 +115,9 @@ class ReceivingProtocol(HttpToolsProtocol):
             self._forget(data)
             return
         cycle = cast("RequestResponseCycle | None", self.cycle)
-        # Only between requests: in the middle of a body these bytes are data.
-        if data.startswith(b"TOUCH /") and (cycle is None or cycle.response_complete):
+        # Only between requests: in the middle of a head or of a body these bytes are data.
+        is_between = not self._has_begun and (cycle is None or cycle.response_complete)
+        if is_between and data.startswith(b"TOUCH /"):
             self._is_touch, data = True, b"PATCH" + data[5:]
         if self._is_switching:
             self._take_rest(data)

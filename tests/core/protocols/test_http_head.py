@@ -49,6 +49,8 @@ def test_it_is_changed_and_written_again() -> None:
         b"GET / HTTP/1.1\r\na : 1\r\n\r\n", b"GET / HTTP/1.1\r\na: 1\nb: 2\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: \r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"1" * 5000),

@@ -121,7 +121,8 @@ def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
     head = HttpHead(first, tuple(fields))
     # RFC 9112, section 6.3: a message with both is likely an attack.
     lengths = [value for name, value in fields if name.lower() == "content-length"]
-    if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):
+    is_coded = any(name.lower() == "transfer-encoding" for name, _ in fields)
+    if len(lengths) > 1 or (lengths and is_coded):
         raise Malformed("HTTP: the message has more than one length")
     if lengths and not _LENGTH.fullmatch(lengths[0]):
         raise Malformed(f"HTTP: {lengths[0][:60]!r} is no length")
