@@ -199,3 +199,12 @@ def test_a_member_lies_only_so_deep() -> None:
     with pytest.raises(ExecutionError, match="more than 256 directories deep"):
         images.member_path("d/" * 257)
     assert images.member_path("d/" * 256).count("/") == 255
+
+
+@pytest.mark.parametrize(
+    "settings", [{"User": "a\0b"}, {"Env": ["A=1", "B=\0"]}, {"WorkingDir": "/\0"}]
+)
+def test_settings_with_a_nul_are_refused_for_good(settings: object) -> None:
+    with pytest.raises(ExecutionError, match="has a NUL in") as caught:
+        images.parse_config(config(config=settings), layers=1)
+    assert caught.value.failure is Failure.IMAGE

@@ -37,3 +37,9 @@ def test_more_than_a_container_can_have_are_refused_for_good() -> None:
         extents(0, range(PLAIN, PLAIN + MOST_LARGE + 1))
     assert caught.value.failure is Failure.IMAGE
     assert len(caught.value.message) <= 300
+
+
+def test_an_image_of_very_many_large_ids_is_not_read_to_its_end() -> None:
+    ids = iter(range(PLAIN, PLAIN + 2 * MOST_LARGE))
+    assert len(large(ids)) == MOST_LARGE + 1
+    assert next(ids) == PLAIN + MOST_LARGE + 1

@@ -201,6 +201,11 @@ def test_the_last_attempt_keeps_what_the_fleet_has_told_of_it() -> None:
     assert after.runtime_status.items() >= told.items()
 
 
+def test_a_write_of_queued_gives_the_container_back() -> None:
+    change = write(held("Locked"), state="Queued")
+    assert (change.container.state, change.container.locked_by_uuid) == ("Queued", None)
+
+
 def test_running_fills_in_the_time() -> None:
     assert write(held("Locked"), state="Running").container.started_at == NOW
     given_time = write(

@@ -20,6 +20,7 @@ from lading.core.containers.mount_plan import (
     LivePath,
     MakeDirectory,
     MountPlan,
+    SecretVariable,
     WriteFile,
     plan,
 )
@@ -441,3 +442,13 @@ def test_a_git_tree_has_a_key_in_the_cache() -> None:
 def test_a_plan_that_copies_files_says_so() -> None:
     assert not make({"/in": {"kind": "collection", "portable_data_hash": PDH}}).copies
     assert make({"/in": {"kind": "text", "content": "x"}}).copies
+
+
+def test_secrets_with_a_variable_are_named_and_never_shown() -> None:
+    secrets = {
+        "/run/b": {"kind": "text", "content": "hidden", "environment_variable": "PASSWORD"},
+        "/run/a": {"kind": "text", "content": "y"},
+    }
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts=secrets, output_path="/out", scratch="/s")
+    assert made.variables == (SecretVariable("PASSWORD", "hidden"),)
+    assert "hidden" not in repr(made.variables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,3 +151,12 @@ def test_a_workflow_without_output() -> None:
     assert found["workflow.json"]["output"] == []
     assert "result" not in found["#run"]
     assert "startTime" not in found["#run"]
+
+
+def test_secrets_are_named_without_their_contents() -> None:
+    step = make_step()
+    needed = [{"target": "/run/s", "kind": "text", "environment_variable": "PASSWORD"}]
+    step = dataclasses.replace(step, request={**step.request, "secrets_needed": needed})
+    found = _entities(step)
+    named = [one for key, one in found.items() if "-secret-" in key]
+    assert [one["value"] for one in named] == ["(a secret, which no record has)"]

@@ -72,3 +72,22 @@ def test_a_refusal_of_a_scope_says_what_to_write() -> None:
         parse_scope("results", "s3")
     with pytest.raises(Invalid, match="write a URL such as https://HOST/PATH"):
         parse_scope("results", "basic")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/a/b", "web"),
+        ("/a/%41", "web"),
+        ("/a/..", ""),
+        ("/a/../b", ""),
+        ("/a/%2e%2e/b", ""),
+        ("/a/%25252e./b", ""),
+        ("/a/..;x/b", ""),
+        ("/a/b\\..\\c", ""),
+        (f"/a/{'%25' * 1}{'25' * 9}41", ""),
+    ],
+)
+def test_a_path_that_may_lead_out_of_a_scope_is_in_none(path: str, name: str) -> None:
+    found = find_credential(RECORDS, parse_location(f"https://host{path}"), now="2026")
+    assert (found.record["uuid"] if found else "") == name

@@ -179,3 +179,12 @@ def test_rules_of_the_server_see_right_paths_only() -> None:
     with pytest.raises(InvalidTask) as caught:
         read_task(task(outputs=outputs), functools.partial(rules, site=TaskSite()))
     assert [one.pointer for one in caught.value.faults] == ["/outputs/1/path"]
+
+
+def test_lists_and_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "MOST_FAULTS", 3)
+    odd = {str(number): number for number in range(9)}
+    assert len(faults(task(tags=odd))) == 3
+    assert len(faults(task(inputs=[1] * 9))) == 3
+    assert faults(task(tags=7)) == ["/tags"]
+    assert faults(task(volumes=["/a"] * (document.MOST_ENTRIES + 1))) == ["/volumes"]

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from lading.core.data.filetree import File, FileTree, Segment, from_files
+from lading.core.errors import TooLarge
+from lading.core.tes import outputs
 from lading.core.tes.document import read_task
 from lading.core.tes.outputs import find_outputs
 
@@ -100,3 +102,13 @@ def test_wildcards(pattern: str, matched: list[str]) -> None:
     assert sorted(one.stored for one in found.files) == sorted(matched)
     assert found.unmatched == (() if matched else (f"/out/{pattern}",))
     assert found.missing == ()
+
+
+def test_the_work_for_outputs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = tree("a", "b", "c")
+    monkeypatch.setattr(outputs, "MOST_FILES", 2)
+    with pytest.raises(TooLarge, match="more than 2 files and directories"):
+        find(content, {"path": "/out/*", "path_prefix": "/out"})
+    monkeypatch.setattr(outputs, "MOST_COMPARED", 2)
+    with pytest.raises(TooLarge, match="too many to compare"):
+        find(content, {"path": "/out/*", "path_prefix": "/out"})

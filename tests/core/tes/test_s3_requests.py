@@ -115,3 +115,9 @@ def test_elements_and_parts() -> None:
     )
     assert part_size(1) == 64 << 20
     assert part_size(10_000 * (64 << 20) + 1) == (64 << 20) + 1
+
+
+@pytest.mark.parametrize("region", ["evil.example/", "a@b", "a b", ""])
+def test_a_region_that_names_a_host_is_refused(region: str) -> None:
+    with pytest.raises(Malformed, match="the region of a bucket"):
+        BucketPlace(bucket="bucket", region=region).locate("k")

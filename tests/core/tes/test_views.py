@@ -153,7 +153,7 @@ def test_attempts_that_did_not_end_well() -> None:
 
 def test_executors_that_have_ended() -> None:
     times = {"started_at": "a", "finished_at": "b"}
-    steps = [{**times, "exit_code": 1}, {**times, "exit_code": 0}]
+    steps = [{**times, "exit_code": 1, "stdout": [0, 5]}, {**times, "exit_code": 0}]
     running = container(state="Running", exit_code=None, runtime_status={"steps": steps})
     attempt = TaskAttempt(container=running, number=1, streams=(("o", "e"),))
     [log] = show(TaskView.FULL, attempt)["logs"]
@@ -204,3 +204,17 @@ def test_a_reason_to_wait_is_said_once() -> None:
     waits = container(runtime_status={"warning": "too large"})
     attempt = TaskAttempt(container=waits, number=1, notes=("too large",))
     assert show(TaskView.FULL, attempt)["logs"][0]["system_logs"] == ["too large"]
+
+
+def test_overwritten_properties_and_status_are_shown_as_nothing() -> None:
+    spoiled = {**REQUEST, "properties": {"tes": {"task": {"executors": 7}}}}
+    assert document_of(spoiled) == {"executors": []}
+    running = container(state="Running", exit_code=None, runtime_status={"steps": ["x", 7]})
+    [log] = show(TaskView.FULL, TaskAttempt(container=running, number=1))["logs"]
+    assert log["logs"] == []
+
+
+def test_outputs_beyond_a_limit_are_told() -> None:
+    attempt = TaskAttempt(container=container(), number=1, outputs=TaskOutputs(excess="too many"))
+    [log] = show(TaskView.FULL, attempt)["logs"]
+    assert "warning: too many" in log["system_logs"]
