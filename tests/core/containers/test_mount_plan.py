@@ -445,7 +445,7 @@ def test_a_plan_that_copies_files_says_so() -> None:
 
 
 def test_secrets_with_a_variable_are_named_and_never_shown() -> None:
-    secrets = {
+    secrets: dict[str, Any] = {
         "/run/b": {"kind": "text", "content": "hidden", "environment_variable": "PASSWORD"},
         "/run/a": {"kind": "text", "content": "y"},
     }
