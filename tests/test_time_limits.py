@@ -79,7 +79,7 @@ processes = []
 """
     said = run(tmp_path, code, 1.5)
     assert "1 failed, 1 passed" in said
-    (number,) = re.findall(r"process (\d+): sleep 1003", said)
+    (number,) = {*re.findall(r"process (\d+): sleep 1003", said)}
     assert not is_running(number)
     assert ": sleep 1002" not in said
 
@@ -109,7 +109,7 @@ def test_a_case_that_leaves_a_process_fails(tmp_path: Path) -> None:
     code = f"processes = []\ndef test_leaves():\n    processes.append({WAITER.format(1005)})\n"
     said = run(tmp_path, code, 60)
     assert "1 passed, 1 error" in said
-    (number,) = re.findall(r"the case left running:\n.*process (\d+): sh -c .*1005", said)
+    (number,) = {*re.findall(r"the case left running:\n.*process (\d+): sh -c .*1005", said)}
     assert not is_running(number)
 
 
@@ -117,7 +117,7 @@ def test_orphans_are_named_and_ended_at_the_end_of_the_run(tmp_path: Path) -> No
     code = 'def test_leaves():\n    subprocess.run(["sh", "-c", "sleep 1006 >/dev/null 2>&1 &"])\n'
     said = run(tmp_path, code, 60)
     assert "1 passed" in said
-    (number,) = re.findall(r"the run left process (\d+): sleep 1006", said)
+    (number,) = {*re.findall(r"the run left process (\d+): sleep 1006", said)}
     assert not is_running(number)
 
 
