@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,8 +42,13 @@ def own_mounts() -> Iterator[None]:
     directory = Path.cwd()
     linux.leave_mount_namespace()
     yield
-    # The limit of a case has a thread, and the kernel lets only a process of one thread enter.
+    # The limit of a case has a thread, and the kernel lets only a process of one thread enter. A
+    # thread is there for a moment more after its end was noticed.
     with untimed():
+        for _ in range(100):
+            if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
+                break
+            time.sleep(0.01)
         enter_namespace(before)
     os.chdir(directory)
 
