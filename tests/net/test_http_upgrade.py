@@ -60,6 +60,7 @@ async def test_a_connection_that_is_switched(tmp_path: Path) -> None:
         ),
         (b'HTTP/1.1 403 No\r\n\r\n{"errors":["not","yours"]}', Forbidden, "not; yours"),
         (b"HTTP/1.1 503 No\r\n\r\nplain\n", Unavailable, "plain"),
+        (b"HTTP/1.1 503 No\r\n\r\n" + b"[" * 2000, Unavailable, r"\[\["),
         (b"HTTP/1.1 503 No\r\n\r\n", Unavailable, "HTTP/1.1 503 No"),
         (b"HTTP/1.1 101 Yes\r\nUpgrade: other\r\n\r\n", Unavailable, "another protocol"),
         (b"", Unavailable, "ended"),

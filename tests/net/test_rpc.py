@@ -112,7 +112,7 @@ async def test_parts_of_an_answer_that_never_ended_are_strays(pair: Pair) -> Non
     assert len(pair.strays) == 2
 
 
-@pytest.mark.parametrize("data", [b"not JSON", b"[]", b'{"id": "x"}'])
+@pytest.mark.parametrize("data", [b"not JSON", b"[]", b'{"id": "x"}', b"[" * 2000])
 async def test_nonsense_is_a_stray_without_meaning(pair: Pair, data: bytes) -> None:
     pair.other.send(data)
     while not pair.strays:
@@ -183,6 +183,9 @@ def test_a_line_that_is_wrong(pipe: tuple[int, int]) -> None:
     with pytest.raises(TooLarge):
         rpc.read_line(pipe[0], dict[str, Any], limit=10)
     os.read(pipe[0], 100)
+    rpc.write_all(pipe[1], b'{"a":' * 2000 + b"\n")
+    with pytest.raises(Malformed):
+        rpc.read_line(pipe[0], dict[str, Any])
     with pytest.raises(TimeoutError):
         rpc.read_line(pipe[0], dict[str, Any], timeout=0.01)
 

@@ -154,7 +154,7 @@ async def _text(pipe: Pipe, answer: HttpHead) -> str:
         body = b""
     try:
         return "; ".join(msgspec.json.decode(body, type=_Errors).errors)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return body.decode(errors="replace").strip() or f"the server answered {answer.start}"
 
 

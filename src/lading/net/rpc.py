@@ -54,7 +54,7 @@ def decode(data: bytes | bytearray, kind: type[_Kind]) -> _Kind:
     """Read one message of this type. Raises Malformed."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"The message cannot be read: {error}") from error
 
 

@@ -46,6 +46,8 @@ class FakeIdentityProvider:
     holders: dict[str, dict[str, Any]] = field(default_factory=lambda: {"access": {}})
     """Claims by access token."""
     is_down: bool = False
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    """Status and JSON by path, in place of the right ones; a `msgspec.Raw` is sent as it is."""
     asked: list[str] = field(default_factory=list)
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
     _used: int = 0
@@ -81,6 +83,8 @@ class FakeIdentityProvider:
     def _answer(self, path: str, headers: dict[str, str], body: str) -> tuple[int, Any]:
         if self.is_down:
             return 503, "no JSON object"
+        if path in self.answers:
+            return self.answers[path]
         match path:
             case "/.well-known/openid-configuration":
                 return 200, {

@@ -128,6 +128,7 @@ def test_claims_that_are_right() -> None:
         ("nonce", {"nonce": "absent"}),
         ("exp", {"exp": 940}),
         ("exp", {"exp": "absent"}),
+        ("exp", {"exp": 10**400}),
         ("exp", {"exp": "2000"}),
         ("exp", {"exp": True}),
         ("iat", {"iat": 1061}),
@@ -157,6 +158,30 @@ def test_an_email_counts_when_it_is_verified() -> None:
     for verified in (False, None, "false", 1.5):
         assert person(email="a@b", email_verified=verified).email == ""
     assert person(OpenIdClaims(email_verified=""), email="a@b").email == "a@b"
+
+
+@pytest.mark.parametrize(
+    ("signed", "described", "merged"),
+    [
+        ({"a": 1, "name": "x"}, {"a": 2, "b": 3}, {"a": 1, "b": 3, "name": "x"}),
+        ({"email": "a"}, {"email": "b", "email_verified": True},
+         {"email": "b", "email_verified": True}),
+        ({"email": "a"}, {"email_verified": True}, {"email": "a"}),
+        ({"email_verified": True}, {"email": "b"}, {"email": "b"}),
+        ({"email": "a", "email_verified": False}, {"email": "b", "email_verified": True},
+         {"email": "a", "email_verified": False}),
+    ],
+)  # fmt: skip
+def test_an_email_and_its_verification_have_one_source(
+    signed: dict[str, Json], described: dict[str, Json], merged: dict[str, Json]
+) -> None:
+    assert rules.merge_claims(signed, described, OpenIdClaims()) == merged
+
+
+def test_an_email_without_a_claim_of_verification() -> None:
+    names = OpenIdClaims(email_verified="")
+    assert rules.merge_claims({"email": "a"}, {"email": "b"}, names) == {"email": "a"}
+    assert rules.merge_claims({}, {"email": "b"}, names) == {"email": "b"}
 
 
 def test_names_of_a_person() -> None:
@@ -255,4 +280,5 @@ def test_how_long_an_accepted_token_is_good() -> None:
     assert rules.accepted_until("an-opaque-token-1", 1000.0) == 1600.0
     assert rules.accepted_until(_unsigned(b'{"exp": 1060}'), 1000.0) == 1060.0
     assert rules.accepted_until(_unsigned(b'{"exp": 9000}'), 1000.0) == 1600.0
+    assert rules.accepted_until(_unsigned(b'{"exp": -1e300}'), 1000.0) == 0.0
     assert rules.accepted_until(_unsigned(b'{"exp": "soon"}'), 1000.0) == 1600.0

@@ -122,7 +122,7 @@ async def test_an_old_ticket(here: PageSite, browser: Browser, tmp_path: Path) -
             assert "too old" in await terminal.end()
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", '{"ticket": 5}', "x" * 70_000])
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"ticket": 5}', "x" * 70_000, '{"a":' * 2_000])
 async def test_what_is_no_message(
     here: PageSite, browser: Browser, tmp_path: Path, text: str
 ) -> None:

@@ -66,6 +66,7 @@ class OpenIdClient:
         self._transports: dict[str, Transport] = {}
         self._provider: OpenIdProvider | None = None
         self._discovered = self._fetched = 0.0
+        self._asked_for_keys: float | None = None
         self._keys: list[Any] = []
         self._learning = asyncio.Lock()
         self._exchanging = asyncio.Semaphore(_AT_A_TIME)
@@ -117,8 +118,7 @@ class OpenIdClient:
             access = granted.get("access_token")
             if names.lacking(claims) and provider.userinfo and isinstance(access, str):
                 more = await self._ask_about(provider, access, subject)
-                # The claims of the signed token have precedence.
-                claims = {**more, **claims}
+                claims = rules.merge_claims(claims, more, names)
             person = rules.read_person(claims, issuer=provider.issuer, subject=subject, names=names)
             return person, str(granted["id_token"])
 
@@ -223,7 +223,10 @@ class OpenIdClient:
         if not isinstance(token, str) or len(token) > _LARGEST:
             raise Unavailable(f"the provider {provider.issuer} gave no ID token")
         if self._clock() >= self._fetched + _KNOWN_FOR:
-            await self._fetch_keys(provider, self._keys)
+            # One of these keys may be withdrawn meanwhile: without new ones nobody logs in.
+            keys = self._keys
+            if not await self._fetch_keys(provider, keys):
+                raise Unavailable(f"the provider {provider.issuer} shows no keys; try again")
         while True:
             keys = self._keys
             try:
@@ -232,7 +235,7 @@ class OpenIdClient:
                     token, KeySet(keys), algorithms=list(rules.ALGORITHMS)
                 )
                 claims: Json = msgspec.json.decode(signed.payload)
-            except (JoseError, ValueError, KeyError, TypeError) as error:
+            except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
                 if await self._fetch_keys(provider, keys):
                     continue
                 raise Unauthenticated(
@@ -249,15 +252,15 @@ class OpenIdClient:
         async with self._learning:
             if self._keys is not tried:
                 return True
-            now = self._clock()
-            if self._fetched and now < self._fetched + _KEYS_EVERY:
+            now, asked = self._clock(), self._asked_for_keys
+            if asked is not None and now < asked + _KEYS_EVERY:
                 return False
-            self._fetched = now
+            self._asked_for_keys = now
             document = await self._get(provider.keys)
             listed = document.get("keys") if isinstance(document, dict) else None
             if not isinstance(listed, list):
                 raise Unavailable(f"the provider {provider.issuer} shows no keys")
-            self._keys = _usable(listed)
+            self._keys, self._fetched = _usable(listed), now
             return True
 
     async def _ask_about(self, provider: OpenIdProvider, access: str, subject: str) -> JsonObject:
@@ -313,7 +316,7 @@ class OpenIdClient:
             raise Unavailable(f"{origin}: {error.message}") from error
         try:
             return answer.status, msgspec.json.decode(bytes(whole))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return answer.status, None
 
 

@@ -230,7 +230,7 @@ def accepted_until(token: str, now: float) -> float:
     since 1970.
     """
     ends = _number(_read_unchecked(token).get("exp"))
-    return now + ACCEPTED_FOR if ends is None else min(now + ACCEPTED_FOR, ends)
+    return now + ACCEPTED_FOR if ends is None else max(0.0, min(now + ACCEPTED_FOR, ends))
 
 
 def _read_unchecked(token: str) -> Mapping[str, Json]:
@@ -296,14 +296,27 @@ def _check_times(claims: Mapping[str, Json], now: float) -> None:
         raise _refused("nbf", "it is not valid yet; check the clocks")
 
 
+def merge_claims(
+    signed: Mapping[str, Json], described: Mapping[str, Json], names: OpenIdClaims
+) -> dict[str, Json]:
+    """The claims of an ID token, and those that userinfo has besides. The e-mail address and
+    whether it is verified are of one of them: else the word about one address would count for
+    another one.
+    """
+    about = {names.email, names.email_verified} - {""}
+    source = signed if about <= signed.keys() or names.email not in described else described
+    others = {name: value for name, value in {**described, **signed}.items() if name not in about}
+    return {**others, **{name: source[name] for name in about & source.keys()}}
+
+
 def read_person(
     claims: Mapping[str, Json], *, issuer: str, subject: str, names: OpenIdClaims
 ) -> OpenIdPerson:
     """The person that checked claims describe."""
     email = _text(claims, names.email)
     verified = claims.get(names.email_verified) if names.email_verified else True
-    # Some providers write the text "true" (Core 1.0 says a boolean).
-    if verified not in (True, "true"):
+    # Some providers write the text "true" (Core 1.0 says a boolean). The number 1 is equal to True.
+    if verified is not True and verified != "true":
         email = ""
     first, last = _text(claims, "given_name"), _text(claims, "family_name")
     if not first and not last:
@@ -364,8 +377,13 @@ def _text(claims: Mapping[str, Json], name: str) -> str:
 
 
 def _number(value: Json) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        # An integer of JSON has any number of digits.
+        return None
 
 
 def _is_address(text: str) -> bool:

@@ -226,7 +226,7 @@ async def _receive(socket: WebSocket) -> tuple[str, bytes]:
 def _parse(text: str) -> _Said:
     try:
         return msgspec.json.decode(text, type=_Said)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise Malformed("the message is no JSON of a terminal") from None
 
 
