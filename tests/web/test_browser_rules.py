@@ -16,7 +16,8 @@ SECRET, CHANCE = "5" * 64, b"\x01" * 32
     "place",
     [
         "", "/", "/ui", "//evil.example", "/ui//evil.example", "/\\evil.example", "/ui/\\evil",
-        "https://evil.example/ui/", "/ui/\n", "/ui/a b", "/ui/../login", "/ui/\x00", "javascript:x",
+        "https://evil.example/ui/", "/ui/\n", "/ui/a b", "/ui/../login", "/ui/%2E./login",
+        "/ui/\x00", "javascript:x",
         "/ui/ü",
     ],
 )  # fmt: skip
@@ -33,6 +34,8 @@ def test_the_cookie() -> None:
     assert browser_rules.read_cookie("a=b; __Host-lading=c") == "c"
     assert browser_rules.read_cookie("a=b") == ""
     assert browser_rules.read_cookie('"; =,') == ""
+    assert browser_rules.read_cookie("x=1 __Host-lading=evil; __Host-lading=c") == "c"
+    assert browser_rules.read_cookie("__Host-lading=c; __Host-lading=d") == ""
     assert "Max-Age=0" in browser_rules.cookie("", seconds=0)
 
 

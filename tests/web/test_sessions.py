@@ -13,6 +13,7 @@ from lading.web.sessions import (
     IDLE,
     LINK_LIFE,
     LONGEST,
+    LoginFlow,
     PageSession,
     SessionStore,
 )
@@ -139,3 +140,19 @@ async def test_the_latest_answers_of_a_session_are_kept(
     # Others are removed when something else is kept.
     await store.make_link(TOKEN, "/ui/")
     assert list((tmp_path / "page/answers").iterdir()) == []
+
+
+async def test_strangers_begin_a_bounded_number_of_logins(tmp_path: Path, time: Time) -> None:
+    store = SessionStore(
+        tmp_path / "page", clock=time, entropy=random.Random(3).randbytes, most_flows=20
+    )
+    flow = LoginFlow(state="s", nonce="n", code_verifier="v", place="/ui/", until=time.now + 600)
+    secrets = []
+    for _ in range(100):
+        time.now += 1
+        secrets.append(await store.begin_flow(flow))
+        assert len(list((tmp_path / "page/flows").iterdir())) <= 20
+    # The oldest ones give way.
+    found = [await store.take_flow(secret) for secret in secrets]
+    assert found[:80] == [None] * 80
+    assert found[-18:] == [flow] * 18

@@ -73,6 +73,7 @@ async def test_every_place_for_a_token(here: Site) -> None:
         {"authorization": f"OAuth2 {here.world.admin}"},
         {"authorization": f"Basic {basic}"},
         {"cookie": f"other=1; arvados_api_token={cookie}"},
+        {"cookie": f'other=\xe9; x="; arvados_api_token={cookie}; x=1 arvados_api_token=!'},
     ):
         assert (await here.call("GET", path, token="", headers=headers)).status == 200
     assert (await here.call("GET", f"{path}?api_token={here.world.admin}", token="")).status == 200

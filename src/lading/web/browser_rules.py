@@ -7,7 +7,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -27,6 +26,8 @@ _POLICY: Final = "; ".join(
     )
 )  # fmt: skip
 HEADERS: Final = {
+    # Unless the answer says otherwise, as style and scripts do.
+    "Cache-Control": "no-store",
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -49,6 +50,7 @@ host.
 """
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
+_DOT: Final = re.compile("%2e", re.IGNORECASE)
 # A path below the page without a backslash, which browsers read as a slash.
 _PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")
 
@@ -78,12 +80,11 @@ def cookie(secret: str, *, seconds: int) -> str:
 
 
 def read_cookie(header: str) -> str:
-    """The secret of the session in a Cookie header; "" for none."""
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    """The secret of the session in a Cookie header; "" for none, and for more than one: a browser
+    has one cookie with this name.
+    """
+    values = [value for name, value in http_head.read_cookies(header) if name == COOKIE]
+    return values[0] if len(values) == 1 else ""
 
 
 def form_token(secret: str, chance: bytes) -> str:
@@ -153,7 +154,8 @@ def own_place(headers: Mapping[str, str]) -> str:
 def safe_place(text: str) -> str:
     """An address of the page to go to after a login: `text` if it is one, else the first page.
 
-    Browsers read `//host` and `/\\host` as addresses of other hosts, and drop control characters.
+    Browsers read `//host` and `/\\host` as addresses of other hosts, drop control characters, and
+    read `%2e` as a dot where they look for `..`.
     """
     if not _PLACE.fullmatch(text) or "//" in text.partition("?")[0]:
         return HOME
@@ -161,4 +163,5 @@ def safe_place(text: str) -> str:
         parts = urlsplit(text)
     except ValueError:
         return HOME
-    return HOME if parts.scheme or parts.netloc or "/.." in parts.path else text
+    has_dots = "/.." in _DOT.sub(".", parts.path)
+    return HOME if parts.scheme or parts.netloc or has_dots else text

@@ -94,7 +94,8 @@ async def make_link(visit: Visit) -> Response:
 async def open_link(visit: Visit) -> Response:
     """Log in with a link that the reader has opened; one that another site opened asks first."""
     site = visit.incoming.headers.get("sec-fetch-site", "none")
-    if visit.incoming.method == "GET" and site != "none":
+    # HEAD as well: a script of another site can send it.
+    if visit.incoming.method != "POST" and site != "none":
         return visit.page("link.html", secret=visit.parts["secret"])
     link = await visit.services.sessions.take_link(visit.parts["secret"])
     if link is None:

@@ -92,7 +92,7 @@ async def preview(visit: Visit, source: str, place: str) -> PreviewedFile:
         "place": place,
         "folder": path.rpartition("/")[0],
     }
-    scripts = visit.query("scripts") == "1"
+    scripts = _wants_scripts(visit)
     query = urlencode({"path": path, **({"scripts": "1"} if scripts else {})})
     if suffix in _FRAMED or picture_type(data):
         kind = "frame" if suffix in _FRAMED else "picture"
@@ -121,9 +121,19 @@ async def send_raw(visit: Visit, source: str) -> Response:
         raise Invalid(f"{name[:80]!r} is no picture and no HTML; download it instead")
     policy = browser_rules.DOWNLOAD
     if _suffix(name) in _FRAMED:
-        policy = browser_rules.frame_policy(scripts=visit.query("scripts") == "1")
+        # Outside of its frame, whose page limits where it can lead, it would have the whole window
+        # with the address of this host, as a false login would want it.
+        is_framed = visit.incoming.headers.get("sec-fetch-dest", "iframe") == "iframe"
+        policy = browser_rules.frame_policy(scripts=is_framed and _wants_scripts(visit))
     headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store"}
     return Response(data, media_type=kind, headers=headers)
+
+
+def _wants_scripts(visit: Visit) -> bool:
+    """Whether the reader wants the scripts of a file to run; a link of another site does not say
+    so.
+    """
+    return visit.query("scripts") == "1" and visit.is_asked_here
 
 
 def show_page(visit: Visit, template: str, found: PreviewedFile, **values: Any) -> Response:

@@ -28,6 +28,8 @@ LINK_LIFE: Final = 60
 """Seconds for which a one-time link is good."""
 FLOW_LIFE: Final = 600
 """Seconds for which a provider's answer is awaited: people type passwords there."""
+FLOWS: Final = 10_000
+"""Logins at a provider that go on at a time: anybody may begin one."""
 TICKET_LIFE: Final = 30
 """Seconds for which a ticket is good."""
 ANSWER_LIFE: Final = 3600
@@ -111,9 +113,15 @@ class SessionStore:
     """
 
     def __init__(
-        self, root: Path, *, clock: Callable[[], float], entropy: Callable[[int], bytes]
+        self,
+        root: Path,
+        *,
+        clock: Callable[[], float],
+        entropy: Callable[[int], bytes],
+        most_flows: int = FLOWS,
     ) -> None:
         self._root = root
+        self._most_flows = most_flows
         self._clock = clock
         self._entropy = entropy
         self._swept = 0.0
@@ -140,8 +148,10 @@ class SessionStore:
         return await asyncio.to_thread(self._take, "links", secret, OneTimeLink)
 
     async def begin_flow(self, flow: LoginFlow) -> str:
-        """Keep a login that has begun; the secret that names it."""
-        return await asyncio.to_thread(self._keep, "flows", flow)
+        """Keep a login that has begun, in place of the oldest ones where there are too many; the
+        secret that names it.
+        """
+        return await asyncio.to_thread(self._begin_flow, flow)
 
     async def take_flow(self, secret: str) -> LoginFlow | None:
         """The login of a secret, once; None if its answer was taken or is too late."""
@@ -174,6 +184,17 @@ class SessionStore:
         another session.
         """
         return await asyncio.to_thread(self._find_answer, holder, name)
+
+    def _begin_flow(self, flow: LoginFlow) -> str:
+        secret = self._keep("flows", flow)
+        paths = list((self._root / "flows").iterdir())
+        if len(paths) > self._most_flows:
+            # A tenth at a time: the ages of all are read once for many logins.
+            surplus = len(paths) - self._most_flows + self._most_flows // 10
+            now = self._clock()
+            for path in sorted(paths, key=lambda path: _age(path, now), reverse=True)[:surplus]:
+                path.unlink(missing_ok=True)
+        return secret
 
     def _keep_answer(self, holder: str, text: str) -> str | None:
         now = self._clock()

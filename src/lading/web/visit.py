@@ -125,6 +125,12 @@ class Visit:
             and headers.get("sec-fetch-site") == "same-origin"
         )
 
+    @property
+    def is_asked_here(self) -> bool:
+        """Whether a page of ours, or the reader by typing, asks: not a link of another site."""
+        site = self.incoming.headers.get("sec-fetch-site", "none")
+        return site in ("same-origin", "none")
+
     async def answered(self, response: Response) -> Response:
         """The response to a form: a page gets an address of its own, to which the browser can come
         back. Coming back to a form's own address shows an error of the browser.

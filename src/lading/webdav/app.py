@@ -30,7 +30,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -344,11 +343,8 @@ def _authorization(header: str) -> str:
 
 
 def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(SESSION_COOKIE)
-    except CookieError:
-        return ""
-    return _base64_text(found.value) if found else ""
+    values = [value for name, value in http_head.read_cookies(header) if name == SESSION_COOKIE]
+    return _base64_text(values[-1]) if values else ""
 
 
 def _base64_text(text: str) -> str:

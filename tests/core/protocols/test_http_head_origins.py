@@ -136,3 +136,19 @@ def test_cookies_of_a_container_are_for_its_host_and_not_ours() -> None:
         assert passed(("Set-Cookie", given), by_path=False) == (
             [("Set-Cookie", kept)] if kept else []
         )
+
+
+@pytest.mark.parametrize(
+    ("header", "cookies"),
+    [
+        ("", []),
+        ("a=b; c=d", [("a", "b"), ("c", "d")]),
+        ("a=b;c=d=", [("a", "b"), ("c", "d=")]),
+        ("x=1 a=b", [("x", "1 a=b")]),
+        ('a="b c"; d="; e=', [("a", "b c"), ("d", '"'), ("e", "")]),
+        ("=a; b; ; a=\xe9", [("", "a"), ("a", "\xe9")]),
+        ("a=1; a=2", [("a", "1"), ("a", "2")]),
+    ],
+)
+def test_only_a_semicolon_ends_a_cookie(header: str, cookies: list[tuple[str, str]]) -> None:
+    assert http_head.read_cookies(header) == cookies

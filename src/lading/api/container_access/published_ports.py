@@ -23,7 +23,7 @@ import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
+from http.cookies import SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -187,13 +187,9 @@ def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
     """The names of cookies that a browser got from another container at the same address."""
-    try:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-    # Without a readable owner no cookie is known to be of another container.
-    except CookieError:
-        return []
-    owner = cookies.get(OWNER)
-    if owner is None or owner.value == uuid:
+    cookies = dict(http_head.read_cookies(headers.get("cookie", "")))
+    # Without an owner no cookie is known to be of another container.
+    if cookies.get(OWNER, uuid) == uuid:
         return []
     return [name for name in cookies if name not in (COOKIE, http_head.PAGE_COOKIE)]
 
@@ -327,11 +323,8 @@ async def _row(tx: Transaction, target: Target) -> dict[str, Any] | None:
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    cookies = http_head.read_cookies(headers.get("cookie", ""))
+    return next((value for name, value in reversed(cookies) if name == COOKIE), "")
 
 
 def _request_head(

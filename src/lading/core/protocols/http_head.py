@@ -206,6 +206,20 @@ _HOST_WIDE_BEGIN = ("x-accel-", "x-arvados-")
 _ORIGIN_WIDE_BEGIN = ("attribution-reporting-",)
 
 
+def read_cookies(header: str) -> list[tuple[str, str]]:
+    """Names and values of a Cookie header in their order, without quotes (RFC 6265, section 5.4).
+
+    Only a semicolon ends a cookie. Another host of the domain can set a cookie whose value has a
+    space and then looks like a second cookie, with a name that this host could not set.
+    """
+    pairs = (one.strip(" ").partition("=") for one in header.split(";"))
+    return [
+        (name, value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value)
+        for name, sign, value in pairs
+        if sign
+    ]
+
+
 def is_explicit(headers: Mapping[str, str]) -> bool:
     """Whether a request has a token, which browsers do not add by themselves."""
     return _scheme_of(headers) in ("bearer", "oauth2")
