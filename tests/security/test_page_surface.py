@@ -107,6 +107,31 @@ async def test_secrets_of_another_kind(here: PageSite) -> None:
     assert (await here.browser().get(link)).status == 303
 
 
+@pytest.mark.attack("an answer with a secret is kept, or another user reads the answer to a form")
+async def test_answers_to_forms(here: PageSite) -> None:
+    jane, mallory = await _people(here)
+    secret = await jane.post("/ui/tokens", {"rights": "all"}, sec_fetch_mode="navigate")
+    # An answer that is kept has an address of its own.
+    assert (secret.status, b"v2/zzzzz-gj3su-" in secret.body) == (200, True)
+    refused = await jane.post("/ui/tokens", {"rights": "none"}, sec_fetch_mode="navigate")
+    place = refused.headers["location"]
+    name = place.rpartition("/")[2]
+    for guess in (
+        name, "0", "", *(f"{number}{name[1:]}" for number in range(10)), name[:-1], name + "0",
+        name.upper(), "\u0663" + name[1:], "..", "%2e%2e", f"0 of {jane.cookies[COOKIE]}",
+    ):  # fmt: skip
+        for browser in (mallory, here.browser()):
+            answer = await browser.get(f"/ui/answers/{quote(guess)}")
+            assert answer.status in (303, 404), guess
+        if guess != name:
+            assert (await jane.get(f"/ui/answers/{quote(guess)}")).status == 404, guess
+    assert (await jane.get(place)).status == 200
+    cookies = dict(jane.cookies)
+    await jane.post("/ui/logout")
+    jane.cookies = cookies
+    assert (await jane.get(place)).status == 303
+
+
 @pytest.mark.attack("a session goes on after its end")
 @pytest.mark.parametrize(
     ("waits", "is_open"),
