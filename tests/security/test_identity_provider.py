@@ -549,14 +549,16 @@ async def test_keys_change() -> None:
 @pytest.mark.attack("an access token whose unsigned claims, or whose user, are of no form")
 async def test_access_tokens_of_any_form(tmp_path: Path) -> None:
     async with login_world(tmp_path, AcceptAccessToken=True) as here:
-        for number, ends in enumerate((-1, 0, -1e308, 10**400, -(10**400), 1e308, "x", None, [])):
+        times: list[Any] = [-1, 0, -1e308, 10**400, -(10**400), 1e308, "x", None, []]
+        for number, ends in enumerate(times):
             claims = _text(_json({"exp": ends, "n": number}))
             token = f"{_text(b'{}')}.{claims}.signature-{number}"
             here.provider.holders[token] = {}
             reply = await here.world.request("GET", "users/current", token=token)
             is_past = isinstance(ends, int | float) and -(10**400) < ends <= 0
             assert reply.status == (401 if is_past else 200), ends
-        for number, subject in enumerate((None, "", 1, True, ["jane"], {}, "\0", "x" * 256)):
+        subjects: list[Any] = [None, "", 1, True, ["jane"], {}, "\0", "x" * 256]
+        for number, subject in enumerate(subjects):
             token = f"an-access-token-{number}"
             here.provider.holders[token] = {"sub": subject}
             reply = await here.world.request("GET", "users/current", token=token)
