@@ -82,8 +82,12 @@ def decode(value: Any, convert: Callable[[str, Any], Any]) -> Any:
     if kind == "bytes":
         return base64.b64decode(held)
     if kind == "numpy":
+        stored = base64.b64decode(held)
+        # `numpy.load` reads archives too, which expand without limit.
+        if not stored.startswith(b"\x93NUMPY"):
+            raise ValueError("not an array of numpy")
         numpy = importlib.import_module("numpy")
-        return numpy.load(io.BytesIO(base64.b64decode(held)), allow_pickle=False)[()]
+        return numpy.load(io.BytesIO(stored), allow_pickle=False)[()]
     return convert(kind, held)
 
 

@@ -40,8 +40,8 @@ from lading.client.function_runner import RESULT, decode, encode
 from lading.client.images.from_host import this_host
 from lading.client.images.links import list_images, register
 from lading.client.images.sources import normalise_programs
-from lading.client.runs import Output, Run, RunFuture, Source, follow
-from lading.core.errors import Invalid
+from lading.client.runs import Output, Run, RunFuture, Source, follow, plain_line
+from lading.core.errors import Invalid, LadingError, Malformed
 
 if TYPE_CHECKING:
     from lading.client.site import Site
@@ -55,6 +55,8 @@ _RUNNER, _FUNCTION, _ARGUMENTS = f"{_PLACE}/runner.py", f"{_PLACE}/function.py",
 _CONSTANTS = (str, bytes, int, float, bool, type(None))
 _LONGEST = 60
 """Characters of an argument that a message shows."""
+_MOST_RESULT = 1 << 30
+"""Bytes of a value that are read; more is returned as a file."""
 
 
 class RemoteFunction(Generic[_Parameters, _Value]):
@@ -128,18 +130,35 @@ class RemoteFunction(Generic[_Parameters, _Value]):
         if self._is_verbose:
             why = await run.site.api.action("container_requests", uuid, "why", method="GET")
             if reason := explain(self._name, why, self._signature):
-                sys.stderr.write(f"{reason}\n")
+                # Paths and arguments of another user's container are parts of it.
+                sys.stderr.write(f"{plain_line(reason)}\n")
         await run
-        text = await run.read(RESULT)
+        text = await run.read(RESULT, most=_MOST_RESULT)
 
         def output(kind: str, path: Any) -> Output:
             # The value comes from a container: it may name files of its own output, and nothing
             # else.
-            if kind != "output":
-                raise Invalid(f"{self._name}: a value of an unknown kind: {kind}")
-            return run.output[str(path)]
+            if kind != "output" or not isinstance(path, str):
+                raise Invalid(f"{self._name}: a value of an unknown kind: {_shown(kind)}")
+            return run.output[path]
 
-        return cast(_Value, decode(json.loads(text), output))
+        # In a thread: other calls go on while a large value is read.
+        return cast(_Value, await asyncio.to_thread(self._decoded, text, output, uuid))
+
+    def _decoded(self, text: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
+        """The value in a result, which a stranger's container may have written. Raises Malformed,
+        Invalid.
+        """
+        try:
+            return decode(json.loads(text), output)
+        except LadingError:
+            raise
+        # numpy and the decoders have no common class of errors for damaged values.
+        except Exception as error:
+            raise Malformed(
+                f"{self._name}: {RESULT} of {uuid} holds no value of a function "
+                f"({type(error).__name__}); call it again with use_existing=False"
+            ) from error
 
 
 def _mounted(inputs: dict[str, Source], value: object) -> Record | None:
@@ -253,7 +272,10 @@ def _difference(one: Mapping[str, Any], signature: inspect.Signature) -> Iterato
     elif _RUNNER in field:
         yield "another version of Lading"
     elif _ARGUMENTS in field:
-        yield from _arguments(_content(one["request"]), _content(one["container"]), signature)
+        try:
+            yield from _arguments(_content(one["request"]), _content(one["container"]), signature)
+        except RecursionError:
+            yield "other arguments"
     elif place := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.({_OF_INPUT}))?$", field):
         yield f"another content of {place[1]}"
     else:
@@ -276,11 +298,19 @@ def _arguments(ours: Any, theirs: Any, signature: inspect.Signature) -> Iterator
 
 
 def _content(difference: Any) -> Any:
+    """The arguments of a call, {"args", "kwargs"}; None for a text that has none."""
     text: Any = difference.get("content") if isinstance(difference, dict) else difference
     try:
-        return json.loads(text)
-    except (TypeError, ValueError):
+        call = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
         return None
+    # The command of the container of another user need not be one of a function.
+    is_call = (
+        isinstance(call, dict)
+        and isinstance(call.get("args"), list)
+        and isinstance(call.get("kwargs"), dict)
+    )
+    return call if is_call else None
 
 
 def _short(value: Any) -> str:
@@ -288,16 +318,22 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def _shown(kind: Any) -> str:
+    return kind[:_LONGEST] if isinstance(kind, str) and kind.isprintable() else _short(kind)
+
+
 async def environment_image(
     api: ApiClient, blocks: BlockClient, python: str = sys.executable
 ) -> str:
     """The portable data hash of an image of the Python environment that runs this: `python` with
-    its packages. It is made when the store has none for these versions.
+    its packages. It is made when the user has none for these versions: one that another user has
+    named so may hold other programs.
 
     Packages that are installed in editable mode are not in it. Raises Invalid.
     """
     name = f"python-environment:{_fingerprint(python)}"
-    for image in await list_images(api):
+    user = await api.get("users", "current")
+    for image in await list_images(api, named_by=str(user["uuid"])):
         if name in image.names:
             return image.pdh
     sys.stderr.write(f"adding an image of {python} with its packages, once\n")

@@ -21,7 +21,7 @@ from lading.client.collections import download, read_file
 from lading.client.outcomes import RequestOutcome
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
-from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.errors import Invalid, LadingError, NotFound, TooLarge
 
 if TYPE_CHECKING:
     from lading.client.site import Site
@@ -227,7 +227,7 @@ class Run:
     # It reads the log by the loop of the site and waits: coroutines call it in a thread.
     def _failure(self, outcome: RequestOutcome) -> RunFailed:
         lines = self.site.call(self.log("stderr.txt")).splitlines()[-_LAST_LINES:]
-        told = "".join(f"\n  {_plain(line)}" for line in lines)
+        told = "".join(f"\n  {plain_line(line)}" for line in lines)
         return RunFailed(
             f"{self.name or self.uuid}: {outcome.fault}{told}",
             self,
@@ -280,11 +280,18 @@ class Run:
         tree = filetree.subtree(await self.tree(of_failed=of_failed), path)
         return sorted(name for name, _ in filetree.files(tree))
 
-    async def read(self, path: str, *, of_failed: bool = False) -> bytes:
-        """The content of a file of its output. Raises NotFound, Invalid for a directory."""
+    async def read(self, path: str, *, of_failed: bool = False, most: int | None = None) -> bytes:
+        """The content of a file of its output, of at most `most` bytes. Raises NotFound, TooLarge,
+        Invalid for a directory.
+        """
         node = filetree.get(await self.tree(of_failed=of_failed), path)
         if not isinstance(node, File):
             raise Invalid(f"{path or 'output'}: is a directory; name a file in it")
+        if most is not None and node.size > most:
+            raise TooLarge(
+                f"{path}: has {node.size} bytes, of which at most {most} are read as a value; "
+                "write a file and return its path"
+            )
         async with aclosing(read_file(self.site.blocks, node)) as pieces:
             return b"".join([piece async for piece in pieces])
 
@@ -411,7 +418,7 @@ class Runs(list[Run]):
         return f"<div><p>{heading}</p>{_table(shown[:_SHOWN])}{more}</div>"
 
 
-def _plain(line: str) -> str:
+def plain_line(line: str) -> str:
     """A line that a container wrote, with control characters spelt out: a message with it is shown
     on terminals.
     """

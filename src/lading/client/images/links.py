@@ -18,9 +18,10 @@ from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter, Progress
 from lading.client.images.archive import EPOCH, NormalImage
-from lading.core.errors import Invalid
+from lading.core.data import filetree
+from lading.core.errors import ExecutionError, Invalid, Malformed
 from lading.core.ids import is_pdh
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.images import IMAGE_HASH, REPO_TAG, image_member
 from lading.core.quantities import format_time
 
 # repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.
@@ -113,8 +114,10 @@ async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]
     return Registration(image=stored, is_new=False, moved=tuple(moved))
 
 
-async def list_images(api: ApiClient) -> list[StoredImage]:
-    """The images in the store, latest first."""
+async def list_images(api: ApiClient, *, named_by: str | None = None) -> list[StoredImage]:
+    """The images in the store, latest first. `named_by`: the uuid of a user, whose names for images
+    alone count: any user can give an image a name that others look for.
+    """
     links = [
         link
         async for page in api.pages("links", filters=[["link_class", "in", [IMAGE_HASH, REPO_TAG]]])
@@ -128,7 +131,11 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
             images[head["uuid"]] = _stored(link, head)
     for link in sorted(links, key=lambda one: str(one["name"])):
         image = images.get(link["head_uuid"])
-        if image is not None and link["link_class"] == REPO_TAG and link["name"] not in image.names:
+        is_name = link["link_class"] == REPO_TAG and named_by in (
+            None,
+            link["modified_by_user_uuid"],
+        )
+        if image is not None and is_name and link["name"] not in image.names:
             images[link["head_uuid"]] = structs.replace(image, names=(*image.names, link["name"]))
     return sorted(images.values(), key=lambda image: (image.added_at, image.digest), reverse=True)
 
@@ -144,19 +151,35 @@ async def is_stored(api: ApiClient, name: str) -> bool:
 
 
 async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
-    """The image with this id (`sha256:<hex of its configuration>`); None if the store has none."""
+    """The image with this id (`sha256:<hex of its configuration>`); None if the store has none.
+
+    Any user can write a link with this id to another collection: the file of the collection must
+    have the id as its name, which the supervisor proves by the content.
+    """
     links = await api.list(
         "links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE
     )
     heads = await _collections(api, {link["head_uuid"] for link in links})
     for link in links:
-        if head := heads.get(link["head_uuid"]):
+        head = heads.get(link["head_uuid"])
+        if head is not None and await _has_archive(api, head["uuid"], digest):
             filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
             names = await api.list("links", filters=filters, limit=_PAGE)
             return structs.replace(
                 _stored(link, head), names=tuple(sorted({str(one["name"]) for one in names}))
             )
     return None
+
+
+async def _has_archive(api: ApiClient, uuid: str, digest: str) -> bool:
+    """Whether a collection is that of the image `digest`, by the name of its archive."""
+    record = await api.get("collections", uuid)
+    try:
+        names = filetree.from_manifest(record["manifest_text"]).entries
+        _, identity = image_member(names)
+    except (ExecutionError, Malformed):
+        return False
+    return identity.removeprefix("sha256:") == digest.removeprefix("sha256:")
 
 
 async def _named(api: ApiClient, name: str) -> list[Record]:
