@@ -445,12 +445,16 @@ def read_layers(
             f"but its configuration has {len(diff_ids)}"
         )
     layers = []
+    # A tenth of the space that is free now, not of what each layer leaves.
+    reserve = shutil.disk_usage(folder).free // 10
     for number, (name, diff_id) in enumerate(zip(listed, diff_ids, strict=True), 1):
         steps.at("reading layer", number - 1, len(listed))
         found = members.find(name)
         if found is None:
             raise Malformed(f"{members.source}: damaged image: layer {name} is missing")
-        layer = plain_layer(found, folder / f"layer-{number}.tar", members.source, steps=steps)
+        layer = plain_layer(
+            found, folder / f"layer-{number}.tar", members.source, steps=steps, reserve=reserve
+        )
         if layer.diff_id != diff_id:
             raise Malformed(
                 f"{members.source}: damaged image: layer {number} is {layer.diff_id}, not {diff_id}"
@@ -459,9 +463,18 @@ def read_layers(
     return tuple(layers)
 
 
-def plain_layer(found: Slice, target: Path, source: str, *, steps: ImageSteps = UNWATCHED) -> Layer:
-    """The layer at `found`, uncompressed into the file `target` if it is compressed."""
-    found = uncompressed(found, target, source, steps=steps)
+def plain_layer(
+    found: Slice,
+    target: Path,
+    source: str,
+    *,
+    steps: ImageSteps = UNWATCHED,
+    reserve: int | None = None,
+) -> Layer:
+    """The layer at `found`, uncompressed into the file `target` if it is compressed. `reserve`: the
+    bytes of the disk that stay free; a tenth of the free ones if None.
+    """
+    found = uncompressed(found, target, source, steps=steps, reserve=reserve)
     with found.path.open("rb") as file:
         file.seek(found.offset)
         diff_id = sha256_of(steps.reading(file), found.size)
@@ -469,10 +482,15 @@ def plain_layer(found: Slice, target: Path, source: str, *, steps: ImageSteps = 
 
 
 def uncompressed(
-    found: Slice, target: Path, source: str, *, steps: ImageSteps = UNWATCHED
+    found: Slice,
+    target: Path,
+    source: str,
+    *,
+    steps: ImageSteps = UNWATCHED,
+    reserve: int | None = None,
 ) -> Slice:
-    """`found` itself, or the file `target` with its uncompressed content. Raises Malformed,
-    Invalid.
+    """`found` itself, or the file `target` with its uncompressed content. `reserve` as for
+    `plain_layer`. Raises Malformed, Invalid, Full.
     """
     with found.path.open("rb") as file:
         file.seek(found.offset)
@@ -481,18 +499,25 @@ def uncompressed(
         if program is None:
             return found
         file.seek(found.offset)
-        _uncompress(program, steps.reading(file), found.size, target, source, steps)
+        # A tenth of the free space stays for others.
+        free = shutil.disk_usage(target.parent).free
+        room = max(free - (free // 10 if reserve is None else reserve), 0)
+        _uncompress(program, steps.reading(file), found.size, target, source, room, steps)
     return Slice(target, 0, target.stat().st_size)
 
 
 def _uncompress(
-    program: str, file: IO[bytes], size: int, target: Path, source: str, steps: ImageSteps
+    program: str,
+    file: IO[bytes],
+    size: int,
+    target: Path,
+    source: str,
+    room: int,
+    steps: ImageSteps,
 ) -> None:
     # In a separate process, because it runs in parallel, and zstd is in no supported version of
     # Python.
     try:
-        # A tenth of the free space stays for others.
-        room = shutil.disk_usage(target.parent).free * 9 // 10
         with target.open("wb") as out:
             process = subprocess.Popen(
                 [program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -36,6 +37,13 @@ from lading.client.images.registry_access import (
     Login,
     parse_challenge,
     read_token,
+)
+from lading.client.images.registry_addresses import (
+    Lookup,
+    check_origin,
+    look_up,
+    shown,
+    split_address,
 )
 from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import ImageSteps, Report, run_steps
@@ -77,6 +85,12 @@ _MAX_HOPS = 8
 _AT_ONCE = 3
 # Seconds between two pieces of a response.
 _TIMEOUT = 60.0
+# Seconds for a document, at 64 KiB/s for the largest.
+_DOCUMENT_TIME = 120.0
+# Bytes of the answer of a token service.
+_MAX_TOKEN = 1 << 20
+# More than any builder makes (127).
+_MAX_LAYERS = 1000
 _PATIENCE = RetryPolicy(attempts=5, give_up_after=30.0)
 
 Connect = Callable[[str], Transport]
@@ -120,8 +134,11 @@ class RemoteImage:
 
 class Registry:
     """One registry; `async with` closes its connections. `origin` is `https://host:port` or
-    `http://host:port`.
+    `http://host:port`; `lookup` gives the addresses of the hosts to which it leads.
     """
+
+    document_time = _DOCUMENT_TIME
+    """Seconds for all of one document."""
 
     def __init__(
         self,
@@ -130,7 +147,9 @@ class Registry:
         connect: Connect,
         login: Login | None = None,
         retries: Retries | None = None,
+        lookup: Lookup = look_up,
     ) -> None:
+        self._lookup = lookup
         self._origin = origin
         self._connect = connect
         self._login = login
@@ -177,7 +196,7 @@ class Registry:
         self, image: RemoteImage, layer_cache: LayerCache, *, progress: Progress | None = None
     ) -> int:
         """Fetch the missing layers into the cache; return the bytes fetched. Raises as `resolve`,
-        and Full, Conflict.
+        and Conflict; Full, before anything is fetched, for layers larger than the disk has room.
         """
         layers = {layer.digest: layer for layer in image.layers}
         done, fetched, total = 0, 0, sum(layer.size for layer in layers.values())
@@ -188,6 +207,7 @@ class Registry:
             if progress is not None:
                 progress(done, total)
 
+        await asyncio.to_thread(_check_room, image, tuple(layers.values()), layer_cache)
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def one(layer: Blob) -> None:
@@ -284,16 +304,13 @@ class Registry:
         """A document of the image, verified if its digest is known."""
 
         async def attempt() -> bytes:
-            data = bytearray()
-            async with self._get(path, reference, headers or {}) as answer:
-                async for chunk in answer.chunks:
-                    data += chunk
-                    if len(data) > _MAX_DOCUMENT:
-                        raise Malformed(
-                            f"{reference.name}: damaged image: "
-                            f"{path} is larger than a document can be"
-                        )
-            return bytes(data)
+            async with (
+                self._within(self.document_time, reference),
+                self._get(path, reference, headers or {}) as answer,
+            ):
+                return await _read(
+                    answer, _MAX_DOCUMENT, f"{reference.name}: damaged image: {path}"
+                )
 
         body = await self._retries.run(attempt)
         found = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -314,7 +331,7 @@ class Registry:
         address = f"{self._origin}/v2/{reference.repository}/{path}"
         has_tried = False
         for _ in range(_MAX_HOPS):
-            origin, at = _split(address)
+            origin, at = await self._checked(address)
             own = (
                 # The login is never sent to another origin, to which a redirect may lead.
                 {"authorization": self._authorization}
@@ -347,13 +364,16 @@ class Registry:
         )
 
     def _redirect(self, address: str, location: str) -> str:
-        target = urljoin(address, location)
+        try:
+            target = urljoin(address, location)
+        except ValueError as error:
+            raise Invalid(
+                f"{self._origin}: sends to {location[:100]!r}, which is no web address"
+            ) from error
         if not target.startswith(
             "https://" if self._origin.startswith("https:") else ("https://", "http://")
         ):
-            raise Invalid(
-                f"{self._origin}: sends to {urlsplit(target).netloc} in the clear; refused"
-            )
+            raise Invalid(f"{self._origin}: sends to {shown(target)} in the clear; refused")
         return target
 
     async def _log_in(self, text: str, reference: ImageReference) -> None:
@@ -365,15 +385,38 @@ class Registry:
             return
         if challenge.scheme != "bearer":
             raise Unauthenticated(
-                f"{self._origin}: asks for a login by {challenge.scheme!r}, which is not known here"
+                f"{self._origin}: asks for a login by {challenge.scheme[:50]!r}, "
+                "which is not known here"
             )
         address = challenge.token_address(self._origin, reference.repository)
-        origin, at = _split(address)
+        origin, at = await self._checked(address)
         headers = {"authorization": self._login.header} if self._login else {}
-        answer = await self._transport(origin).request("GET", at, headers=headers, timeout=_TIMEOUT)
-        if answer.status != HTTPStatus.OK:
-            raise self._refused(answer.status, reference, "")
-        self._authorization = f"Bearer {read_token(answer.body, origin)}"
+        async with (
+            self._within(_TIMEOUT, reference),
+            self._transport(origin).stream("GET", at, headers=headers, timeout=_TIMEOUT) as answer,
+        ):
+            if answer.status != HTTPStatus.OK:
+                raise self._refused(answer.status, reference, "")
+            body = await _read(answer, _MAX_TOKEN, f"{reference.name}: the token of {origin}")
+        self._authorization = f"Bearer {read_token(body, origin)}"
+
+    async def _checked(self, address: str) -> tuple[str, str]:
+        """Origin and path of an address that the registry names. Raises Invalid."""
+        origin, at = split_address(address, self._origin)
+        if origin != self._origin:
+            await check_origin(origin, self._origin, self._lookup)
+        return origin, at
+
+    @asynccontextmanager
+    async def _within(self, seconds: float, reference: ImageReference) -> AsyncGenerator[None]:
+        """Raise Invalid where a document takes longer: one that drips has no end."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise Invalid(
+                f"{reference.name}: {self._origin} takes over {seconds:g} s for one document"
+            ) from error
 
     def _refused(self, status: int, reference: ImageReference, path: str) -> Exception:
         host, name = reference.host, reference.name
@@ -398,14 +441,6 @@ class Registry:
         if origin not in self._transports:
             self._transports[origin] = self._connect(origin)
         return self._transports[origin]
-
-
-def _split(address: str) -> tuple[str, str]:
-    parts = urlsplit(address)
-    return (
-        f"{parts.scheme}://{parts.netloc}",
-        f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}",
-    )
 
 
 def _parse(body: bytes, reference: ImageReference) -> _Document:
@@ -452,7 +487,7 @@ def _choose(manifests: Iterable[Blob], platform: Platform, reference: ImageRefer
         ", ".join(sorted({text for text in found if not text.startswith("unknown")}))
         or "none at all"
     )
-    raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {others[:500]}")
+    raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {shown(others)}")
 
 
 def _config(document: _Document, reference: ImageReference) -> Blob:
@@ -460,12 +495,17 @@ def _config(document: _Document, reference: ImageReference) -> Blob:
     if config is None:
         raise Malformed(f"{reference.name}: damaged image: its manifest has no configuration")
     if config.media_type not in _CONFIGS:
-        raise Invalid(f"{reference.name}: is no container image but {config.media_type[:100]}")
+        raise Invalid(f"{reference.name}: is no container image but {shown(config.media_type)}")
     return config
 
 
 def _layers(document: _Document, reference: ImageReference) -> tuple[Blob, ...]:
     # "Foreign layers": fetched from any address that the manifest names.
+    if len(document.layers) > _MAX_LAYERS:
+        raise Malformed(
+            f"{reference.name}: damaged image: has {len(document.layers)} layers, "
+            f"more than {_MAX_LAYERS}"
+        )
     for layer in document.layers:
         if layer.urls:
             raise Invalid(
@@ -473,6 +513,26 @@ def _layers(document: _Document, reference: ImageReference) -> tuple[Blob, ...]:
                 "is not in the registry but elsewhere; refused"
             )
     return tuple(document.layers)
+
+
+def _check_room(image: RemoteImage, layers: Iterable[Blob], layer_cache: LayerCache) -> None:
+    # A tenth of the free space stays for others.
+    room = shutil.disk_usage(layer_cache.directory).free * 9 // 10
+    size = sum(layer.size for layer in layers if not layer_cache.is_listed(layer.digest))
+    if size > room:
+        raise Full(
+            f"{image.reference.name}: its layers have {size} bytes; "
+            f"{layer_cache.directory} has room for {room}"
+        )
+
+
+async def _read(answer: StreamedResponse, most: int, subject: str) -> bytes:
+    data = bytearray()
+    async for chunk in answer.chunks:
+        data += chunk
+        if len(data) > most:
+            raise Malformed(f"{subject[:200]} is larger than a document can be")
+    return bytes(data)
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

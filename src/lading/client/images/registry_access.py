@@ -76,12 +76,16 @@ class Challenge:
         uses HTTPS: it would send the password unencrypted.
         """
         realm = self.parameters.get("realm", "")
-        parts = urlsplit(realm)
+        try:
+            parts = urlsplit(realm)
+        except ValueError:
+            parts = urlsplit("")
         if parts.scheme not in ("https", "http") or not parts.netloc:
-            raise Invalid(f"{registry}: asks for tokens of {realm[:200]!r}, which is no address")
+            raise Invalid(f"{registry}: asks for tokens of {realm[:100]!r}, which is no address")
         if parts.scheme == "http" and registry.startswith("https:"):
             raise Invalid(
-                f"{registry}: asks for a login over unencrypted HTTP at {parts.netloc}; refused"
+                f"{registry}: asks for a login over unencrypted HTTP at "
+                f"{parts.netloc[:100]!r}; refused"
             )
         asked = {"scope": self.parameters.get("scope") or f"repository:{repository}:pull"}
         if service := self.parameters.get("service"):
@@ -120,7 +124,7 @@ def read_token(body: bytes, address: str) -> str:
         answer = TokenAnswer()
     token = answer.token or answer.access_token
     # The token becomes part of a header.
-    if not token or not token.isascii() or any(character.isspace() for character in token):
+    if not token or not all("!" <= character <= "~" for character in token):
         raise Unauthenticated(f"{address}: gave no token")
     return token
 
@@ -288,6 +292,10 @@ class LayerCache:
         if not is_sound:
             self._cache.remove(_key(digest))
         return is_sound
+
+    def is_listed(self, digest: str) -> bool:
+        """Whether there is a layer of this name, which `has` has still to check."""
+        return (self.directory / self.member(digest)).exists()
 
     @contextmanager
     def part(self, digest: str) -> Generator[BinaryIO]:
