@@ -27,10 +27,13 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_dispatcher_rights.py": ("api", "core.containers.writers", "dispatch"),
     "tests/security/test_engine_limits.py": ("supervisor.engines",),
     "tests/security/test_engine_paths.py": ("supervisor.engines",),
+    "tests/security/test_foreign_results.py": ("client.functions", "client.images.links"),
     "tests/security/test_forms.py": ("api",),
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
     "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),
     "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),
+    "tests/security/test_hostile_crates.py": ("client.provenance",),
+    "tests/security/test_hostile_registries.py": ("client.images",),
     "tests/security/test_http_bounds.py": ("hpc", "net", "wiring.http_protocol"),
     "tests/security/test_identity_provider.py": (
         "api.logins",

@@ -235,15 +235,21 @@ def _run(reader: CrateReader, uuid: str) -> CrateRun:
     if not isinstance(held, str) or f"records/{held}.json" not in reader.paths:
         raise Corrupt(f"{path}: the record of its container is missing")
     container = reader.record(held)
-    if not isinstance(container.get("mounts"), dict) or not all(
-        isinstance(one, dict) for one in container["mounts"].values()
-    ):
+    mounts = container.get("mounts")
+    if not isinstance(mounts, dict) or not all(map(_is_mount, mounts.values())):
         raise Corrupt(f"records/{held}.json: has no mounts")
     for name in ("output", "container_image"):
         value = container.get(name)
         if value is not None and not is_pdh(str(value)):
             raise Corrupt(f"records/{held}.json: {name} is no hash")
     return CrateRun(request=request, container=container)
+
+
+def _is_mount(mount: Any) -> bool:
+    texts = ("kind", "portable_data_hash", "path")
+    return isinstance(mount, dict) and all(
+        isinstance(mount.get(name), str | None) for name in texts
+    )
 
 
 def _with_files(reader: CrateReader) -> list[str]:

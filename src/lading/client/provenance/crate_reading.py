@@ -30,11 +30,17 @@ _MOST_TEXT: Final = 256 << 20
 MOST_PARSED: Final = 64 << 20
 """Bytes of JSON that are in memory at a time: parsed they take up to 25 times as many."""
 _MOST_RATIO: Final = 200
+_MOST_SKIPPED: Final = 8
+"""Times that an archive is read to reach positions in it."""
 _FREE: Final = 64 << 20
 """Bytes that an archive may unpack to whatever its size is."""
 _MOST_DIRECTORY: Final = 256 << 20
 """Bytes of the list of members of an archive."""
 _PIECE: Final = 1 << 20
+# What `zipfile` raises for a damaged archive; RuntimeError for an encrypted one.
+_DAMAGED: Final = (
+    zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, struct.error, IndexError,
+)  # fmt: skip
 # A line of sha256sum(1): a backslash before it means escapes in the name.
 _LINE: Final = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")
 # PATH_MAX of Linux.
@@ -55,6 +61,7 @@ class CrateReader:
     _file: IO[bytes] | None = None
     _path: str = ""
     _position: int = 0
+    _skipped: int = 0
 
     def __enter__(self) -> Self:
         try:
@@ -82,7 +89,7 @@ class CrateReader:
     def size(self, path: str) -> int:
         """Bytes of a file. Raises NotFound, naming it."""
         if path not in self._source.sizes:
-            raise NotFound(f"{path}: is missing in the crate")
+            raise NotFound(f"{_shown(path)}: is missing in the crate")
         return self._source.sizes[path]
 
     def check(self, signers: Iterable[bytes] = ()) -> None:
@@ -121,14 +128,8 @@ class CrateReader:
                 left -= len(piece)
                 self._position += len(piece)
                 yield piece
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            OSError,
-            RuntimeError,
-            NotImplementedError,
-        ) as error:
-            raise Corrupt(f"{_shown(path)}: cannot be read: {error}") from error
+        except (*_DAMAGED, zlib.error) as error:
+            raise Corrupt(f"{_shown(path)}: cannot be read: {_shown(str(error))}") from error
         if left:
             raise Corrupt(f"{_shown(path)}: is cut off")
 
@@ -140,9 +141,21 @@ class CrateReader:
             self._close()
             self._file, self._path = self._source.opened(path), path
         if self._position != start:
+            self._count_skipped(start - self._position)
             self._file.seek(start)
             self._position = start
         return self._file
+
+    def _count_skipped(self, length: int) -> None:
+        """Raise TooLarge for an archive that is read over and over to reach its pieces."""
+        if not self._source.is_packed:
+            return
+        self._skipped += length
+        if self._skipped > _MOST_SKIPPED * sum(self._source.sizes.values()) + _FREE:
+            raise TooLarge(
+                f"{self.place}: its blocks are scattered over its files; unpack it, and import "
+                "the directory"
+            )
 
     def _close(self) -> None:
         if self._file is not None:
@@ -170,12 +183,14 @@ class CrateReader:
     def _text(self, path: str, most: int) -> bytes:
         size = self.size(path)
         if size > most:
-            raise TooLarge(f"{path}: has {size} bytes; at most {most} are read")
+            raise TooLarge(f"{_shown(path)}: has {size} bytes; at most {most} are read")
         return b"".join(self.pieces(path))
 
 
 class _Source(Protocol):
     sizes: dict[str, int]
+    is_packed: bool
+    """Whether a position is reached by reading all before it."""
 
     def opened(self, path: str) -> IO[bytes]:
         """The file, which the caller closes."""
@@ -185,30 +200,42 @@ class _Source(Protocol):
 
 
 class _Folder:
+    is_packed = False
+
     def __init__(self, place: Path) -> None:
         self._place = place
-        self.sizes = dict(self._walk())
+        try:
+            self.sizes = dict(self._walk())
+        except OSError as error:
+            raise Invalid(f"{place}: cannot be read: {error.strerror}") from error
 
     def _walk(self) -> Iterator[tuple[str, int]]:
         number = 0
-        for folder, folders, names in os.walk(self._place):
-            folders.sort()
-            for name in (*folders, *names):
-                path = Path(folder, name)
-                told = path.lstat()
+        # Not os.walk: before Python 3.12 it calls itself for each level.
+        folders = [self._place]
+        while folders:
+            folder = folders.pop()
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries)
+            for name in names:
+                path = folder / name
+                status = path.lstat()
+                shown = path.relative_to(self._place).as_posix()
                 number += 1
                 if number > MOST_FILES:
                     raise TooLarge(f"{self._place}: has more than {MOST_FILES} files")
-                if stat.S_ISREG(told.st_mode):
-                    yield path.relative_to(self._place).as_posix(), told.st_size
-                elif not stat.S_ISDIR(told.st_mode):
-                    raise Invalid(
-                        f"{path.relative_to(self._place)}: is neither a file nor a folder"
-                    )
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append(path)
+                elif stat.S_ISREG(status.st_mode):
+                    yield shown, status.st_size
+                else:
+                    raise Invalid(f"{_shown(shown)}: is neither a file nor a folder")
 
     def opened(self, path: str) -> IO[bytes]:
-        # It may have been replaced by a link since it was listed.
-        descriptor = os.open(self._place / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # It may have been replaced since it was listed,
+        # by a link or a pipe.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(self._place / path, flags)
         return os.fdopen(descriptor, "rb")
 
     def close(self) -> None:
@@ -216,12 +243,14 @@ class _Folder:
 
 
 class _Archive:
+    is_packed = True
+
     def __init__(self, place: Path) -> None:
         _check_directory(place)
         try:
             self._zip = zipfile.ZipFile(place)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise Invalid(f"{place}: is no archive of a crate: {error}") from error
+        except _DAMAGED as error:
+            raise Invalid(f"{place}: is no archive of a crate: {_shown(str(error))}") from error
         self.sizes: dict[str, int] = {}
         try:
             self._list(place)
@@ -239,6 +268,9 @@ class _Archive:
                 raise Invalid(f"{_shown(one.filename)}: is twice in the archive")
             if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG):
                 raise Invalid(f"{_shown(one.filename)}: is neither a file nor a folder")
+            # Others have a dictionary of gigabytes, or expand by more.
+            if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise Invalid(f"{_shown(one.filename)}: is neither stored nor deflated")
             self.sizes[one.filename] = one.file_size
             total += one.file_size
         room = place.stat().st_size * _MOST_RATIO + _FREE
