@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import io
 import json
 import pickle
@@ -93,7 +94,7 @@ def _output(kind: str, path: Any) -> Any:
 @pytest.mark.parametrize("number", range(len(DAMAGED)))
 def test_damaged_result(number: int) -> None:
     with pytest.raises(Malformed) as caught:
-        _function()._decoded(DAMAGED[number], _output, UUID)
+        _function().decoded(DAMAGED[number], _output, UUID)
     assert len(caught.value.message) <= 300
     assert caught.value.message.isprintable()
     assert EXECUTED == []
@@ -106,7 +107,7 @@ def test_kind_with_another_content(kind: Any, value: Any) -> None:
     found: Any = None
     # Other errors, such as KeyError, are not clear.
     with suppress(Malformed, Invalid):
-        (found,) = _function()._decoded(text, _output, UUID)
+        (found,) = _function().decoded(text, _output, UUID)
     assert found is None or (type(found) in PLAIN and kind in KINDS[:5])
 
 
@@ -143,7 +144,7 @@ CONTENTS: tuple[Any, ...] = (
 @pytest.mark.attack("has run a container whose arguments break the explanation of others' calls")
 @pytest.mark.parametrize("number", range(len(CONTENTS)))
 def test_arguments_of_the_nearest_container(number: int) -> None:
-    signature = _function()._signature
+    signature = inspect.signature(_add)
     ours = json.dumps({"args": [1, 2], "kwargs": {}})
     difference = {
         "field": "mounts./lading/args.content",

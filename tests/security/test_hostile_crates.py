@@ -169,7 +169,8 @@ DOUBTFUL = (
     *(_patched(GOOD, LOCAL, 8, struct.pack("<H", number)) for number in METHODS),
     *(_patched(GOOD, END, at, struct.pack("<I", number)) for at in (12, 16)
       for number in (0, 1, 0x7FFFFFFF, 0xFFFFFFFF)),
-    _patched(GOOD, LOCAL, 6, b"\1\0"), b"x" * 99 + GOOD, GOOD + b"x" * 99, GOOD + GOOD, GOOD + END + bytes(18),
+    _patched(GOOD, LOCAL, 6, b"\1\0"), b"x" * 99 + GOOD, GOOD + b"x" * 99, GOOD + GOOD,
+    GOOD + END + bytes(18),
 )  # fmt: skip
 
 

@@ -143,10 +143,11 @@ class RemoteFunction(Generic[_Parameters, _Value]):
             return run.output[path]
 
         # In a thread: other calls go on while a large value is read.
-        return cast(_Value, await asyncio.to_thread(self._decoded, text, output, uuid))
+        return cast(_Value, await asyncio.to_thread(self.decoded, text, output, uuid))
 
-    def _decoded(self, text: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
-        """The value in a result, which a stranger's container may have written. Raises Malformed,
+    def decoded(self, text: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
+        """The value in the text of a result, which a stranger's container may have written.
+        `output` gives values of other kinds, `uuid` is that of the request. Raises Malformed,
         Invalid.
         """
         try:
