@@ -34,6 +34,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),
     "tests/security/test_hostile_crates.py": ("client.provenance",),
     "tests/security/test_hostile_registries.py": ("client.images",),
+    "tests/security/test_hostile_repositories.py": ("api.git_cache", "core.containers.git_trees"),
     "tests/security/test_http_bounds.py": ("hpc", "net", "wiring.http_protocol"),
     "tests/security/test_identity_provider.py": (
         "api.logins",

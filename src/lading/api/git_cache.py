@@ -11,14 +11,16 @@ with the transports listed below, and is killed with its children after its time
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +49,15 @@ _FULL: Final = re.compile(r"[0-9a-f]{40}")
 _SAFE: Final = (
     "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "safe.directory=*",
     "-c", "credential.helper=", "-c", "fetch.fsckObjects=true", "-c", "http.followRedirects=false",
+    # One file for each fetch, whose size is limited; large objects are not held in memory.
+    "-c", "fetch.unpackLimit=1", "-c", "core.bigFileThreshold=32m",
 )  # fmt: skip
+# Limits of a file and of the memory, in blocks of 512 bytes and in KiB, for git and its helpers.
+_LIMITED: Final = 'ulimit -f "$1" && ulimit -d "$2" && shift 2 && exec "$@"'
+# Bytes of memory of each process: an object may have any size, and `git archive` holds a list of
+# all files of a tree, which some kilobytes of objects make billions of.
+_MEMORY: Final = 1 << 30
+_FETCH_MEMORY: Final = 4 << 30
 _REFS: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -80,16 +90,18 @@ class GitCache:
         self.directory = directory
         self.timeout = timeout
         self._cache = DiskCache(directory, size, layout=_LAYOUT, weigh=_size_of)
+        self._size = size
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
         self._processes: set[subprocess.Popen[str] | subprocess.Popen[bytes]] = set()
         self._searches: dict[tuple[str, ...], asyncio.Task[tuple[ResolvedGitTree, ...]]] = {}
 
     async def find(
-        self, url: str, wanted: GitReference, *, patience: float
+        self, url: str, wanted: GitReference, *, patience: float, addresses: Sequence[str] = ()
     ) -> tuple[ResolvedGitTree, ...] | None:
         """The trees or blobs that a mount may name, newest first, at least one; None if that takes
-        longer than `patience`.
+        longer than `patience`. `addresses`: those of the host, which were checked, and to which
+        alone `git` connects; without them it looks the name up.
 
         Raises Invalid when the repository has no such commit or path, Unavailable when it cannot be
         reached.
@@ -108,7 +120,7 @@ class GitCache:
             if len(self._searches) >= self._most:
                 raise Unavailable("too many repositories are being fetched; try again later")
             search = self._searches[key] = asyncio.create_task(
-                self._find(url, wanted), name=f"git {url}"
+                self._find(url, wanted, addresses), name=f"git {url}"
             )
         # Not cancelled when the patience is over: the next call finds the search, or its result.
         await asyncio.wait((search,), timeout=patience)
@@ -146,7 +158,9 @@ class GitCache:
             _kill(process)
         await cancel_all(*searches)
 
-    async def _find(self, url: str, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
+    async def _find(
+        self, url: str, wanted: GitReference, addresses: Sequence[str]
+    ) -> tuple[ResolvedGitTree, ...]:
         # The name of a directory must not be made of a client's address.
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self.directory / name))
@@ -156,7 +170,7 @@ class GitCache:
             found = await asyncio.to_thread(self._look, mirror.path, wanted)
             if found:
                 return found
-        await self._fetch(mirror, url)
+        await self._fetch(mirror, url, addresses)
         found = await asyncio.to_thread(self._look, mirror.path, wanted)
         if not found:
             path = f" with the path {wanted.path!r}" if wanted.path else ""
@@ -166,7 +180,7 @@ class GitCache:
             )
         return found
 
-    async def _fetch(self, mirror: _Mirror, url: str) -> None:
+    async def _fetch(self, mirror: _Mirror, url: str, addresses: Sequence[str]) -> None:
         mirror.asked += 1
         mine = mirror.asked
         async with mirror.lock:
@@ -175,22 +189,33 @@ class GitCache:
                 return
             # Taken before the fetch: calls that come during it may need later commits.
             until = mirror.asked
-            await asyncio.to_thread(self._bring_up_to_date, mirror.path, url)
+            await asyncio.to_thread(self._bring_up_to_date, mirror.path, url, addresses)
             mirror.fetched = until
 
-    def _bring_up_to_date(self, path: Path, url: str) -> None:
+    def _bring_up_to_date(self, path: Path, url: str, addresses: Sequence[str]) -> None:
         # Other processes of the server share the mirrors.
         lock = self._cache.lock(path.name, wait=True)
         assert lock is not None
         try:
             if not (path / "HEAD").exists():
                 self._git(path, ("init", "--quiet", "--bare", "."))
+            pinned = git_trees.pinned(url, addresses)
             self._git(
                 path,
                 # "--": an address that begins with a dash is no option.
-                ("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", url, *_REFS),
-                what=url,
+                (
+                    *(word for one in pinned.settings for word in ("-c", one)),
+                    *("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", pinned.url),
+                    *_REFS,
+                ),
+                what=f"fetch {url}",
+                environment=pinned.environment,
             )
+        except BaseException:
+            # git leaves the pack that it could not finish.
+            for left in (path / "objects").glob("pack/tmp_*"):
+                left.unlink(missing_ok=True)
+            raise
         finally:
             os.close(lock)
 
@@ -240,13 +265,21 @@ class GitCache:
         until = loop.time() + self.timeout
         try:
             assert process.stdout is not None
-            while piece := await asyncio.to_thread(process.stdout.read, _PIECE):
-                yield piece
+            while True:
+                reading = asyncio.ensure_future(asyncio.to_thread(process.stdout.read, _PIECE))
+                # Before its first byte `git archive` lists all files of the tree.
+                await asyncio.wait({reading}, timeout=max(until - loop.time(), 0))
+                if not reading.done():
+                    _kill(process)
+                piece = await reading
                 if loop.time() > until:
                     raise Unavailable(
                         f"git: sending took longer than {self.timeout:g} s; "
                         "raise Containers.GitTimeout"
                     )
+                if not piece:
+                    break
+                yield piece
         finally:
             _kill(process)
             self._processes.discard(process)
@@ -255,7 +288,7 @@ class GitCache:
     def _start(self, path: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
-                [self._program, *_SAFE, *command], cwd=path, env=self._environment(),
+                self._words(command), cwd=path, env=self._environment(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 # A session of its own, so that `_kill` reaches the helpers of git, such as ssh, as
                 # well.
@@ -265,6 +298,15 @@ class GitCache:
             raise _no_git(error) from None
         self._processes.add(process)
         return process
+
+    def _words(self, command: Sequence[str]) -> list[str]:
+        """The command line of git with its limits. Raises OSError without git."""
+        program = shutil.which(self._program)
+        if program is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._program)
+        memory = _FETCH_MEMORY if "fetch" in command else _MEMORY
+        limits = (str(max(self._size // 512, 1)), str(memory // 1024))
+        return ["/bin/sh", "-c", _LIMITED, "git", *limits, program, *_SAFE, *command]
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -287,11 +329,12 @@ class GitCache:
         *,
         text: str = "",
         what: str = "",
+        environment: Mapping[str, str] | None = None,
         unknown_is_empty: bool = False,
     ) -> str:
         try:
             process = subprocess.Popen(
-                [self._program, *_SAFE, *command], cwd=path, env=self._environment(),
+                self._words(command), cwd=path, env=self._environment() | dict(environment or {}),
                 text=True, errors="replace", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
@@ -306,7 +349,7 @@ class GitCache:
             except subprocess.TimeoutExpired:
                 _kill(process)
                 raise Unavailable(
-                    f"git {command[0]} {what}: took longer than {self.timeout:g} s; try again"
+                    f"git {what or command[0]}: took longer than {self.timeout:g} s; try again"
                 ) from None
             finally:
                 self._processes.discard(process)
@@ -317,7 +360,7 @@ class GitCache:
             return ""
         fault = " ".join(err.split())[-300:]
         raise Unavailable(
-            f"git {command[0]} {what}: failed with code {process.returncode}: {fault}"
+            f"git {what or command[0]}: failed with code {process.returncode}: {fault}"
         )
 
 

@@ -130,3 +130,24 @@ def test_what_a_hash_is_in_resolved_mounts() -> None:
 )  # fmt: skip
 def test_the_machine_that_an_address_names(url: str, host: str | None) -> None:
     assert git_trees.host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "addresses", "pinned"),
+    [
+        ("https://h/x", ["192.0.2.1"], ("https://h/x", "h:443:192.0.2.1", "")),
+        ("http://u@h:8/x", ["::1", "192.0.2.1"], ("http://u@h:8/x", "h:8:[::1],192.0.2.1", "")),
+        ("http://h/x", ["192.0.2.1"], ("http://h/x", "h:80:192.0.2.1", "")),
+        ("git://h:9/x", ["192.0.2.1", "192.0.2.2"], ("git://192.0.2.1:9/x", "", "h:9")),
+        ("git://h/x", ["2001:db8::1"], ("git://[2001:db8::1]/x", "", "h")),
+        ("https://h/x", [], ("https://h/x", "", "")),
+        ("ssh://git@h/x", ["192.0.2.1"], ("ssh://git@h/x", "", "")),
+        ("git@h:x", ["192.0.2.1"], ("git@h:x", "", "")),
+    ],
+)
+def test_a_host_is_pinned(url: str, addresses: list[str], pinned: tuple[str, str, str]) -> None:
+    found = git_trees.pinned(url, addresses)
+    settings = tuple(f"http.curloptResolve={one}" for one in pinned[1:2] if one)
+    host = {"GIT_OVERRIDE_VIRTUAL_HOST": pinned[2]} if pinned[2] else {}
+    assert (found.url, found.settings, found.environment) == (pinned[0], settings, host)
+    assert git_trees.is_looked_up(url) == (url[:3] in ("htt", "git") and "://" in url)

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -62,11 +62,10 @@ async def look_up(
     acting = await acting_for(services, subject, principal)
     async with services.database.reading() as tx:
         addresses = [await address(tx, services, one, acting) for one in wanted]
-    for url in addresses:
-        await _check_place(services, url)
+    hosts = [await _check_place(services, url) for url in addresses]
     several = [
-        services.git.find(url, one, patience=patience)
-        for url, one in zip(addresses, wanted, strict=True)
+        services.git.find(url, one, patience=patience, addresses=host)
+        for url, one, host in zip(addresses, wanted, hosts, strict=True)
     ]
     found = await asyncio.gather(*several)
     trees = {
@@ -75,15 +74,16 @@ async def look_up(
     return trees if len(trees) == len(wanted) else None
 
 
-async def _check_place(services: ApiServices, url: str) -> None:
-    """Check that this server may fetch from an address. Raises Invalid for an address of this
-    machine, its links or the metadata services of its cloud.
+async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
+    """Check that this server may fetch from an address; the addresses of its host that were
+    checked, none for one of the configuration. Raises Invalid for an address of this machine, its
+    links or the metadata services of its cloud.
 
     Such an address, which an admin may have stored in a repository, has to be in the configuration.
     """
     host = host_of(url)
     if host is None or is_allowed(url, services.config.Containers.GitRepositories):
-        return
+        return ()
     try:
         async with asyncio.timeout(_PATIENCE):
             found = await services.name_lookup(host, None)
@@ -91,14 +91,18 @@ async def _check_place(services: ApiServices, url: str) -> None:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
         ) from None
-    except (OSError, UnicodeError):
-        # The message of `git` names the fault; Python encodes no label of over 63 characters.
-        return
+    except (OSError, UnicodeError) as error:
+        # Over ssh the name may be one of its configuration, and the host's key proves it.
+        if not git_trees.is_looked_up(url):
+            return ()
+        # Not left to `git`: its own look-up might succeed, with an address that nobody checked.
+        raise Unavailable(f"{url[:150]}: {host[:80]} cannot be looked up; try again") from error
     if any(is_local(address) for address in found):
         raise Invalid(
             f"{url}: {host} is an address of the server's own machine or link, or of its cloud; "
             "ask its admin to add it to Containers.GitRepositories"
         )
+    return found
 
 
 _TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}

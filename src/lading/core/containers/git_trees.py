@@ -141,6 +141,38 @@ def host_of(url: str) -> str | None:
     return place.rpartition("@")[2] if found and "/" not in place else None
 
 
+class PinnedUrl(msgspec.Struct, frozen=True):
+    """An address for `git fetch` with settings (`NAME=VALUE`) and environment."""
+
+    url: str
+    settings: tuple[str, ...] = ()
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+def is_looked_up(url: str) -> bool:
+    """Whether `git` looks up the host of an address itself; over ssh, ssh does."""
+    return url.partition("://")[0].lower() in ("http", "https", "git")
+
+
+def pinned(url: str, addresses: Sequence[str]) -> PinnedUrl:
+    """A checked address such that git connects to these addresses of its host alone: a second
+    look-up of the name may give others. Over ssh the key of the host proves it.
+    """
+    scheme, _, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    user, at, place = place.rpartition("@")
+    host, colon, port = place.partition(":")
+    if not addresses or not is_looked_up(url):
+        return PinnedUrl(url)
+    texts = [f"[{one}]" if ":" in one else one for one in addresses]
+    if scheme.lower() == "git":
+        # The protocol has the name of the host in its first message.
+        moved = f"git://{user}{at}{texts[0]}{colon}{port}{slash}{path}"
+        return PinnedUrl(moved, environment={"GIT_OVERRIDE_VIRTUAL_HOST": place})
+    number = port or ("443" if scheme.lower() == "https" else "80")
+    return PinnedUrl(url, (f"http.curloptResolve={host}:{number}:{','.join(texts)}",))
+
+
 def references(mounts: Mapping[str, Json]) -> tuple[GitReference, ...]:
     """The git trees in checked mounts."""
     found: list[GitReference] = []

@@ -9,6 +9,7 @@ file system.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import posixpath
@@ -23,6 +24,8 @@ from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 
+_UNFIT = frozenset({errno.ENAMETOOLONG, errno.ENOENT, errno.EINVAL, errno.EILSEQ})
+"""Errors of a name or of a link's target."""
 # Bytes read at a time.
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -96,6 +99,14 @@ def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: ConfinedTree) -> N
         raise _fault(f"{member.name!r} is there twice") from error
     except (NotADirectoryError, IsADirectoryError) as error:
         raise _fault(f"{posixpath.dirname(path)!r} is not a directory") from error
+    except OSError as error:
+        if error.errno not in _UNFIT:
+            raise
+        # git has names and links that no file system of Linux has: not a fault of this machine.
+        raise ExecutionError(
+            f"the git tree has {path[:100]!r}, which cannot be written: {error.strerror}",
+            Failure.INPUT,
+        ) from error
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> None:
