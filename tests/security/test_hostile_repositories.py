@@ -69,7 +69,7 @@ def remote(tmp_path: Path) -> _Remote:
 
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncGenerator[GitCache]:
-    made = GitCache(tmp_path / "mirrors", timeout=20.0, size=8 << 20)
+    made = GitCache(tmp_path / "mirrors", timeout=20.0, size=1 << 20)
     yield made
     await made.close()
 
@@ -221,12 +221,12 @@ async def test_name_of_a_branch(
 async def test_large_pack(remote: _Remote, cache: GitCache, tmp_path: Path) -> None:
     for number in range(3):
         remote.write("blob", b"")
-        blob = remote.write("blob", os.urandom(12 << 20))
+        blob = remote.write("blob", os.urandom(2 << 20))
         remote.commit(_entry(b"%d" % number, b"100644", blob))
         with pytest.raises(Unavailable):
             await cache.find(remote.url, MAIN, patience=20.0)
     files = [path for path in (tmp_path / "mirrors").rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 1 << 20
+    assert sum(path.stat().st_size for path in files) < 1 << 18
 
 
 @pytest.mark.attack("has a tree of billions of files in some kilobytes, so as to fill a machine")

@@ -15,6 +15,7 @@ import errno
 import hashlib
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -305,7 +306,8 @@ class GitCache:
         if program is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._program)
         memory = _FETCH_MEMORY if "fetch" in command else _MEMORY
-        limits = (str(max(self._size // 512, 1)), str(memory // 1024))
+        size = _at_most(resource.RLIMIT_FSIZE, self._size) // 512
+        limits = (str(max(size, 1)), str(_at_most(resource.RLIMIT_DATA, memory) // 1024))
         return ["/bin/sh", "-c", _LIMITED, "git", *limits, program, *_SAFE, *command]
 
     def _environment(self) -> dict[str, str]:
@@ -413,6 +415,12 @@ class _BoundedOutput:
         assert stream is not None
         while piece := stream.read(_OUTPUT_PIECE):
             self._found[number] = (self._found[number] + piece)[-_MOST_OUTPUT:]
+
+
+def _at_most(kind: int, limit: int) -> int:
+    """The limit, or that of this process where it is lower: it cannot be raised."""
+    _, hard = resource.getrlimit(kind)
+    return limit if hard == resource.RLIM_INFINITY else min(limit, hard)
 
 
 def _no_git(error: OSError) -> Unavailable:
