@@ -491,7 +491,7 @@ class Containers:
     )
     GitCacheSize: int = key(
         10 * GIB,
-        "Disk for mirrors of git repositories; the longest unused goes first.",
+        "Disk for mirrors of git repositories, and for one fetch; the longest unused goes first.",
         private=True,
         unit="bytes",
     )

@@ -169,13 +169,21 @@ async def test_a_repository_on_the_machine_of_the_server_has_to_be_configured(
             assert (reply.status, words in reply.error) == (status, True), reply.error
 
 
-async def test_a_name_that_nobody_knows_is_for_git_to_tell(it: World) -> None:
-    await it.ok(
-        "POST", "repositories", {"name": "tools", "fetch_url": "http://nobody.invalid/x.git"}
-    )
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        # git would look it up again, and might get an address that nobody checked.
+        ("http://nobody.invalid/x.git", "nobody.invalid cannot be looked up; try again"),
+        ("git://nobody.invalid/x.git", "nobody.invalid cannot be looked up; try again"),
+        # A name of ssh's own configuration.
+        ("ssh://nobody.invalid/x.git", "git fetch ssh://nobody.invalid/x.git: failed"),
+    ],
+)
+async def test_a_name_that_nobody_knows(it: World, url: str, fault: str) -> None:
+    await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
     reply = await it.request(
         "POST",
         "container_requests",
         await it.spec(mounts=mounts(repository_name="tools", commit="main")),
     )
-    assert reply.status == 503
+    assert (reply.status, fault in reply.error) == (503, True), reply.error

@@ -77,6 +77,15 @@ def test_nothing_is_written_outside(
     assert [one.name for one in tmp_path.iterdir()] == ["to"]
 
 
+@pytest.mark.parametrize("target", ["x" * 5000, ""])
+def test_a_link_that_no_file_system_has_is_a_fault_of_the_input(
+    tmp_path: Path, target: str
+) -> None:
+    with pytest.raises(ExecutionError, match="cannot be written") as caught:
+        unpack(archive(("x", target, 0o777)), tmp_path)
+    assert caught.value.failure is Failure.INPUT
+
+
 @pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
 def test_what_git_does_not_know_is_refused(tmp_path: Path, kind: bytes) -> None:
     file = io.BytesIO()
