@@ -198,7 +198,8 @@ def read_conditions(header: str) -> list[tuple[str, list[LockCondition]]]:
     """
     found: list[tuple[str, list[LockCondition]]] = []
     about, inside, negated, at = "", False, False, 0
-    while at < len(header.rstrip()):
+    header = header.rstrip()
+    while at < len(header):
         match = _PARTS.match(header, at)
         if match is None:
             raise Malformed('If: cannot be read; expected (<lock token> ["entity tag"]) ...')

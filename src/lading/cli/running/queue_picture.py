@@ -38,7 +38,8 @@ _MOST_WORK: Final = 100_000
 _KEPT: Final = 5000
 """Latest ends that are kept: enough for the rate."""
 # The number that tells one request of a series from the others: `align-17`, `align_17`.
-_NUMBER = re.compile(r"[._-]?\d+$")
+# The number at the end of a name, for the reversed name: a name may be long.
+_NUMBER = re.compile(r"\d+[._-]?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,10 @@ class RequestHistory:
 
 def kind_of(request: Record) -> str:
     """Key of requests with equal work: the name without its number, or the program."""
-    if request["name"]:
-        return _NUMBER.sub("", request["name"]) or str(request["name"])
+    name = str(request["name"] or "")
+    if name:
+        found = _NUMBER.match(name[::-1])
+        return name[: len(name) - found.end()] or name if found else name
     return f"{PurePosixPath((request['command'] or [''])[0]).name}()"
 
 

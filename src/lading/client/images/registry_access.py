@@ -46,7 +46,8 @@ from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
 from lading.core.images import UNREADABLE
 
 # A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
-_PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
+# A name is looked for where no other one goes on before it: each character is read once.
+_PARAMETER = re.compile(r'(?<![a-zA-Z_])([a-zA-Z_]+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _WAYS = ("https", "s3", "ftp", "http")
 _ALGORITHMS: Mapping[str, tuple[str, int]] = MappingProxyType(
     {"sha-256": ("sha256", 64), "sha256": ("sha256", 64), "md5": ("md5", 32)}
 )
-_HEADER = re.compile(r"([A-Za-z0-9-]{1,100}):[ \t]*([\x20-\x7e]{0,8192})")
+_HEADER = re.compile(r"([A-Za-z0-9-]{1,100}):[ \t]*((?:[\x21-\x7e][\x20-\x7e]{0,8191})?)")
 # Headers that would change the request itself.
 _REFUSED = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "range", "if-range", "te",
