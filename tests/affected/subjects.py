@@ -21,6 +21,10 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_block_signatures.py": ("api", "blobs", "core.data.locator"),
     "tests/security/test_block_writers.py": ("api.authorization", "blobs"),
     "tests/security/test_bounded_scratch.py": ("supervisor",),
+    "tests/security/test_cloud_machines.py": (
+        "dispatch.fleets.cloud",
+        "core.containers.container_network",
+    ),
     "tests/security/test_container_network.py": ("supervisor.engines", "supervisor.network"),
     "tests/security/test_container_writers.py": ("api", "core.containers.writers"),
     "tests/security/test_data_directory.py": ("wiring.up", "wiring.directory"),
@@ -35,6 +39,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_hostile_crates.py": ("client.provenance",),
     "tests/security/test_hostile_registries.py": ("client.images",),
     "tests/security/test_hostile_repositories.py": ("api.git_cache", "core.containers.git_trees"),
+    "tests/security/test_hpc_daemon.py": ("hpc", "core.hpc", "core.protocols.daemon_http"),
     "tests/security/test_http_bounds.py": ("hpc", "net", "wiring.http_protocol"),
     "tests/security/test_identity_provider.py": (
         "api.logins",
