@@ -48,6 +48,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/security/test_json_of_strangers.py": ("api", "core.records", "core.values"),
     "tests/security/test_layers.py": ("supervisor.inputs", "client.images"),
+    "tests/security/test_learned_amounts.py": ("api", "core.containers"),
     "tests/security/test_live_mounts.py": ("api.live_mounts", "supervisor.inputs"),
     "tests/security/test_long_steps.py": ("supervisor",),
     "tests/security/test_monitoring_data.py": ("api.metrics", "wiring.http_metrics", "telemetry"),

@@ -153,7 +153,7 @@ def plan_retries(
         found = _without_fixed(_below_bound(found, amounts, ended), amounts, ended)
     if not found:
         return None
-    largest = _largest([amounts[one.request.uuid] for one in found])
+    largest = _granted(found, amounts)
     scheduling = _scheduling(found, largest, ended, policy)
     # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
@@ -274,6 +274,18 @@ def _without_fixed(
     if all(amounts[one.request.uuid].ram <= _of(ended).ram for one in found):
         return found
     return [one for one in found if not one.request.match_resources]
+
+
+def _granted(found: Sequence[_Candidate], amounts: Mapping[str, _Amounts]) -> _Amounts:
+    """The amounts that every user of the requests grants, each the largest of the user's own: a
+    container of several users spends the quotas and the money of all, and teaches later requests.
+    """
+    by_user: dict[str, list[_Amounts]] = {}
+    for one in found:
+        user = one.request.committed_by_uuid or one.request.owner_uuid
+        by_user.setdefault(user, []).append(amounts[one.request.uuid])
+    granted = [_largest(several) for several in by_user.values()]
+    return _Amounts(min(one.ram for one in granted), min(one.disk_factor for one in granted))
 
 
 def _largest(several: Sequence[_Amounts]) -> _Amounts:
