@@ -33,6 +33,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_engine_paths.py": ("supervisor.engines",),
     "tests/security/test_foreign_results.py": ("client.functions", "client.images.links"),
     "tests/security/test_forms.py": ("api",),
+    "tests/security/test_full_disk.py": ("api", "blobs", "client.disk_space"),
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
     "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),
     "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),

@@ -363,6 +363,7 @@ class Application:
         if call.principal is not None:
             if not call.principal.is_anonymous:
                 note_known(scope)
+            self.services.check_disk(call.principal, method, len(raw))
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
         response = await route.handler(call)
         # Only the selected attributes of the answer are sent, with kind and etag.

@@ -39,6 +39,7 @@ from lading.core.containers.retry_rules import read_rules
 from lading.core.errors import Failure, Invalid, LadingError, Unavailable
 from lading.core.policy.fair_share import read_weight
 from lading.core.quantities import format_time
+from lading.core.records.access import Principal
 from lading.core.records.collection_rules import Lifetimes, times
 from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
@@ -241,6 +242,15 @@ class ApiServices:
     def now(self) -> str:
         """The time as the API shows it."""
         return format_time(self.clock())
+
+    def check_disk(self, caller: Principal, method: str, size: int) -> None:
+        """Check that the disk has room for a write of an ordinary user with a body of `size`
+        bytes. Raises Full.
+        """
+        keeps_going = caller.is_admin or caller.is_dispatcher or caller.supervises is not None
+        # DELETE frees space.
+        if method in ("POST", "PUT", "PATCH") and not keeps_going:
+            self.spool.check_records(size)
 
     def trash_times(self, old: Record, given: Record) -> Record:
         """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of

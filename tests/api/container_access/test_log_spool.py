@@ -11,6 +11,7 @@ import pytest
 
 from lading.api.container_access import log_spool
 from lading.api.container_access.log_spool import Spool
+from lading.client.disk_space import read_disk
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
@@ -83,3 +84,12 @@ def test_a_disk_that_fails(
     with pytest.raises(kind, match=r"live/a\.txt: cannot be written") as caught:
         Spool(tmp_path, kept=Amount()).append("c", "a.txt", b"x", offset=0)
     assert type(caught.value) is kind
+
+
+def test_records_leave_a_part_of_the_reserve(tmp_path: Path) -> None:
+    free = read_disk(tmp_path).free.size
+    Spool(tmp_path / "live", kept=Amount(0, 0)).check_records(1000)
+    Spool(tmp_path / "live", kept=Amount(free * 3, 0)).check_records(1000)
+    for kept, need in ((free * 5, 0), (0, free)):
+        with pytest.raises(Full, match="nothing more can be stored now"):
+            Spool(tmp_path / "live", kept=Amount(kept, 0)).check_records(need)

@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lading import confined
-from lading.client.disk_space import lacks_room
-from lading.core.containers.disk_space import Amount
+from lading.client.disk_space import lacks_room, read_disk
+from lading.core.containers.disk_space import Amount, reserve
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 # Names of log files; no path can be made of them.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Bytes of one live log; the final log, which the supervisor saves, is not limited by this.
 MAX_FILE = 1 << 30
+# The part of the reserve that records of ordinary users leave; blocks leave half of it.
+_FOR_OTHERS = 4
+# A change of a record is stored as the record, its version, and the old and the new one in the log
+# of changes; each of them in the database and in the database's own log.
+_COPIES = 16
 
 
 class Spool:
@@ -46,6 +51,15 @@ class Spool:
             raise kind(f"live/{name}: cannot be written: {error.strerror}") from error
         self._current.add(container_uuid)
         return length
+
+    def check_records(self, need: int) -> None:
+        """Check that a write of `need` bytes by an ordinary user leaves a quarter of the reserve of
+        the disk: what is left is for administrators, dispatchers and supervisors. Raises Full.
+        """
+        place = next(one for one in (self._directory, *self._directory.parents) if one.is_dir())
+        kept = reserve(read_disk(place).total, self._kept).size // _FOR_OTHERS
+        if why := lacks_room(place, Amount(kept, 0), need=_COPIES * need):
+            raise Full(f"nothing more can be stored now: {why}")
 
     def is_current(self, container_uuid: str) -> bool:
         """Whether the supervisor posts to this server: it has done so since the server was started
