@@ -345,8 +345,9 @@ async def adopt(
     acting = await acting_for(services, subject, principal)
     facts = await _facts(unit.tx, services, subject, acting, trees)
     made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
-    recipe.check_adoption(made_of, container, policy=services.policy)
+    # First: a difference in secrets must not be named for a container of another user.
     await reuse_candidates.check_rights(unit.tx, services, made_of, uuid, acting)
+    recipe.check_adoption(made_of, container, policy=services.policy)
     change = await _attach(unit, change, container, made_of)
     choice = Reuse(container, reason, ())
     rule = reuse_rights.rule(made_of)

@@ -16,6 +16,7 @@ from lading.core.containers import mounts, recipe, reuse
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate
+from lading.core.containers.reuse_rights import has_foreign_secrets
 from lading.core.records.access import Principal
 from lading.core.records.expressions import Among, Column, Expression
 from lading.core.records.record_types import LINKS, REQUESTS
@@ -53,6 +54,12 @@ async def find(
     if filters:
         # Candidates that the filters exclude are judged too: the explanation names them.
         found += [one for one in await look() if one.record["uuid"] not in passing]
+    if not acting.is_admin:
+        found = [
+            one
+            for one in found
+            if not has_foreign_secrets(Container.from_record(one.record), acting.user_uuid)
+        ]
     return await _judgeable(tx, services, made_of, found, acting, passing=passing)
 
 

@@ -453,3 +453,28 @@ def test_the_secrets_that_are_needed_are_described_and_stay() -> None:
     assert update(made, secrets_needed=needed).changed == {}
     with pytest.raises(Invalid):
         update(made, secrets_needed=[])
+
+
+SECRETS: dict[str, Any] = {"/s": {"kind": "text", "content": "x"}}
+
+
+def test_a_draft_that_another_user_changes_loses_its_secrets() -> None:
+    draft = make_request(
+        secret_mounts=SECRETS, runtime_token="v2/a/b", modified_by_user_uuid="zzzzz-tpzed-other"
+    )
+    after = update(draft, command=["env"]).request
+    assert (after.secret_mounts, after.runtime_token, after.secrets_needed) == ({}, None, [])
+    given_anew = update(draft, secret_mounts={"/t": SECRETS["/s"]}).request
+    assert given_anew.secret_mounts == {"/t": SECRETS["/s"]}
+    assert given_anew.runtime_token is None
+
+
+def test_a_draft_keeps_the_secrets_of_the_user_who_changes_it() -> None:
+    draft = make_request(secret_mounts=SECRETS, runtime_token="v2/a/b", modified_by_user_uuid=USER)
+    after = update(draft, command=["env"]).request
+    assert (after.secret_mounts, after.runtime_token) == (SECRETS, "v2/a/b")
+
+
+def test_a_committed_request_keeps_its_secrets() -> None:
+    request_ = committed(secret_mounts=SECRETS, modified_by_user_uuid="zzzzz-tpzed-other")
+    assert update(request_, name="n").request.secret_mounts == SECRETS

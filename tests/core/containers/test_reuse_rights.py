@@ -117,3 +117,10 @@ def test_a_container_passes_to_a_user_who_wants_it() -> None:
     with_token = make_request(5, committed_by_uuid="late", runtime_token="v2/a/b")
     assert reuse_rights.heir(made, [late, with_token]) is None
     assert reuse_rights.heir(make_container(published_ports={"80": {}}), [late]) is None
+
+
+def test_secrets_of_other_users_are_foreign() -> None:
+    secret = make_container(secret_mounts_md5="0" * 32, runtime_user_uuid=OTHER)
+    assert reuse_rights.has_foreign_secrets(secret, USER)
+    assert not reuse_rights.has_foreign_secrets(secret, OTHER)
+    assert not reuse_rights.has_foreign_secrets(make_container(runtime_user_uuid=OTHER), USER)

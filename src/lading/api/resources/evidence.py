@@ -7,6 +7,7 @@ users make: they are shown, but do not change the counts. Source: docs/provenanc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lading.api import authorization
@@ -17,6 +18,7 @@ from lading.api.resources.containers import find_container
 from lading.api.reuse_candidates import WITHDRAWAL, own_withdrawals
 from lading.core.containers import evidence
 from lading.core.containers.container import Container
+from lading.core.containers.reuse_rights import has_foreign_secrets
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import check_select
@@ -54,6 +56,8 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
     readable = access.readable(CONTAINERS, call.caller, now=call.services.now())
     rows = await containers.repeats(tx, dialect, broad, readable) if broad else []
     others = [Container.from_record(row) for row in rows]
+    if not call.caller.is_admin:
+        others = _comparable(subject, others, call.caller.user_uuid)
     repeats = [one for one in others if evidence.is_repeat(subject, one)]
     found = evidence.evidence_for(subject, repeats)
     withdrawn = await containers.withdrawn_above(tx, dialect, subject.uuid, readable)
@@ -73,6 +77,13 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
             {"container_uuid": one["uuid"], "reason": one["withdrawn_reason"]} for one in withdrawn
         ],
     }
+
+
+def _comparable(subject: Container, others: Sequence[Container], user_uuid: str) -> list[Container]:
+    """The containers that a user may learn to be equal to `subject`."""
+    if has_foreign_secrets(subject, user_uuid):
+        return []
+    return [other for other in others if not has_foreign_secrets(other, user_uuid)]
 
 
 async def _elsewhere(tx: Transaction, call: ApiCall, subject: Container) -> list[Record]:

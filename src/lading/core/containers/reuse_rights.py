@@ -66,6 +66,13 @@ _OTHER_SCOPES = "its token had scopes that the token of this request lacks"
 _UNREADABLE = "it has inputs that the user of this request cannot read"
 
 
+def has_foreign_secrets(container: Container, user_uuid: str) -> bool:
+    """Whether the container had secrets that another user gave. Such a container is not compared
+    with anything that the user asks for: equality would tell that a guessed secret is right.
+    """
+    return _has_secrets(container) and container.runtime_user_uuid != user_uuid
+
+
 def rule(recipe: Recipe) -> str:
     """The sentence about the containers of other users that may stand for the request."""
     why = dependence(recipe)
