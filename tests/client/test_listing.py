@@ -238,3 +238,23 @@ def test_names_that_are_not_utf_8_are_spelled(tmp_path: Path) -> None:
 def test_a_file_that_says_that_it_is_empty_and_is_not_is_named() -> None:
     with pytest.raises(Invalid, match="/proc/self/status: says that it is empty and has content"):
         list_sources({"status": Path("/proc/self/status")})
+
+
+def test_a_source_that_cannot_be_stored_is_left_out_too(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "f").write_text("x")
+    sources = {"pipe": tmp_path / "pipe", "f": tmp_path / "f"}
+    listing = list_sources(sources, links=LinkPolicy.SKIP)
+    assert (_paths(listing), listing.omitted.count) == (["f"], 1)
+    assert _paths(list_sources({"pipe": tmp_path / "pipe"}, links=LinkPolicy.SKIP)) == []
+
+
+def test_a_link_to_a_directory_above_the_source_is_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("x")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "f").write_text("x")
+    (tmp_path / "project" / "up").symlink_to("..")
+    with pytest.raises(Invalid, match="up: a symbolic link leads back to a directory above it"):
+        list_sources({"": tmp_path / "project"})
+    listing = list_sources({"": tmp_path / "project"}, links=LinkPolicy.SKIP)
+    assert _paths(listing) == ["f"]

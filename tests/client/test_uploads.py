@@ -13,9 +13,11 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
+from lading.client.listing import LinkPolicy
 from lading.client.uploads import Upload, UploadJournal
 from lading.core.data import filetree, manifest
 from lading.core.errors import Full, Invalid
+from lading.core.ids import EMPTY_PDH
 from lading.testing.blocks import BlockStore, MemoryVolume
 
 
@@ -274,3 +276,11 @@ class _Weighing(BlockClient):
     async def put_part(self, descriptor: int, start: int, length: int) -> str:
         self.count += 1
         return await self._client.put_part(descriptor, start, length)
+
+
+async def test_an_upload_of_which_all_is_left_out_is_empty(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with Upload({"pipe": tmp_path / "pipe"}, links=LinkPolicy.SKIP) as upload:
+        await upload.look()
+        assert await upload.hash() == EMPTY_PDH
+        assert upload.remarks[0].startswith("left out: ")

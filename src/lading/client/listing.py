@@ -262,6 +262,8 @@ class _List:
     def __init__(self, listing: Listing, at_once: int, links: LinkPolicy) -> None:
         self._listing, self._at_once, self._links = listing, at_once, links
         self._refused, self._omitted, self._renamed = RemarkList(), RemarkList(), RemarkList()
+        # The directories that contain a source: a link to one of them leads back to the source.
+        self._outside: frozenset[tuple[int, int]] = frozenset()
 
     def run(self, root: _Place) -> None:
         """Add everything. Raises Invalid naming all entries that are refused."""
@@ -310,6 +312,7 @@ class _List:
                     f"{path or '.'}: another path is to be stored inside this one; "
                     "store them one at a time"
                 )
+            self._outside = _containing(place.source)
             self._add_directory(path, place.source, ())
             return
         files, folders = dict[str, Path](), dict[str, _Place]()
@@ -367,7 +370,7 @@ class _List:
             raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
         # Links are followed, so a directory may lead back to one above it.
         this = (state.st_dev, state.st_ino)
-        if this in above:
+        if this in above or this in self._outside:
             raise _Unstorable(
                 f"{_shown(source)}: a symbolic link leads back to a directory above it; "
                 "remove the link"
@@ -408,6 +411,12 @@ class _List:
 
     def _add_named(self, path: str, files: Mapping[str, Path]) -> None:
         """Add files of a directory of the collection, each with its own path on disk."""
+        # In front of the part, which has the number of its files.
+        files = {
+            name: source
+            for name, source in files.items()
+            if self._links is not LinkPolicy.SKIP or self._stamp(str(source)) is not None
+        }
         if not files:
             return
         listing = self._listing
@@ -480,6 +489,12 @@ def _look(source: Path | str) -> os.stat_result:
         is_broken = error.errno in (errno.ENOENT, errno.ELOOP) and os.path.islink(source)  # noqa: PTH114
         kind = _Unstorable if is_broken else Invalid
         raise kind(f"{_shown(source)}: cannot be read: {error.strerror}") from error
+
+
+def _containing(source: Path) -> frozenset[tuple[int, int]]:
+    """Device and inode of each directory above a source."""
+    states = (directory.stat() for directory in source.resolve().parents)
+    return frozenset((state.st_dev, state.st_ino) for state in states)
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

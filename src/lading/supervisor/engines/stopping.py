@@ -2,8 +2,9 @@
 
 The first process of a container is often a shell, as of `sh -c 'program; next'`. The kernel drops a
 TERM for which the first process of a pid namespace has no handler (pid_namespaces(7)), and a shell
-tells nothing to its children. So each process gets TERM itself, also one that starts later: the
-next command of the shell.
+tells nothing to its children. So each process gets TERM itself, also one that starts later. Outside
+of a container, a shell without a handler would have ended by its TERM: it is stopped, so that it
+does not begin its next command until the others have ended and it is killed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ async def terminate(first: int, *, grace: float, but: Collection[int] = ()) -> b
     if namespace == _pid_namespace(os.getpid()):
         return False
     signalled = set(but)
+    if not linux.catches(first, signal.SIGTERM):
+        _send(first, namespace, signal.SIGSTOP)
+        signalled.add(first)
     loop = asyncio.get_running_loop()
     until = loop.time() + grace
     while loop.time() < until:
@@ -44,7 +48,7 @@ async def terminate(first: int, *, grace: float, but: Collection[int] = ()) -> b
             return True
         for pid in processes:
             if pid not in signalled:
-                _send_term(pid, namespace)
+                _send(pid, namespace, signal.SIGTERM)
         # A number that another process gets later is signalled again.
         signalled = set(processes)
         await asyncio.sleep(_LOOK_TIME)
@@ -72,7 +76,7 @@ async def stop_through_daemon(
     await asyncio.sleep(grace)
 
 
-def _send_term(pid: int, namespace: int) -> None:
+def _send(pid: int, namespace: int, number: signal.Signals) -> None:
     # A process that has ended needs no signal.
     with suppress(ProcessLookupError):
         # The descriptor is opened before the check, so that the checked process is the signalled
@@ -80,7 +84,7 @@ def _send_term(pid: int, namespace: int) -> None:
         process = os.pidfd_open(pid)
         try:
             if _pid_namespace(pid) == namespace:
-                signal.pidfd_send_signal(process, signal.SIGTERM)
+                signal.pidfd_send_signal(process, number)
         finally:
             os.close(process)
 
