@@ -331,20 +331,12 @@ def update(
         values.setdefault("container_uuid", None)
     if "container_uuid" in values:
         values |= _pointing(request, None)
-    if user_uuid and values and user_uuid != request.modified_by_user_uuid:
-        values = {**_foreign_secrets(request), **values}
     if user_uuid and values:
+        if request.state is RequestState.UNCOMMITTED and user_uuid != request.modified_by_user_uuid:
+            # Another user gave the secrets and the token of the draft, for another command.
+            values = {**WIPED, **values}
         values["modified_by_user_uuid"] = user_uuid
     return _checked_change(request, values, adopted=adopted, policy=policy, new=False, now=now)
-
-
-def _foreign_secrets(request: ContainerRequest) -> JsonObject:
-    """The secrets and the token of a draft, taken away: another user gave them, for a command that
-    is not the writer's. A draft has those of the user who was the last to change it.
-    """
-    if request.state is not RequestState.UNCOMMITTED:
-        return {}
-    return {name: value for name, value in WIPED.items() if getattr(request, name) != value}
 
 
 def _changed(
