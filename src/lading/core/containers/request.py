@@ -50,6 +50,7 @@ from lading.core.containers.request_rules import (
     stored,
     validate,
     with_sources,
+    written_by,
 )
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.secrets import described
@@ -331,11 +332,9 @@ def update(
         values.setdefault("container_uuid", None)
     if "container_uuid" in values:
         values |= _pointing(request, None)
-    if user_uuid and values:
-        if request.state is RequestState.UNCOMMITTED and user_uuid != request.modified_by_user_uuid:
-            # Another user gave the secrets and the token of the draft, for another command.
-            values = {**WIPED, **values}
-        values["modified_by_user_uuid"] = user_uuid
+    # Another user gave the secrets and the token of a draft for another command.
+    foreign = WIPED if request.state is RequestState.UNCOMMITTED else {}
+    values = written_by(user_uuid, values, last=request.modified_by_user_uuid, foreign=foreign)
     return _checked_change(request, values, adopted=adopted, policy=policy, new=False, now=now)
 
 

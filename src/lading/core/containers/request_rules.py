@@ -308,3 +308,14 @@ def brief(value: Json) -> str:
     """A value for a message, shortened."""
     text = canonical(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def written_by(
+    user_uuid: str | None, values: JsonObject, *, last: str | None, foreign: Mapping[str, Json]
+) -> JsonObject:
+    """The values of a write by a user, with the user; `foreign` are further ones where another user
+    was the `last` to change the request. Without a user or values, they stay as they are.
+    """
+    if not user_uuid or not values:
+        return values
+    return {**(foreign if user_uuid != last else {}), **values, "modified_by_user_uuid": user_uuid}
