@@ -117,3 +117,31 @@ async def test_keys_that_are_refused(it: World, body: Record) -> None:
     reply = await it.request("POST", "authorized_keys", body)
     assert reply.status == 422, reply.body
     assert len((await it.ok("GET", "authorized_keys"))["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("authorized_keys", {"public_key": KEY, "name": "left behind"}),
+        (
+            "credentials",
+            {
+                "name": "n",
+                "credential_class": "s3",
+                "external_id": "e",
+                "secret": "s",
+                "expires_at": "2099-01-01T00:00:00Z",
+            },
+        ),
+    ],
+)
+async def test_a_container_leaves_nothing_that_lets_it_in_again(
+    it: World, path: str, body: Record
+) -> None:
+    request = await it.submit(runtime_constraints={"vcpus": 1, "ram": 1 << 28, "API": True})
+    await it.lock(request["container_uuid"])
+    own = await it.container_token(request["container_uuid"])
+    made = await it.ok("POST", path, body)
+    for method, place in (("POST", path), ("PUT", f"{path}/{made['uuid']}")):
+        reply = await it.request(method, place, {**body, "name": "other"}, token=own)
+        assert (reply.status, "would outlive it" in reply.error) == (403, True)

@@ -155,7 +155,19 @@ async def delete_key(call: ApiCall) -> ApiResponse:
     return await generic.delete_record(call, AUTHORIZED_KEYS)
 
 
+def _check_may_outlive(call: ApiCall, kind: RecordType) -> None:
+    """Refuse a container that would leave what lets it in, or counts for its user, after its end.
+    Raises Forbidden.
+    """
+    if call.caller.container_uuid is not None and kind is not VIRTUAL_MACHINES:
+        raise Forbidden(
+            f"Forbidden: the token of a container may not make or change {kind.plural}, "
+            "which would outlive it"
+        )
+
+
 async def _create(call: ApiCall, kind: RecordType, record: Record) -> ApiResponse:
+    _check_may_outlive(call, kind)
     async with call.services.database.writing() as tx:
         await _check(tx, call, kind, record, {})
         await authorization.check_owner(tx, call, record["owner_uuid"])
@@ -164,6 +176,7 @@ async def _create(call: ApiCall, kind: RecordType, record: Record) -> ApiRespons
 
 
 async def _update(call: ApiCall, kind: RecordType) -> ApiResponse:
+    _check_may_outlive(call, kind)
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
@@ -233,6 +246,7 @@ async def get_credential(call: ApiCall) -> ApiResponse:
 
 async def create_credential(call: ApiCall) -> ApiResponse:
     """A new credential, which its owner may manage."""
+    _check_may_outlive(call, CREDENTIALS)
     given = _given(call, None)
     services = call.services
     record = generic.new_record(call, CREDENTIALS, given)
@@ -249,6 +263,7 @@ async def create_credential(call: ApiCall) -> ApiResponse:
 
 async def update_credential(call: ApiCall) -> ApiResponse:
     """Change a credential."""
+    _check_may_outlive(call, CREDENTIALS)
     services = call.services
     async with services.database.writing() as tx:
         old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
