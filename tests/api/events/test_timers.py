@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ class SlowGit:
         self.ready = False
 
     async def find(
-        self, url: str, wanted: object, *, patience: float
+        self, url: str, wanted: object, *, patience: float, addresses: Sequence[str] = ()
     ) -> tuple[ResolvedGitTree, ...] | None:
         if not self.ready:
             return None
@@ -194,7 +194,7 @@ class _MeetingGit(SlowGit):
         self.met = asyncio.Event()
 
     async def find(
-        self, url: str, wanted: object, *, patience: float
+        self, url: str, wanted: object, *, patience: float, addresses: Sequence[str] = ()
     ) -> tuple[ResolvedGitTree, ...] | None:
         if self.ready:
             self.searches += 1
@@ -214,14 +214,14 @@ async def test_a_server_that_hangs_does_not_delay_the_others(it: World) -> None:
         assert await timers.seek(it.app.services) == 0
 
 
-async def test_the_message_for_a_name_that_no_resolver_takes_is_that_of_git(it: World) -> None:
-    git = SlowGit(Invalid("no such host"))
+async def test_a_name_that_no_resolver_takes_is_refused_for_good(it: World) -> None:
+    object.__setattr__(it.app.services, "git", SlowGit())
     # A label of a name has at most 63 characters (RFC 1035).
-    request = await slow_world(it, git, url=f"https://{'a' * 64}.example/tools")
-    git.ready = True
-    await timers.seek(it.app.services)
-    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
-    assert why["outcome"] == "no such host"
+    url = f"https://{'a' * 64}.example/tools"
+    await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
+    spec = await it.spec("make", mounts=GIT)
+    reply = await it.request("POST", "container_requests", spec, params={"satisfy": True})
+    assert (reply.status, "is no name of a host" in reply.error) == (422, True)
 
 
 async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason(it: World) -> None:

@@ -95,6 +95,9 @@ async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
         # Over ssh the name may be one of its configuration, and the host's key proves it.
         if not git_trees.is_looked_up(url):
             return ()
+        # Python encodes no label of over 63 characters (RFC 1035).
+        if isinstance(error, UnicodeError):
+            raise Invalid(f"{url[:150]}: {host[:80]} is no name of a host; correct it") from error
         # Not left to `git`: its own look-up might succeed, with an address that nobody checked.
         raise Unavailable(f"{url[:150]}: {host[:80]} cannot be looked up; try again") from error
     if any(is_local(address) for address in found):
