@@ -49,7 +49,9 @@ async def tunnelled(
 ) -> AsyncIterator[Running]:
     """A gateway that listens on `port` reaches out to server 1, as a supervisor does it."""
     certificate = servers.directory.certificate
-    token = (await client.action("containers", uuid, "lock"))["supervisor_token"]
+    # Whose token has locked a container cannot enter it.
+    dispatcher = await servers.client(0, token=servers.secrets.dispatch_token)
+    token = (await dispatcher.action("containers", uuid, "lock"))["supervisor_token"]
     told = SupervisorConfig(
         container_uuid=uuid, supervisor_token=token, run_directory="/",
         cache_directory="/", api_url=f"https://{servers.addresses[1]}",
