@@ -121,6 +121,13 @@ def untimed() -> Iterator[None]:
             yield
 
 
+@contextmanager
+def started_for_all(name: str) -> Iterator[None]:
+    """Processes that a case starts meanwhile in place of those of the shared fixture `name`."""
+    with _OWNERS.wide_fixture(name):
+        yield
+
+
 @pytest.hookimpl
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the standard error of the run: that of a case is captured."""

@@ -21,6 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.time_limits import started_for_all
+
 _TUNED = "batch_sched_delay=0,sched_min_interval=0,sched_interval=1,bf_interval=1"
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/bin"
 _PATIENCE = 180.0
@@ -90,7 +92,8 @@ class SlurmCluster:
     def start(self, name: str) -> None:
         """Start `munged`, `slurmctld` or a node again."""
         command = self._commands()[name]
-        with (self.root / "log" / f"{name}.out").open("ab") as log:
+        # Also where a case starts one again: the cluster is that of all cases.
+        with started_for_all("slurm"), (self.root / "log" / f"{name}.out").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command, env=os.environ | dict(self.environment), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
