@@ -59,6 +59,8 @@ _IN_THREAD: Final = 1 << 18
 _LEAST_RATE: Final = 1 << 20
 # Attempts of a request: the first may use a connection that is dead, the next one opens its own.
 _TRIES: Final = 2
+# Attempts to read an object whose body ends early.
+_READS: Final = 3
 
 
 class S3Volume:
@@ -122,22 +124,10 @@ class S3Volume:
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see BlockVolume."""
         try:
-            answer = await self._call(hash, "get_object", Key=self._key(hash))
-            size = int(answer["ContentLength"])
-            with self._translated(hash):
-                async with answer["Body"] as body, asyncio.timeout(self._limit(size)):
-                    if into is not None and size > len(into):
-                        raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
-                    view = memoryview(bytearray(size)) if into is None else into[:size]
-                    done = 0
-                    while (
-                        chunk := await body.read(min(_CHUNK, size - done)) if done < size else b""
-                    ):
-                        view[done : done + len(chunk)] = chunk
-                        done += len(chunk)
+            view = await self._read(hash, into)
         except NotFound as error:
             raise await self._why_absent(hash, error) from error
-        if done < size or await _md5(view) != hash:
+        if await _md5(view) != hash:
             raise Corrupt(
                 f"{hash}: the object in the bucket {self._bucket} does not match the hash:"
                 " it is damaged"
@@ -216,6 +206,30 @@ class S3Volume:
     async def quarantine(self, hash: str, mtime_ns: int) -> None:
         """Take a damaged block out of use; see Bin."""
         await self._move_out(hash, mtime_ns, f"{self._prefix}{_QUARANTINE}{hash}")
+
+    async def _read(self, hash: str, into: memoryview | None) -> memoryview:
+        """All bytes of an object, asked for again where a body ends early."""
+        ends = []
+        for _ in range(_READS):
+            answer = await self._call(hash, "get_object", Key=self._key(hash))
+            if (size := answer.get("ContentLength")) is None:
+                answer["Body"].close()
+                raise Unavailable(f"the bucket {self._bucket}: S3 sent {hash} without a length")
+            with self._translated(hash):
+                async with answer["Body"] as body, asyncio.timeout(self._limit(size)):
+                    if into is not None and size > len(into):
+                        raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
+                    view = memoryview(bytearray(size)) if into is None else into[:size]
+                    done = await _fill(view, body)
+            if done == size:
+                return view
+            # No damage of the object: the connection ended, or a proxy gave up.
+            ends.append(done)
+            event(_logger, "S3 ended a body early", block=hash, received=done, size=size)
+        raise Unavailable(
+            f"{hash}: the bucket {self._bucket}: S3 ended the body after {max(ends)} of {size}"
+            f" bytes, {_READS} times; try again later"
+        )
 
     def _key(self, hash: str) -> str:
         return f"{self._prefix}{hash[:3]}/{hash}"
@@ -307,6 +321,26 @@ class S3Volume:
         except (BotoCoreError, OSError, TimeoutError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise Unavailable(f"the bucket {self._bucket}: S3 does not answer: {reason}") from error
+
+
+async def _fill(view: memoryview, body: Any) -> int:
+    """Read a body into memory; returns the number of bytes, fewer than asked for if it ends early.
+
+    Raises the errors of the connection that are no end of the body.
+    """
+    # Imported here: they take long, and only S3 volumes need them.
+    from aiohttp import ClientPayloadError
+    from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+    done = 0
+    try:
+        while done < len(view) and (chunk := await body.read(min(_CHUNK, len(view) - done))):
+            view[done : done + len(chunk)] = chunk
+            done += len(chunk)
+    # aiobotocore translates errors of the connection, but not this one of aiohttp.
+    except (ClientPayloadError, IncompleteReadError, ResponseStreamingError):
+        pass
+    return done
 
 
 class _Window(io.RawIOBase):
