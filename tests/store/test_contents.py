@@ -14,6 +14,7 @@ async def test_content_and_names(database: Database) -> None:
         "manifest_text": "m",
         "file_count": 2,
         "file_size_total": 9,
+        "storage_classes_confirmed": ["default"],
     }
     async with database.writing() as tx:
         await records.insert(
@@ -22,7 +23,7 @@ async def test_content_and_names(database: Database) -> None:
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="b") == {"n"}
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="a") == set()
         assert await contents.names_taken(tx, "u", []) == set()
-        known = {"p": ("m", 2, 9)}
+        known = {"p": contents.StoredContent("m", 2, 9, ("default",))}
         names = [("u", "n"), ("u", "x"), ("v", "n")]
         assert await contents.for_keeping(tx, ["q", "p"], names) == (known, {("u", "n")})
         assert await contents.for_keeping(tx, ["p"], []) == (known, set())

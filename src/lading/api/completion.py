@@ -30,7 +30,7 @@ from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry_rules import RetryRules, read_container_policy
-from lading.core.data import manifest
+from lading.core.data import manifest, storage_classes
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
-_Contents: TypeAlias = Mapping[str, tuple[str, int, int]]
+_Contents: TypeAlias = Mapping[str, contents.StoredContent]
 
 
 async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
@@ -242,8 +242,12 @@ async def keep(
         if content is None:
             kept.append(None)
         elif former is not None:
+            # The pieces replace the former content, or are added to it.
+            before = [former["storage_classes_confirmed"]] if former["manifest_text"] else []
+            content |= _confirmation(plan, known, now, *before)
             kept.append(await _renew(tx, services, former, content, user_uuid))
         else:
+            content |= _confirmation(plan, known, now)
             kept.append(await _make(tx, services, plan, content, taken, user_uuid, now))
     return kept
 
@@ -306,13 +310,22 @@ async def _make(
     return uuid
 
 
+def _confirmation(
+    plan: CollectionPlan, known: _Contents, now: str, *before: Sequence[str]
+) -> Record:
+    """The confirmed storage classes of a planned collection: those of all its pieces."""
+    desired = plan.storage_classes or ["default"]
+    pieces = [known[piece.pdh].confirmed for piece in plan.pieces]
+    return storage_classes.confirmation(storage_classes.common(desired, [*pieces, *before]), now)
+
+
 def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | None:
     if any(piece.pdh not in known for piece in plan.pieces):
         return None
-    pieces = [(known[piece.pdh][0], piece.directory) for piece in plan.pieces]
+    pieces = [(known[piece.pdh].manifest_text, piece.directory) for piece in plan.pieces]
     # The content of one collection, unchanged: its text and hash are known, nothing is parsed.
     if not existing and len(pieces) == 1 and not pieces[0][1]:
-        text, files, size = known[plan.pieces[0].pdh]
+        text, files, size, _ = known[plan.pieces[0].pdh]
         return {
             "manifest_text": text,
             "portable_data_hash": plan.pieces[0].pdh,
@@ -324,7 +337,7 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
     if not existing and are_apart(pieces, below=LOG_DIRECTORY):
         parts = [known[piece.pdh] for piece in plan.pieces]
         files, size = manifest.check_total(
-            sum(part[1] for part in parts), sum(part[2] for part in parts)
+            sum(part.files for part in parts), sum(part.size for part in parts)
         )
     else:
         files, size = manifest.counts(text)

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -58,8 +58,13 @@ class Blocks(Protocol):
     async def get(self, locator: str, /) -> bytes:
         """The bytes of a block, verified. Raises NotFound, Corrupt or Unavailable."""
 
-    async def keep(self, data: bytes, /) -> str:
-        """Keep a block, durably; its locator without signature. Raises Full, Unavailable."""
+    async def keep(self, data: bytes, /, classes: Sequence[str] = ()) -> str:
+        """Keep a block, durably, in storage classes (none: the default ones) as far as the site
+        has them; its locator without signature. Raises Full, Unavailable.
+        """
+
+    async def classes(self, locators: Iterable[str], desired: Sequence[str], /) -> list[str]:
+        """The desired storage classes in which every block is known to be kept."""
 
     async def check(self) -> None:
         """Ask whether a volume answers. Raises Unavailable, Corrupt where none does."""

@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
@@ -40,6 +41,7 @@ from lading.blobs.volume import Draft
 from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.data import locator as locators
+from lading.core.data import storage_classes
 from lading.core.data.locator import Locator
 from lading.core.data.replication import DesiredReplication, ReplicaPlace
 from lading.core.errors import (
@@ -174,7 +176,12 @@ class _Store:
         """Store the body, whose hash must be `wanted`; None accepts any hash."""
         token, what = await self._token(request, writing=True), wanted or "a new block"
         length = _length(request.headers, what)
-        desired = _desired(request.headers, self._classes, self._copies)
+        asked = _desired(request.headers, self._classes, self._copies)
+        # Classes without a volume are told by the answer: they have no copy.
+        desired = replace(
+            asked,
+            classes=storage_classes.served(asked.classes, self._mounts.classes, self._classes),
+        )
         # Without a Content-Length, memory for the largest block is reserved, but granted as bytes
         # arrive.
         largest = locators.MAX_BLOCK if length is None else length
@@ -203,7 +210,7 @@ class _Store:
                 raise
         self._metrics.note_write(size)
         stored = self._signed(Locator(name, size), token)
-        classes = ", ".join(f"{one}={count}" for one, count in receipt.classes.items())
+        classes = ", ".join(f"{one}={receipt.classes.get(one, 0)}" for one in asked.classes)
         headers = {
             **ANY_ORIGIN,
             "X-Keep-Replicas-Stored": str(receipt.copies),

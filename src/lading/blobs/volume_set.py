@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -26,6 +26,9 @@ _Answer = TypeVar("_Answer")
 _SPACE_LIFE: Final = 5.0
 # Seconds for which a volume is tried last after a failure.
 _AVOIDED: Final = 30.0
+# Blocks of one content whose storage classes are looked up, and look-ups at a time.
+_LOOKED_UP: Final = 256
+_AT_ONCE: Final = 16
 # MD5 of no bytes: the block of empty files.
 _EMPTY: Final = "d41d8cd98f00b204e9800998ecf8427e"
 _logger = logging.getLogger("lading.blobs")
@@ -86,6 +89,46 @@ class VolumeSet:
     def writable(self) -> tuple[VolumeMount, ...]:
         """The writable mounts."""
         return tuple(one for one in self.all if not one.is_read_only)
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The storage classes of the writable volumes."""
+        return frozenset(name for mount in self.writable for name in mount.classes)
+
+    async def classes_of(self, hashes: Iterable[str], desired: Sequence[str]) -> list[str]:
+        """The desired storage classes that have every block.
+
+        No volume is asked about a class that all volumes serve, nor about more than `_LOOKED_UP`
+        blocks: these are counted by the balancer, and no class is named for them.
+        """
+        everywhere = [
+            name for name in desired if self.all and all(name in one.classes for one in self.all)
+        ]
+        others = [name for name in desired if name not in everywhere and name in self.classes]
+        wanted = set[str]()
+        for hash in hashes if others else ():
+            if hash != _EMPTY:
+                wanted.add(hash)
+            if len(wanted) > _LOOKED_UP:
+                return everywhere
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def look(mount: VolumeMount, hash: str) -> tuple[str, frozenset[str]]:
+            async with gate:
+                try:
+                    await self.attempt(mount, mount.volume.head(hash))
+                except (NotFound, Corrupt, Unavailable):
+                    return hash, frozenset()
+            return hash, mount.classes
+
+        held: dict[str, set[str]] = {hash: set() for hash in wanted}
+        mounts = [one for one in self.all if any(name in one.classes for name in others)]
+        for hash, classes in await asyncio.gather(
+            *(look(mount, hash) for mount in mounts for hash in wanted)
+        ):
+            held[hash] |= classes
+        found = {name for name in others if all(name in one for one in held.values())}
+        return [name for name in desired if name in found or name in everywhere]
 
     def find(self, uuid: str) -> VolumeMount:
         """The mount with a uuid. Raises NotFound."""

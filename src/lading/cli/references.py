@@ -11,6 +11,7 @@ uuid, a name, or a path of names as `thesis/figures`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import msgspec
 
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.core.values import printable
 
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
@@ -220,6 +222,22 @@ async def find_project(session: CliSession, text: str) -> str:
             + ", ".join(str(one["uuid"]) for one in found)
         )
     return str(found[0]["uuid"])
+
+
+async def check_storage_classes(session: CliSession, names: Sequence[str]) -> None:
+    """Refuse a storage class that the site does not have: the API takes any, and stores in others.
+
+    Raises Invalid.
+    """
+    if not names:
+        return
+    config = await session.api.request("GET", "config")
+    known = sorted(config.get("StorageClasses") or ()) if isinstance(config, dict) else []
+    if unknown := [name for name in names if name not in known]:
+        raise Invalid(
+            f"--storage-class: this site has no class {printable(unknown[0])!r};"
+            f" its classes: {', '.join(known[:10])}"
+        )
 
 
 async def project_of(session: CliSession, text: str) -> str:

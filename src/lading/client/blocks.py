@@ -37,11 +37,12 @@ _TIMEOUT = 300.0
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     """Requested storage of blocks: number of copies in each class; None and () are the store's
-    defaults.
+    defaults. `best_effort`: a block that is stored in other classes is no error.
     """
 
     copies: int | None = None
     classes: tuple[str, ...] = ()
+    best_effort: bool = False
 
     def headers(self) -> dict[str, str]:
         """The request headers for it."""
@@ -54,6 +55,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, answer: Response, block: str) -> None:
         """Raise Full, naming the block, if the response confirms fewer copies than requested."""
+        if self.best_effort:
+            return
         wanted = self.copies or 1
         if (
             not self.classes

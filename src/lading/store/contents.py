@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from lading.core.records.expressions import Expression
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.store import records
-from lading.store.database import Deferred, Dialect, Row, Transaction
+from lading.store.database import Deferred, Dialect, Row, Transaction, Value
 from lading.store.permissions import reaches
 from lading.store.query import alias_condition
 
@@ -41,10 +41,20 @@ _HOLDER: Final = (
 # (`for_keeping`).
 _ANY_WITH_HASH: Final = (
     "SELECT c.portable_data_hash, CAST(NULL AS TEXT), c.manifest_text, c.file_count,"
-    " c.file_size_total FROM collections c WHERE c.portable_data_hash = ? LIMIT 1"
+    " c.file_size_total, c.storage_classes_confirmed FROM collections c"
+    " WHERE c.portable_data_hash = ? LIMIT 1"
 )
 # Fields of a Reference, in its order.
 _FIELDS = "uuid, manifest_text, replication_desired, storage_classes_desired"
+
+
+class StoredContent(NamedTuple):
+    """The content of a collection, and the storage classes that are confirmed for it."""
+
+    manifest_text: str
+    files: int
+    size: int
+    confirmed: tuple[str, ...] = ()
 
 
 async def names_taken(
@@ -90,20 +100,20 @@ async def present(
 
 async def for_keeping(
     tx: Transaction, hashes: Collection[str], names: Collection[tuple[str, str]]
-) -> tuple[dict[str, tuple[str, int, int]], set[tuple[str, str]]]:
+) -> tuple[dict[str, StoredContent], set[tuple[str, str]]]:
     """Facts for storing content in further collections, in one query.
 
-    Returns manifest, number of files and size by hash, from any collection with that hash, and the
+    Returns the content by hash, as any collection with that hash has it, and the
     (owner, name) pairs that present collections have taken.
     """
     asked = [_ANY_WITH_HASH] * len(hashes)
-    # All parts have five columns, so that one UNION ALL answers everything in one round trip.
+    # All parts have six columns, so that one UNION ALL answers everything in one round trip.
     values = [*hashes]
     if names:
         asked.append(
             f"WITH named (owner, name) AS (VALUES {', '.join('(?, ?)' for _ in names)})"
             " SELECT named.owner, named.name,"
-            f" ({_HOLDER.format(owner='named.owner', name='named.name')}), 0, 0 FROM named"
+            f" ({_HOLDER.format(owner='named.owner', name='named.name')}), 0, 0, '' FROM named"
         )
         values += (part for pair in names for part in pair)
     rows = (
@@ -112,7 +122,7 @@ async def for_keeping(
         else []
     )
     known = {
-        str(row[0]): (str(row[2]), int(row[3] or 0), int(row[4] or 0))
+        str(row[0]): StoredContent(str(row[2]), int(row[3] or 0), int(row[4] or 0), _names(row[5]))
         for row in rows
         if row[1] is None
     }
@@ -170,10 +180,13 @@ async def naming_block(tx: Transaction, hash: str, *, limit: int) -> list[tuple[
 
 def _reference(row: Row) -> StoredManifest:
     uuid, text, copies, classes = row
-    names = msgspec.json.decode(str(classes), type=list[str]) if classes else []
     return StoredManifest(
-        str(uuid), str(text or ""), None if copies is None else int(copies), tuple(names)
+        str(uuid), str(text or ""), None if copies is None else int(copies), _names(classes)
     )
+
+
+def _names(classes: Value) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(str(classes), type=list[str])) if classes else ()
 
 
 INPUT_TABLES = (

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lading.client.api import ApiClient
-from lading.client.blocks import BlockClient
+from lading.client.blocks import BlockClient, Keeping
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import together
@@ -145,6 +145,9 @@ class SupervisorSession:
             self._transport,
             self.token,
             trusting=self._beside_store,
+            # The server tells about a class that it does not have, or that has no room: a result
+            # is not lost for it.
+            keeping=Keeping(classes=tuple(self.container.output_storage_classes), best_effort=True),
             retry=self._retry,
             sleep=self._pause,
         )
@@ -280,13 +283,15 @@ class SupervisorSession:
     async def _create(self, kind: str, manifest: str) -> str:
         # Trashed from the start: the API keeps the content for the request, in collections of its
         # own.
-        attributes = {
+        attributes: Record = {
             "name": f"{_NAMES[kind]} for {self._uuid}",
             "manifest_text": manifest,
             # As the collections of the request have it: lists of the user's data leave them out.
             "properties": {"type": kind, "container_uuid": self._uuid},
             "is_trashed": True,
         }
+        if classes := self.container.output_storage_classes:
+            attributes["storage_classes_desired"] = classes
         record = await self.data.create(
             "collections",
             attributes,

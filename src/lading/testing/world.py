@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import random
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,11 +79,17 @@ class MemoryBlocks:
         self._blocks[name] = data
         return f"{name}+{len(data)}"
 
-    async def keep(self, data: bytes, /) -> str:
+    async def keep(self, data: bytes, /, classes: Sequence[str] = ()) -> str:
         """As `put`. Raises Full."""
+        del classes
         if self.full:
             raise Full("the store has no room")
         return self.put(data)
+
+    async def classes(self, locators: Iterable[str], desired: Sequence[str], /) -> list[str]:
+        """Those that the store has: "default"."""
+        del locators
+        return [name for name in desired if name == "default"]
 
     async def get(self, locator: str, /) -> bytes:
         """The block. Raises NotFound, Corrupt."""

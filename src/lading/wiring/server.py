@@ -20,7 +20,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +45,7 @@ from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
 from lading.config import Config
-from lading.core.data import locator
+from lading.core.data import locator, storage_classes
 from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
@@ -92,21 +100,26 @@ class VolumeBlocks:
     def __init__(self, mounts: VolumeSet, config: Config) -> None:
         self._mounts = mounts
         classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
-        self._desired = DesiredReplication(
-            copies=config.Collections.DefaultReplication, classes=classes or ("default",)
-        )
+        self._default = classes or ("default",)
+        self._copies = config.Collections.DefaultReplication
 
     async def get(self, text: str, /) -> bytes:
         """The verified bytes of the block that a locator names. Raises NotFound or Corrupt."""
         return bytes(await self._mounts.get(locator.parse(text).hash))
 
-    async def keep(self, data: bytes, /) -> str:
-        """Store a small block; return its locator. Raises Full, Unavailable."""
+    async def keep(self, data: bytes, /, classes: Sequence[str] = ()) -> str:
+        """Store a small block; see Blocks. Raises Full, Unavailable."""
+        offered = storage_classes.served(classes, self._mounts.classes, self._default)
         name = hashlib.md5(data, usedforsecurity=False).hexdigest()
         # Ask for existing copies only when there is a choice of volumes.
         places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)
-        await self._mounts.put(name, data, desired=self._desired, places=places)
+        desired = DesiredReplication(copies=self._copies, classes=offered)
+        await self._mounts.put(name, data, desired=desired, places=places)
         return f"{name}+{len(data)}"
+
+    async def classes(self, locators: Iterable[str], desired: Sequence[str], /) -> list[str]:
+        """The desired storage classes in which every block is known to be kept; see Blocks."""
+        return await self._mounts.classes_of((one[:32] for one in locators), desired)
 
     async def check(self) -> None:
         """Ask whether a volume answers that blocks can be written to; any volume where there is

@@ -81,7 +81,7 @@ async def test_users_prove_that_they_could_read_the_blocks(it: World) -> None:
         ({"manifest_text": f". {EMPTY} 0:0:a 0:0:a/b\n"}, "both a file and a directory"),
         ({"colour": "red"}, "unknown attribute 'colour'"),
         ({"storage_classes_desired": []}, "cannot be empty"),
-        ({"storage_classes_desired": ["gold"]}, "'gold' is not a configured"),
+        ({"storage_classes_desired": ["a, b"]}, "'a, b' is no name of a storage class"),
         ({"replication_desired": -1}, "replication_desired"),
         ({"delete_at": "2027-01-01"}, "delete_at: must be set together"),
         ({"trash_at": "2027-01-02", "delete_at": "2027-01-01"}, "delete_at: must not be before"),
@@ -230,3 +230,15 @@ async def test_only_owners_write(it: World) -> None:
     assert (await it.request("PUT", path, {"owner_uuid": other}, token=token)).status == 403
     assert (await it.ok("PUT", path, {"owner_uuid": admin}))["owner_uuid"] == admin
     assert (await it.request("GET", path, token=token)).status == 404
+
+
+async def test_a_class_that_the_site_does_not_have_is_not_confirmed(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        made = await it.ok("POST", "collections", {"storage_classes_desired": ["gold"]})
+        assert made["storage_classes_desired"] == ["gold"]
+        assert made["storage_classes_confirmed"] == []
+        address = f"collections/{made['uuid']}"
+        both = await it.ok("PUT", address, {"storage_classes_desired": ["gold", "default"]})
+        assert both["storage_classes_confirmed"] == ["default"]
+        renamed = await it.ok("PUT", address, {"name": "n"})
+        assert renamed["storage_classes_confirmed"] == ["default"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.records.schema import JSON
+from lading.core.records.schema import JSON, Record
 from lading.testing.world import World, world
 
 DATA = b"result"
@@ -58,6 +58,37 @@ async def test_output_log_and_end_come_in_one_call(tmp_path: Path) -> None:
         assert [one["is_trashed"] for one in kept["items"]] == [True]
         # Lists of the user's data know it by this.
         assert [one["properties"]["container_uuid"] for one in kept["items"]] == [uuid]
+
+
+async def _ended(it: World, classes: list[JSON]) -> tuple[Record, Record]:
+    """A container that ends with an output, and the output's collection of its request."""
+    request = await it.submit("true", output_storage_classes=classes)
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    await it.ok("POST", f"containers/{uuid}/finish", report(), token=supervisor)
+    ended = await it.ok("GET", f"container_requests/{request['uuid']}")
+    return (
+        await it.ok("GET", f"containers/{uuid}"),
+        await it.ok("GET", f"collections/{ended['output_uuid']}"),
+    )
+
+
+async def test_the_classes_of_the_output_are_confirmed_at_its_end(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        container, output = await _ended(it, ["default"])
+        assert output["storage_classes_confirmed"] == ["default"]
+        assert output["storage_classes_confirmed_at"] is not None
+        assert container["runtime_status"] == {}
+
+
+async def test_a_class_that_the_site_does_not_have_is_told(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        container, output = await _ended(it, ["gold", "default"])
+        assert output["storage_classes_desired"] == ["gold", "default"]
+        assert output["storage_classes_confirmed"] == ["default"]
+        warning = container["runtime_status"]["warning"]
+        assert "not confirmed: this site has no storage class gold" in warning
 
 
 async def test_a_refused_end_changes_nothing(tmp_path: Path) -> None:

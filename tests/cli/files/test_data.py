@@ -54,7 +54,7 @@ def test_how_and_where_it_is_kept(site: Site, here: Path) -> None:
     again = json.loads(site.lading("put", "--json", *wish, "d").stdout)
     assert again == {**made, "was_there": True}
     refused = site.lading("put", "--storage-class=nosuch", "d", code=1).stderr
-    assert "no volume can be written for the storage classes nosuch" in refused
+    assert "this site has no class 'nosuch'; its classes: default" in refused
 
 
 def test_several_paths_by_their_names(site: Site, here: Path) -> None:

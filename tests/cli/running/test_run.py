@@ -326,7 +326,10 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
         (["--start-after", "soon", "--", "c"], "'soon' is no moment; write for example 2h30m"),
         (["--property", "x", "--", "c"], "'x' is not K=V"),
         (["--after", "000000", "--", "c"], "000000: no request has this name"),
-        (["--storage-class", "nosuch", "--", "c"], "'nosuch' is not a configured storage class"),
+        (
+            ["--storage-class", "nosuch", "--", "c"],
+            "no class 'nosuch'; its classes: default",
+        ),
         (["--preemptible", "--", "c"], "preemptible instances are not configured"),
         (["--project", "x", "--", "c"], "x: no project is called so"),
     ],

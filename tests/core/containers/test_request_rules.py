@@ -58,8 +58,8 @@ def test_required_attributes(name: str, blank: Any) -> None:
         ({"environment": {"A": 1}}, "Environment [A]: incompatible value type"),
         ({"mounts": {}}, "Output path must be a mount target"),
         (
-            {"output_storage_classes": ["gold"]},
-            "Output storage classes: 'gold' is not a configured",
+            {"output_storage_classes": ["a, b"]},
+            "Output storage classes: 'a, b' is no name of a storage class",
         ),
     ],
 )

@@ -31,6 +31,7 @@ from lading.api.resources import dispatching, generic, quotas
 from lading.api.resources.lineage import brief_lineage
 from lading.api.services import ApiServices
 from lading.core import ids
+from lading.core.data import manifest, storage_classes
 from lading.core.data.replication import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
@@ -54,6 +55,8 @@ from lading.store.database import Transaction
 # Times that a change is prepared again because another call changed the content first.
 _ATTEMPTS: Final = 20
 PRESENT: Final[Expression] = Present()
+# Attributes that the confirmed storage classes depend on.
+_CONFIRMED_BY: Final = ("portable_data_hash", "storage_classes_desired")
 
 
 class _Outrun(Exception):
@@ -128,6 +131,7 @@ async def create_collection(call: ApiCall) -> ApiResponse:
         record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
     _check_values(call.services, record, given)
     record |= call.services.trash_times({**COLLECTIONS.defaults}, given)
+    record |= {**await confirm_classes(call.services, record), **_counted(given)}
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await dispatching.check_log(tx, call, record)
@@ -165,6 +169,12 @@ async def _update(call: ApiCall) -> Record:
     splicing = read_splicing(call, given)
     # Outside the write transaction: large manifests take long, and SQLite has one writer.
     content = await read_content(call, given, base, splicing)
+    planned = {**base, **given, **content}
+    confirmed = (
+        await confirm_classes(services, planned)
+        if any(planned[name] != base[name] for name in _CONFIRMED_BY)
+        else {}
+    )
     async with services.database.writing() as tx:
         old = await authorization.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
         await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
@@ -178,6 +188,9 @@ async def _update(call: ApiCall) -> Record:
             for name, value in confirmation_after_change(old, new).items()
             if name not in given
         }
+        # Another call may have changed the content or the wish since it was confirmed.
+        if confirmed and all(new[name] == planned[name] for name in _CONFIRMED_BY):
+            new |= {name: value for name, value in confirmed.items() if name not in given}
         _check_values(services, new, given)
         await dispatching.check_log(tx, call, old, new)
         await quotas.check_room(tx, call, new, old)
@@ -253,6 +266,20 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
 
 
+async def confirm_classes(services: ApiServices, record: Record) -> Record:
+    """The attributes of a collection that say which of its desired storage classes its blocks are
+    in now. Call it outside of transactions: it may ask volumes.
+    """
+    classes = await services.blocks.classes(
+        manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
+    )
+    return storage_classes.confirmation(classes, services.now())
+
+
+def _counted(given: Record) -> Record:
+    return {name: given[name] for name in CONFIRMATION if name in given}
+
+
 async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:
     shown = show(COLLECTIONS, record, select)
     if "manifest_text" in shown:
@@ -266,10 +293,7 @@ def _check_values(services: ApiServices, record: Record, given: Record) -> None:
     check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
     if given.get("storage_classes_desired") == []:
         raise Invalid("storage_classes_desired: cannot be empty")
-    wanted = record["storage_classes_desired"]
-    for one in wanted:
-        if one not in services.policy.storage_classes:
-            raise Invalid(f"storage_classes_desired: {one!r} is not a configured storage class")
+    storage_classes.check_names("storage_classes_desired", record["storage_classes_desired"])
     replication = record["replication_desired"]
     if replication is not None and replication < 0:
         raise Invalid("replication_desired: must not be negative")

@@ -21,7 +21,7 @@ import base64
 import binascii
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +32,7 @@ from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
+from lading.api.resources.collections import confirm_classes
 from lading.api.resources.containers import (
     auth_token,
     caller_of,
@@ -77,7 +78,10 @@ async def finish_container(call: ApiCall) -> ApiResponse:
     if role_of(container, caller_of(call)) not in HOLDERS:
         raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
     own = await as_container(call, container)
-    kept = frozenset(await asyncio.gather(*map(services.blocks.keep, data)))
+    classes = container.output_storage_classes
+    kept = frozenset(
+        await asyncio.gather(*(services.blocks.keep(block, classes) for block in data))
+    )
     made = {
         name: await make_collection(own, container, name, text, kept)
         for name, text in manifests.items()
@@ -144,7 +148,11 @@ async def make_collection(
     content = await read_content(own, given, None, Splicing({}), kept=kept)
     record = generic.new_record(own, COLLECTIONS, {**given, **content})
     record["current_version_uuid"] = record["uuid"]
-    record["storage_classes_desired"] = list(own.services.policy.default_storage_classes)
+    # As the collections of the request will ask for it: the blocks are in these classes from now.
+    record["storage_classes_desired"] = list(
+        container.output_storage_classes or own.services.policy.default_storage_classes
+    )
+    record |= await confirm_classes(own.services, record)
     return record | own.services.trash_times({**COLLECTIONS.defaults}, given)
 
 
@@ -191,7 +199,7 @@ async def save_spooled(
     await _copy_posted(call, container)
     if not spool.names(uuid):
         return None
-    sink = _Sink(call.services.blocks, set())
+    sink = _Sink(call.services.blocks, container.output_storage_classes, set())
     try:
         text = await _store_spool(spool, uuid, sink)
         own = await as_container(call, container)
@@ -232,11 +240,12 @@ class _Sink:
     """Stores the blocks of a log."""
 
     blocks: Blocks
+    classes: Sequence[str]
     kept: set[str]
 
     async def put(self, data: bytes | bytearray) -> str:
         """Store a block; its locator without signature."""
-        locator = await self.blocks.keep(bytes(data))
+        locator = await self.blocks.keep(bytes(data), self.classes)
         self.kept.add(locator)
         return locator
 

@@ -17,12 +17,14 @@ from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.quotas import NoRoom
 from lading.api.resources import generic
 from lading.api.resources.dispatching import is_own_log
+from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
 from lading.core.containers.lifecycle import NewTokens
 from lading.core.containers.sessions import Places
 from lading.core.containers.writers import ContainerWriter
+from lading.core.data import storage_classes
 from lading.core.errors import Failure, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access, attributes
@@ -442,7 +444,7 @@ async def store_change(
     another call changed the container first.
     """
     unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
-    row = await unit.change_container(row, change)
+    row = await unit.change_container(row, _with_class_warning(call.services, change))
     await unit.settle()
     status = change.container.runtime_status
     if (
@@ -462,6 +464,28 @@ async def store_change(
             {"text": text, "failure": status["failure"]},
         )
     return row
+
+
+def _with_class_warning(
+    services: ApiServices, change: lifecycle.ContainerChange
+) -> lifecycle.ContainerChange:
+    """The end of a container with a warning about output classes that the site does not have."""
+    if change.changed.get("state") != ContainerState.COMPLETE:
+        return change
+    container, policy = change.container, services.policy
+    status = storage_classes.with_warning(
+        container.runtime_status,
+        container.output_storage_classes,
+        known=policy.storage_classes,
+        default=policy.default_storage_classes,
+    )
+    if status is None:
+        return change
+    return replace(
+        change,
+        container=replace(container, runtime_status=status),
+        changed={**change.changed, "runtime_status": status},
+    )
 
 
 async def output_readable(

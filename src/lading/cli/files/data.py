@@ -98,6 +98,7 @@ def put(
     label = deposits.label_of(paths[0])
 
     async def action(session: CliSession) -> deposits.Deposit:
+        await references.check_storage_classes(session, classes)
         sources, keeping = (
             deposits.arrange(paths),
             Keeping(copies=copies, classes=tuple(dict.fromkeys(classes))),

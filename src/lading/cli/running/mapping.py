@@ -24,7 +24,13 @@ from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.hangup import unread
 from lading.cli.options import PassingCommand, option_of
-from lading.cli.references import FileReference, find_project, find_request, find_tree
+from lading.cli.references import (
+    FileReference,
+    check_storage_classes,
+    find_project,
+    find_request,
+    find_tree,
+)
 from lading.cli.running.inputs import Input, parse_input
 from lading.cli.running.run import check_target, run, secret_mounts
 from lading.cli.running.secrets import SecretOption
@@ -255,6 +261,7 @@ async def _prepare(
     session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool
 ) -> list[dict[str, Any]]:
     """Store the inputs, each once; the attributes of the requests."""
+    await check_storage_classes(session, specs[0].storage_class)
     image = specs[0].image
     if not image:
         chosen = await newest_image(session)

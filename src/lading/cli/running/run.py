@@ -33,7 +33,13 @@ from lading.cli.options import (
     PassingCommand,
     option_of,
 )
-from lading.cli.references import FileReference, find_project, find_request, find_tree
+from lading.cli.references import (
+    FileReference,
+    check_storage_classes,
+    find_project,
+    find_request,
+    find_tree,
+)
 from lading.cli.running.inputs import LINKS, LINKS_OPTION, STDIN, Input
 from lading.cli.running.secrets import (
     SecretOption,
@@ -364,6 +370,7 @@ async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = Fal
 
 
 async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
+    await check_storage_classes(session, spec.storage_class)
     if spec.project:
         spec = structs.replace(spec, project=await find_project(session, spec.project))
     image = spec.image

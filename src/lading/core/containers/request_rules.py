@@ -20,6 +20,7 @@ from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
+from lading.core.data.storage_classes import check_names
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
@@ -287,16 +288,8 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     constraints.check(needs, committed=committed)
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]
-    unknown = (
-        [one for one in classes if one not in policy.storage_classes]
-        if isinstance(classes, list)
-        else []
-    )
-    if unknown:
-        raise Invalid(
-            f"Output storage classes: {printable(str(unknown[0]))!r} "
-            "is not a configured storage class"
-        )
+    if isinstance(classes, list):
+        check_names("Output storage classes", classes)
 
 
 def _check_nul(name: str, value: Json) -> None:
