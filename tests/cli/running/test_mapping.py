@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lading.cli.running import mapping
+from lading.core.placeholders import fill_command
 from tests.cli.site import Play, Site
 
 
@@ -47,6 +49,37 @@ def test_one_request_for_each_file(site: Site, image: str, reads: Path, here: Pa
     assert first["mounts"]["/in"]["path"] == "a.fq"
     found = {path.parent.name: path.read_text() for path in (here / "results").rglob("n")}
     assert found == {"count.0": "0", "count.1": "1", "count.2": "2"}
+
+
+_ODD = ("a b", "it's", '"', "$(touch PWNED)", "`touch PWNED`", "; touch PWNED", "*", "a\nb", "\\")
+_SCRIPTS = ("{}", "'{}'", '"{}"', "\"$(printf %s {})\"", "$'{}'", "{:q}")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("text", _SCRIPTS)
+@pytest.mark.parametrize("value", _ODD)
+def test_a_shell_reads_each_value_as_one_word(
+    tmp_path: Path, shell: str, text: str, value: str
+) -> None:
+    if (shell, text) == ("sh", "$'{}'"):
+        shell = "bash"  # A quoting of bash alone.
+    command = fill_command((shell, "-c", f"printf '%s|' {text} end"), {"": value})
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode() == f"{value}|end|"
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_in_a_script_are_recorded_as_variables(site: Site, image: str, here: Path) -> None:
+    (here / "t.csv").write_text('name,val\n"a $(b)",1\n')
+    uuid = site.lading(
+        "map", "--image", image, "--table", "t.csv", "--detach", "--",
+        "sh", "-c", "echo {val} > {name}",
+    ).stdout.strip()  # fmt: skip
+    shown = json.loads(site.lading("request", "show", "--json", uuid).stdout)
+    assert shown["command"][2] == (
+        "item_val=1; item_name='a $(b)'; echo \"${item_val}\" > \"${item_name}\""
+    )
+    site.lading("request", "cancel", uuid)
 
 
 def test_failures_are_listed_and_the_first_one_is_the_exit_code(

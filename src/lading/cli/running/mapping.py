@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,6 +41,7 @@ from lading.cli.running.submission import (
 )
 from lading.cli.session import CliSession, tell_list, with_session
 from lading.core.errors import Invalid
+from lading.core.placeholders import PLACEHOLDER, fill, fill_command
 
 if TYPE_CHECKING:
     from lading.client.api import Record
@@ -53,8 +53,6 @@ _PAGE = 1000
 """Requests of one call, the most that a server accepts."""
 _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
-# `{}`, or `{column}` with the name of a column.
-_PLACEHOLDER = re.compile(r"\{([\w.-]*)\}")
 _OWN = {
     "inputs",
     "output",
@@ -136,7 +134,9 @@ def map(
     lading map -i 'reads/*.fq' --input /in={} -- sh -c 'wc -l < /in > lines'
     lading map --table samples.csv --input /in={file} -- sort -k {column} -o sorted /in
 
-    Other braces stay as they are. The requests are named after --name, or after the program, with a
+    In the script of a shell each value is one word, whatever characters it has: {column} becomes a
+    variable there. {column:q} is quoted for a shell, {column:raw} the text itself. Other braces
+    stay as they are. The requests are named after --name, or after the program, with a
     number: sort.0, sort.1, ...; `lading wait --name 'sort.*'` waits for them. With --stdin every
     command reads all of our standard input, which is stored once. The exit code is 0 if all have
     succeeded, else that of the first that failed.
@@ -470,18 +470,16 @@ def _rows_of(table: Path) -> Iterator[dict[str, str]]:
 
 
 def _bind(spec: RequestSpec, inputs: Sequence[str], values: Mapping[str, str]) -> RequestSpec:
-    """The request of one item. Raises Invalid for an input that is not there."""
-
-    def fill(text: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
-
+    """The request of one item. Raises Invalid for an input that is not there, and for a value that
+    would be read as code.
+    """
     return structs.replace(
         spec,
-        command=tuple(fill(word) for word in spec.command),
-        environment={name: fill(value) for name, value in spec.environment.items()},
-        inputs=tuple(_input(fill(text), values) for text in inputs),
-        name=f"{fill(_name(spec))}.{values['number']}",
-        description=fill(spec.description) if spec.description else None,
+        command=fill_command(spec.command, values),
+        environment={name: fill(value, values) for name, value in spec.environment.items()},
+        inputs=tuple(_input(fill(text, values), values) for text in inputs),
+        name=f"{fill(_name(spec), values)}.{values['number']}",
+        description=fill(spec.description, values) if spec.description else None,
     )
 
 
@@ -489,7 +487,7 @@ def _input(text: str, values: Mapping[str, str]) -> Input:
     """The input of one item. Raises Invalid for one that is not there, and for a placeholder that
     nothing replaces: no file has such a name.
     """
-    left = _PLACEHOLDER.search(text.partition("=")[2])
+    left = PLACEHOLDER.search(text.partition("=")[2])
     if left is not None and not Path(text.partition("=")[2]).exists():
         known = ", ".join(f"{{{name}}}" for name in sorted(values) if name != "number")
         raise Invalid(f"--input {text}: {left[0]} is none of {known}")
