@@ -26,7 +26,7 @@ def test_texts_take_values_as_they_are(text: str, filled: str) -> None:
     ("script", "filled"),
     [
         ("echo x > {other}", "echo x > {other}"),
-        ("wc < {} > {}", "item='my file'; wc < \"${item}\" > \"${item}\""),
+        ("wc < {} > {}", 'item=\'my file\'; wc < "${item}" > "${item}"'),
         ('echo "{n}.txt"', 'item_n=3; echo "${item_n}.txt"'),
         ("echo 'a {n} b'", "item_n=3; echo 'a '\"${item_n}\"' b'"),
         ("echo $'a {n}'", "item_n=3; echo $'a '\"${item_n}\"$''"),

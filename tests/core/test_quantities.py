@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.quantities import age, duration, parse_duration, parse_size, shorten, size
+from lading.core.quantities import age, bounded, duration, parse_duration, parse_size, shorten, size
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,18 @@ def test_an_empty_duration_is_refused() -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not a size"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/in: is no file", "/in: is no file"),
+        ("word " * 100, "word " * 100),
+        (f"/{'x' * 299} is no file", f"/{'x' * 299} is no file"),
+        (f"/{'x' * 4000}y is no file", f"/{'x' * 199}…{'x' * 98}y is no file"),
+        (f"say '{'a b ' * 900}' it", f"say '{('a b ' * 900)[:199]}…{('a b ' * 900)[-98:]}' it"),
+        (f"an apostrophe's {'a b ' * 90}", f"an apostrophe's {'a b ' * 90}"),
+    ],
+)
+def test_messages_have_no_long_value(message: str, shown: str) -> None:
+    assert bounded(message) == shown

@@ -196,4 +196,7 @@ def test_what_the_kernel_refuses_to_execute(
     if said:
         log.stream(STDERR).write(f"{said}\n".encode())
     assert refused_by_kernel(Exit(code=code), log).code == shown
+    begin = log.size(STDERR)
+    log.stream(STDERR).write(b"exec container process `/x`: Argument list too long\n")
+    assert refused_by_kernel(Exit(code=1), log, since=begin).code == 126
     log.close()

@@ -50,6 +50,26 @@ async def test_steps_share_the_output_and_have_streams(bench: Bench) -> None:
     assert "step 3 of 4" in bench.log()
 
 
+async def test_the_log_and_the_record_tell_the_same_exit_code(bench: Bench) -> None:
+    refused = "echo 'exec container process `/x`: Argument list too long' >&2; exit 1"
+    record = bench.add(refused)
+    await bench.run()
+    assert record["exit_code"] == 126
+    assert "the command ended with exit code 126" in bench.log()
+    several = Bench(bench.directory / "other")
+    record = add(several, step("true"), step(refused))
+    await several.run()
+    steps = record["runtime_status"]["steps"]
+    assert (record["exit_code"], [one["exit_code"] for one in steps]) == (126, [0, 126])
+
+
+async def test_two_streams_into_one_file(bench: Bench) -> None:
+    script = "echo one; echo two >&2; echo three"
+    add(bench, step(script, stdout="/out/both", stderr="/out/both"))
+    assert await bench.run() == 0
+    assert sorted(bench.output()["both"].split()) == [b"one", b"three", b"two"]
+
+
 async def test_errors_that_are_ignored(bench: Bench) -> None:
     record = add(bench, step("exit 5", ignore_error=True), step("true"))
     await bench.run()

@@ -67,6 +67,7 @@ from lading.core.errors import (
 from lading.core.ids import make_request_id
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
+from lading.core.quantities import bounded
 from lading.core.records.access import Principal, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON, Record
@@ -501,7 +502,7 @@ def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) 
 
 def _refusal(error: LadingError, request_id: str) -> ApiResponse:
     # A line feed in a message would break the form of one line for each error.
-    text = " ".join(error.message.split())
+    text = " ".join(bounded(error.message).split())
     # Without it WebDAV clients do not ask for a password (docs/spec/api, section Errors).
     headers = {"WWW-Authenticate": 'Basic realm="collections"'} if error.status == 401 else {}
     return ApiResponse(

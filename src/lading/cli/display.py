@@ -20,6 +20,7 @@ from lading.core.errors import Invalid
 
 # Names of this module too: texts for people come from one place.
 from lading.core.quantities import age as age
+from lading.core.quantities import bounded
 from lading.core.quantities import duration as duration
 from lading.core.quantities import shorten as shorten
 from lading.core.quantities import size as size
@@ -69,9 +70,9 @@ def plain(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print a message on standard error, if anybody reads it."""
+    """Print a message on standard error, if anybody reads it, with the ends of a long value."""
     with unread():
-        click.echo(f"lading: {plain(text)}", err=True)
+        click.echo(f"lading: {bounded(plain(text))}", err=True)
 
 
 def confirm(question: str) -> None:

@@ -298,8 +298,9 @@ def fail(message: str, code: int, *, as_json: bool = False, status: int | None =
     """Print an error as one line on standard error, and exit. `status`: that of the API."""
     # Imported here: a successful command without output does not need it.
     from lading.cli import display
+    from lading.core.quantities import bounded
 
-    line = " ".join(message.split())
+    line = " ".join(bounded(message).split())
     if as_json:
         import json
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from lading.core.containers.container import start_refusal
 from lading.core.errors import LadingError, NotFound
 
 # The client is imported when it is used: help and completion need none.
@@ -35,7 +35,7 @@ _SHOWN = ("uuid", "name", "state", "priority", "container_uuid", "output_uuid", 
 _SHOWN_OF_CONTAINER = ("uuid", "state", "exit_code", "runtime_status", "output")
 
 
-_TIMED_OUT, _NO_RESULT, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127
+_TIMED_OUT, _NO_RESULT = 124, 125
 
 
 class RequestOutcome(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class RequestOutcome(msgspec.Struct, frozen=True):
         if container is None:
             return _NO_RESULT
         if container["state"] != "Complete" or container["exit_code"] is None:
-            return _code_of(container.get("runtime_status") or {})
+            return _code_of(container)
         code = int(container["exit_code"])
         # Other values cannot be exit codes of a process.
         return code if 0 <= code < 256 else 1
@@ -69,16 +69,13 @@ class RequestOutcome(msgspec.Struct, frozen=True):
         return f"exit code {container['exit_code']}" if self.exit_code else ""
 
 
-def _code_of(status: Record) -> int:
+def _code_of(container: Record) -> int:
     """The exit code for a container without one, as env(1) and timeout(1) give them."""
-    error = str(status.get("error") or "")
+    status = container.get("runtime_status") or {}
     if status.get("failure") == "timeout":
         return _TIMED_OUT
-    # `supervisor.engines` begin the message so; the rest is that of crun or of the daemon.
-    if "the command cannot be started" not in error:
-        return _NO_RESULT
-    is_missing = re.search("not found|no such file", error, re.IGNORECASE)
-    return _NOT_FOUND if is_missing and "chdir" not in error else _CANNOT_RUN
+    refusal = start_refusal(container)
+    return refusal.exit_code if refusal else _NO_RESULT
 
 
 def reason(container: Record) -> str:

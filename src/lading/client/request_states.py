@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lading.client.outcomes import RequestOutcome
 from lading.core.containers import spot
-from lading.core.quantities import format_time, parse_time
+from lading.core.quantities import MAX_SHOWN, format_time, parse_time, shorten
 
 if TYPE_CHECKING:
     from lading.client.api import ApiClient, Record
@@ -116,6 +116,13 @@ def run_time(container: Record) -> float:
 
 
 def shown_command(record: Record) -> str:
+    """The command of a request as one line, for a list or a title: at most 300 characters, as a
+    command may have megabytes.
+    """
+    return shorten(whole_command(record), MAX_SHOWN)
+
+
+def whole_command(record: Record) -> str:
     """The command of a request as one line."""
     return " ".join(record["command"] or ()) or "(that of the image)"
 

@@ -12,6 +12,12 @@ from datetime import UTC, datetime, timedelta
 
 from lading.core.errors import Invalid
 
+MAX_SHOWN = 300
+"""Maximum number of characters of one value in a message."""
+# Of these, characters from the start of a longer value.
+_SHOWN_START = 200
+_LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN + 1},}}")
+_LONG_QUOTED = re.compile(rf"(['\"])(?:\\.|(?!\1)[^\\]){{{MAX_SHOWN - 1},}}\1", re.DOTALL)
 _ZONE = len("+00:00")
 # RFC 3339 with any number of fractional digits.
 _LENIENT = re.compile(
@@ -131,3 +137,19 @@ def told_time(moment: str) -> str:
 def shorten(text: str, limit: int = 60) -> str:
     """At most `limit` characters; the end is cut off."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def bounded(message: str) -> str:
+    """A message in which no path, word or quoted value has more than `MAX_SHOWN` characters; the
+    middle of a longer one is left out. Messages name values of any length: a path of 4,000
+    characters, a command of 3 MB.
+    """
+    if len(message) <= MAX_SHOWN:
+        return message
+    for pattern in (_LONG_WORD, _LONG_QUOTED):
+        message = pattern.sub(lambda match: _without_middle(match[0]), message)
+    return message
+
+
+def _without_middle(long: str) -> str:
+    return f"{long[:_SHOWN_START]}…{long[len(long) - (MAX_SHOWN - _SHOWN_START - 1) :]}"

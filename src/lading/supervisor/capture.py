@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from msgspec import structs
+
 from lading.client.collections import BlockSink, CollectionWriter
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
@@ -22,6 +24,7 @@ from lading.core.containers.output.plan import (
     Look,
     OutputPlan,
     Refer,
+    unusable_patterns,
 )
 from lading.core.containers.output.walk import plan_output, too_large
 from lading.core.data import filetree
@@ -90,16 +93,18 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
 
     Raises ExecutionError(USER).
     """
-    plan, globs = stage.plan, compile_globs(output_glob)
+    patterns = [*output_glob]
+    plan, globs, unusable = stage.plan, compile_globs(patterns), unusable_patterns(patterns)
 
     def work(look: Look, stop: Stop) -> OutputPlan:
         def ask() -> None:
             if stop():
                 raise Stopped
 
-        return plan_output(
+        made = plan_output(
             plan.output_path, plan.areas, look=look, globs=globs, limit=limit, ask=ask
         )
+        return structs.replace(made, unusable=unusable)
 
     def look(source: Source, stop: Stop = never) -> Entry | None:
         entry = stage.look(source, stop=stop)

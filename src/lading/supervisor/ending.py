@@ -19,6 +19,7 @@ from lading.core.errors import (
     Failure,
     Full,
 )
+from lading.core.quantities import bounded
 from lading.supervisor.engines import Exit
 from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.session import SupervisorSession
@@ -57,7 +58,7 @@ def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
         state=ContainerState.CANCELLED,
         exit_code=exit_code,
         failure=error.failure,
-        error=error.message,
+        error=bounded(error.message),
     )
 
 
@@ -152,14 +153,17 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     return _judge_complete(exit_, container, circumstances) if cancelled is None else cancelled
 
 
-def refused_by_kernel(exit_: Exit, log: Log) -> Exit:
+def refused_by_kernel(exit_: Exit, log: Log, *, since: int = 0) -> Exit:
     """The exit with the code of a shell where the kernel refused to execute the command: 127 where
-    a file is missing, else 126. crun ends with 1 then, and only its message tells the two apart.
+    a file is missing, else 126. crun ends with 1 then, and only its message tells the two apart:
+    all that the command has written to standard error, which begins at `since` in the log.
     """
-    if exit_.code != 1 or log.size(STDERR) > _LONGEST_REFUSAL:
+    if exit_.code != 1 or log.size(STDERR) - since > _LONGEST_REFUSAL:
         return exit_
     try:
-        said = (log.directory / STDERR).read_bytes() + log.tails().get(STDERR, b"")
+        with (log.directory / STDERR).open("rb") as file:
+            file.seek(since)
+            said = file.read(_LONGEST_REFUSAL) + log.tails().get(STDERR, b"")
     except OSError:
         return exit_
     found = _REFUSAL.fullmatch(said)

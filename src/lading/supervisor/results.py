@@ -179,8 +179,9 @@ class Results(msgspec.Struct, frozen=True):
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
-        for line in (*plan.special.lines(), *plan.omitted.lines(), *plan.renamed.lines()):
-            self.log.say(f"output: {line}")
+        for remarks in (plan.special, plan.omitted, plan.renamed, plan.unusable):
+            for line in remarks.lines():
+                self.log.say(f"output: {line}")
         if ending.state is not ContainerState.COMPLETE:
             return ending, plan
         return with_warning(ending, plan.warning, plan.warning_detail), plan

@@ -21,6 +21,7 @@ from lading.core.containers.mounts import covering
 from lading.core.containers.steps import STATUS, ContainerStep, read_steps
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.values import JsonObject
+from lading.supervisor.ending import refused_by_kernel
 from lading.supervisor.engines import (
     ContainerSpec,
     Engine,
@@ -160,6 +161,7 @@ class StepEngine:
         finally:
             for pump in pumps:
                 await pump.finish(_DRAIN)
+        ended = refused_by_kernel(ended, self._log, since=starts[1])
         await self._tell(begun, starts, ended)
         return ended
 
@@ -205,9 +207,14 @@ class StepEngine:
         """The specification of a step, with its streams open. Raises OSError naming a file that
         cannot be opened.
         """
-        for name, path in ((STDOUT, step.stdout), (STDERR, step.stderr)):
-            copy = _open(spec, path, _OUTPUT) if path else -1
-            pumps.append(Pump(self._log, name, copy=copy))
+        copy = _open(spec, step.stdout, _OUTPUT) if step.stdout else -1
+        pumps.append(Pump(self._log, STDOUT, copy=copy))
+        if step.stderr and step.stderr == step.stdout:
+            # One offset for both, as `2>&1`: each would overwrite the other.
+            copy = os.dup(copy)
+        else:
+            copy = _open(spec, step.stderr, _OUTPUT) if step.stderr else -1
+        pumps.append(Pump(self._log, STDERR, copy=copy))
         return structs.replace(
             spec,
             command=tuple(step.command),

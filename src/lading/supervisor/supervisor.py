@@ -231,8 +231,7 @@ class Supervisor:
             wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
             left=self._assignment.dispatcher_classifies,
         )
-        ended = refused_by_kernel(self._exit, self._log)
-        return judge(ended, self._session.container, circumstances)
+        return judge(self._exit, self._session.container, circumstances)
 
     async def _blame(self, error: ExecutionError) -> Ending:
         """Choose the outcome for an error. A fault of the machine requeues the container."""
@@ -402,6 +401,8 @@ class Supervisor:
                     "the command has ended but something still holds its output open;"
                     " the rest is not read"
                 )
+        # Its whole standard error is read: the record, the log and the page tell the same code.
+        ended = self._exit = refused_by_kernel(ended, self._log)
         self._log.say(f"the command ended with exit code {ended.code}{signal_name(ended.code)}")
         self._become_idle()
 
@@ -450,7 +451,7 @@ class Supervisor:
             await self._unless_stopped(self._engine.hold())
             until = (self._clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
             text = (
-                f"the command failed with exit code {ended.code};"
+                f"the command failed with exit code {refused_by_kernel(ended, self._log).code};"
                 f" its container is kept until {until}: lading shell"
             )
             self._log.say(text)

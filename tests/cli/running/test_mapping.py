@@ -52,7 +52,7 @@ def test_one_request_for_each_file(site: Site, image: str, reads: Path, here: Pa
 
 
 _ODD = ("a b", "it's", '"', "$(touch PWNED)", "`touch PWNED`", "; touch PWNED", "*", "a\nb", "\\")
-_SCRIPTS = ("{}", "'{}'", '"{}"', "\"$(printf %s {})\"", "$'{}'", "{:q}")
+_SCRIPTS = ("{}", "'{}'", '"{}"', '"$(printf %s {})"', "$'{}'", "{:q}")
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -77,7 +77,7 @@ def test_values_in_a_script_are_recorded_as_variables(site: Site, image: str, he
     ).stdout.strip()  # fmt: skip
     shown = json.loads(site.lading("request", "show", "--json", uuid).stdout)
     assert shown["command"][2] == (
-        "item_val=1; item_name='a $(b)'; echo \"${item_val}\" > \"${item_name}\""
+        'item_val=1; item_name=\'a $(b)\'; echo "${item_val}" > "${item_name}"'
     )
     site.lading("request", "cancel", uuid)
 

@@ -221,3 +221,14 @@ def test_every_attempt_is_shown_with_class_amounts_and_cost(site: Site, image: s
     why = site.lading("request", "why", uuid).stdout
     assert "tried before" in why
     assert "with 512.0 MiB of ram in place of 256.0 MiB" in why
+
+
+def test_a_long_command_is_cut_in_the_list_and_whole_in_its_own(site: Site, image: str) -> None:
+    long = "x" * 100_000
+    uuid = site.lading("run", "--detach", "--image", image, "--", "long", long).stdout.strip()
+    listed = site.lading("request", "list", "--limit", "1").stdout
+    assert max(map(len, listed.splitlines())) < 500
+    assert long in site.lading("request", "show", uuid).stdout
+    refused = site.lading("request", "show", long[:5000], code=1).stderr
+    assert len(refused) < 500
+    site.lading("request", "cancel", uuid)

@@ -8,7 +8,7 @@ import pytest
 
 from lading.cli.references import FileReference
 from lading.cli.running.inputs import Input
-from lading.cli.running.submission import RequestSpec, request_body, store_inputs
+from lading.cli.running.submission import RequestSpec, output_patterns, request_body, store_inputs
 from lading.cli.session import CliSession
 from lading.client.api import ApiClient
 from lading.core.errors import Forbidden, Invalid
@@ -111,3 +111,9 @@ async def test_of_many_requests_the_one_without_output_is_named() -> None:
     empty = _request(1, output=False)
     with pytest.raises(Invalid, match=f"{empty['uuid']}: has no output;"):
         await _stored(Api(_request(0), _collection(0), empty), _request(0), empty)
+
+
+def test_patterns_are_made_relative_or_refused() -> None:
+    assert output_patterns(("./a", "/out/b", "c/"), "/out") == ("a", "b", "c/**")
+    with pytest.raises(Invalid, match="--output-glob /abs: is not below the output path /out"):
+        output_patterns(("/abs",), "/out")

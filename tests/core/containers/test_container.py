@@ -55,3 +55,22 @@ def test_hidden_columns_are_not_shown() -> None:
 )
 def test_the_recorded_failure_class(status: dict[str, Json], failure: Failure | None) -> None:
     assert container.failure_of(make_container(runtime_status=status)) == failure
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "code"),
+    [
+        ("Cancelled", "the command cannot be started: x: No such file or directory", 127),
+        ("Cancelled", "the command cannot be started: chdir to x: no such file", 126),
+        ("Cancelled", "the command cannot be started: Permission denied", 126),
+        ("Running", "the command cannot be started: not found", None),
+        ("Cancelled", "output: not found", None),
+    ],
+)
+def test_refusals_to_start_a_command(state: str, error: str, code: int | None) -> None:
+    refusal = container.start_refusal({"state": state, "runtime_status": {"error": error}})
+    assert (refusal and refusal.exit_code) == code
+
+
+def test_a_container_without_a_status_has_no_refusal() -> None:
+    assert container.start_refusal({"state": "Cancelled", "runtime_status": None}) is None

@@ -10,6 +10,8 @@ from lading.core.data.globs import (
     MOST_PATTERNS,
     check_globs,
     compile_globs,
+    matches_nothing,
+    relative_pattern,
 )
 from lading.core.errors import Invalid
 
@@ -86,6 +88,40 @@ def test_classes_and_characters(pattern: str, name: str, matches: bool) -> None:
 )
 def test_what_may_be_below_a_directory(pattern: str, directory: str, below: bool) -> None:
     assert compile_globs([pattern]).may_keep_below(directory) is below
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern"),
+    [
+        ("a.txt", "a.txt"),
+        ("./a.txt", "a.txt"),
+        (".//./a//b/./c", "a/b/c"),
+        ("sub/", "sub/**"),
+        ("./sub/./", "sub/**"),
+        ("/out/a*", "a*"),
+        ("/out", "**"),
+        ("/out/", "**"),
+        (".", "**"),
+        ("./", "**"),
+        (".hidden", ".hidden"),
+        ("**", "**"),
+    ],
+)
+def test_what_people_write_is_made_relative(written: str, pattern: str) -> None:
+    assert relative_pattern(written, "/out") == pattern
+
+
+@pytest.mark.parametrize("written", ["/abs", "/output/a", "../a", "a/..", "a/[b", "/"])
+def test_what_can_match_nothing_is_refused(written: str) -> None:
+    with pytest.raises(Invalid, match=r"below the output path"):
+        relative_pattern(written, "/out")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_dead"), [("./a", True), ("a/", True), ("", True), ("..", True), ("a", False)]
+)
+def test_patterns_that_match_nothing(pattern: str, is_dead: bool) -> None:
+    assert matches_nothing(pattern) is is_dead
 
 
 def test_a_directory_matches_itself() -> None:

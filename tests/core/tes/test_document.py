@@ -97,7 +97,7 @@ def test_documents_that_are_no_object(sent: Any) -> None:
         ({"tags": []}, ["/tags"]),
         ({"volumes": ["/a", "/a", "/b/../c", "//d", "/e//f"]},
          ["/volumes/1", "/volumes/2", "/volumes/3", "/volumes/4"]),
-        ({"resources": {"cpu_cores": 0}}, ["/resources/cpu_cores"]),
+        ({"resources": {"cpu_cores": -1}}, ["/resources/cpu_cores"]),
         ({"resources": {"cpu_cores": 1.5}}, ["/resources/cpu_cores"]),
         ({"resources": {"cpu_cores": True}}, ["/resources/cpu_cores"]),
         ({"resources": {"ram_gb": float("inf")}}, ["/resources/ram_gb"]),

@@ -136,6 +136,16 @@ def test_tags_steer_and_can_be_found() -> None:
     assert keyed["properties"][IDEMPOTENCY] == "k"
 
 
+def test_zero_is_the_default() -> None:
+    unset = {"cpu_cores": 0, "ram_gb": 0, "disk_gb": 0.0, "backend_parameters": {"gpu_ram_gb": "0"}}
+    made = request(resources=unset, volumes=["/v"])
+    constraints = made["runtime_constraints"]
+    assert (constraints["vcpus"], constraints["ram"]) == (1, 2 * 10**9)
+    assert constraints["gpu"]["vram"] == 0
+    assert made["mounts"]["/v"]["capacity"] == 10 * 10**9
+    assert made["properties"]["tes"]["task"]["resources"] == unset
+
+
 def test_resources() -> None:
     backend = {
         "GPU_count": "2",

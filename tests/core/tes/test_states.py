@@ -18,6 +18,7 @@ from lading.core.tes.states import (
 )
 from lading.core.tes.transfers import TransferPhase
 
+_NOT_STARTED = "the command cannot be started: x: not found; is it in the image?"
 _LOST = {"state": "Final", "container": "Cancelled", "failure": "timeout"}
 _DONE = {"state": "Final", "container": "Complete", "code": 0}
 
@@ -29,6 +30,7 @@ def shown(
     priority: int = 1,
     code: int | None = None,
     failure: str = "",
+    error: str = "",
     attempts: int = 0,
     **more: Any,
 ) -> tuple[str, str]:
@@ -41,7 +43,7 @@ def shown(
     record = container and {
         "state": container,
         "exit_code": code,
-        "runtime_status": {"failure": failure} if failure else None,
+        "runtime_status": {"failure": failure, "error": error} if failure else None,
     }
     if "transfer" in more:
         more["transfer"] = TransferPhase(more["transfer"])
@@ -74,6 +76,8 @@ def shown(
             "SYSTEM_ERROR",
         ),
         ({"state": "Final", "container": "Cancelled", "failure": "node"}, "SYSTEM_ERROR", ""),
+        ({**_LOST, "failure": "user", "error": _NOT_STARTED}, "EXECUTOR_ERROR", ""),
+        ({**_LOST, "failure": "user", "error": "output: a socket"}, "SYSTEM_ERROR", ""),
         ({"state": "Final", "container": "Cancelled", "priority": 0}, "CANCELED", ""),
         ({"state": "Final", "container": None, "priority": 0}, "CANCELED", ""),
         ({"state": "Final", "container": "Cancelled"}, "CANCELED", ""),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lading.core.tes.listing import TaskView
 from lading.core.tes.outputs import OutputFile, TaskOutputs
 from lading.core.tes.states import TaskState
@@ -49,6 +51,33 @@ def container(**changes: Any) -> Any:
 
 def show(view: TaskView, *attempts: TaskAttempt) -> Any:
     return show_task(REQUEST, TaskState.COMPLETE, view=view, attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("error", "logs"),
+    [
+        ("the command cannot be started: x: No such file; is it there?", [127]),
+        ("the command cannot be started: /etc: Permission denied", [126]),
+        ("output: a socket", []),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_an_executor(error: str, logs: list[int]) -> None:
+    status = {"failure": "user", "error": error}
+    refused = container(state="Cancelled", exit_code=None, runtime_status=status)
+    shown = show(TaskView.FULL, TaskAttempt(container=refused, number=1, streams=(("", "a\n"),)))
+    executors = shown["logs"][0]["logs"]
+    assert [one["exit_code"] for one in executors] == logs
+    assert [one["stderr"] for one in executors] == [f"a\n{error}\n"] * len(logs)
+
+
+@pytest.mark.parametrize("stamp", [b"", b"05.123456789Z "])
+def test_a_long_line_is_shown_to_its_end(stamp: bytes) -> None:
+    bar = b"\r1 of 9" * 10_000
+    text = text_end(stamp + bar + b"\nfatal\n", 1 << 20, "w")
+    assert text.startswith("[")
+    assert text.endswith("of 9\nfatal\n")
+    one_line = text_end(stamp + b"x\n", 50, "w")
+    assert one_line == f"[{50 - 2} bytes of the log left out; w]\nx\n"
 
 
 def test_views() -> None:

@@ -267,7 +267,8 @@ async def test_everything_is_made(server: FakeServer, inputs: Inputs, tmp_path: 
     assert os.read(stage.stdin, 9) == b"x"
     os.write(stage.stdout, b"1")
     os.write(stage.stderr, b"2")
-    assert (at["/out"] / "o" / "out").read_bytes() == b"12"
+    os.write(stage.stdout, b"3")
+    assert (at["/out"] / "o" / "out").read_bytes() == b"123"
     assert server.calls.count("GET collections") == 1
     await stage.close()
     await stage.close()

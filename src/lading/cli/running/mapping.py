@@ -36,6 +36,7 @@ from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import (
     RequestSpec,
     newest_image,
+    output_patterns,
     request_body,
     store_inputs,
 )
@@ -145,8 +146,10 @@ def map(
         raise click.UsageError("Give --items PATTERN or --table FILE.")
     check_target(output, overwrite=overwrite)
     rows = _items(patterns, table)
+    kept = output_patterns(options.pop("output_glob"), options["output_path"])
     spec = RequestSpec(
         command=command,
+        output_glob=kept,
         environment=dict(environment),
         secret_mounts=secret_mounts(secrets, environment, stdin=stdin),
         properties=dict(properties),

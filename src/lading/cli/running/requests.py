@@ -29,10 +29,11 @@ from lading.client.request_states import (
     shown_command,
     shown_state,
     waits_unseen,
+    whole_command,
 )
 from lading.core.containers import spot
 from lading.core.errors import NotFound
-from lading.core.quantities import told_time
+from lading.core.quantities import MAX_SHOWN, told_time
 
 # Following a log takes long to import; lists need none.
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
     STATE is that of the container, once there is one; a command that failed is `failed` with
     its exit code, one that is stopped because the request was cancelled is `(cancelling)`.
     MEMORY is the most that it used, CPU the time of processors, beside what was asked for. On a
-    narrow terminal columns are left out and long commands cut. What a request waits for stands
-    behind its state, and in a sentence below: a quota, its turn, another request, a time.
-    Requests that are expected to miss their deadline are named below, too.
+    narrow terminal columns are left out and commands cut, elsewhere to 300 characters. What a
+    request waits for stands behind its state, and in a sentence below: a quota, its turn, another
+    request, a time. Requests that are expected to miss their deadline are named below, too.
     """
     wanted = RequestSelection(**selected)
 
@@ -161,7 +162,7 @@ def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, 
         usage.shown_memory(one.container) if one.container else "",
         usage.shown_cpu(one.container) if one.container else "",
         "yes" if one.container and is_reused(one.request, one.container) else "",
-        one.request["name"] or shown_command(one.request),
+        display.shorten(one.request["name"] or shown_command(one.request), MAX_SHOWN),
     )
 
 
@@ -409,7 +410,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("state", found["state"]),
         ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
         ("priority", str(found["priority"])),
-        ("command", shown_command(found)),
+        ("command", whole_command(found)),
         ("image", found["container_image"]),
         (
             "needs",

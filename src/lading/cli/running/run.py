@@ -52,6 +52,7 @@ from lading.cli.running.submission import (
     PRIORITY,
     RequestSpec,
     newest_image,
+    output_patterns,
     request_body,
     store_inputs,
 )
@@ -115,7 +116,12 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="PATH",
     help="Directory that is kept.",
 )
-@_data("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
+@_data(
+    "--output-glob",
+    multiple=True,
+    metavar="PATTERN",
+    help="Keep only files that match.",
+)
 @_data("--output-name", metavar="NAME", help="Name of the output collection.")
 @_data(
     "--output-ttl",
@@ -313,8 +319,10 @@ def run(
         raise click.UsageError(
             "Missing argument COMMAND; name one, or the --image whose own command is to run."
         )
+    patterns = output_patterns(options.pop("output_glob"), options["output_path"])
     spec = RequestSpec(
         command=command,
+        output_glob=patterns,
         inputs=inputs,
         environment=dict(environment),
         secret_mounts=secret_mounts(secrets, environment, stdin=stdin),

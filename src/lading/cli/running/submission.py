@@ -23,6 +23,7 @@ from lading.cli.references import (
     find_request,
 )
 from lading.cli.running.inputs import Input
+from lading.core.data.globs import relative_pattern
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
@@ -92,6 +93,14 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     start_after: str | None = None
     expires: str | None = None
+
+
+def output_patterns(written: Sequence[str], output_path: str) -> tuple[str, ...]:
+    """The patterns of --output-glob. Raises Invalid for one that can match nothing."""
+    try:
+        return tuple(relative_pattern(one, output_path) for one in written)
+    except Invalid as error:
+        raise Invalid(f"--output-glob {error.message}") from None
 
 
 def request_body(

@@ -8,7 +8,7 @@ from typing import Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.provenance.origins import find_origins
-from lading.client.request_states import shown_command
+from lading.client.request_states import whole_command
 from lading.core.containers.comparison import (
     ComparedRequest,
     apart_from,
@@ -92,7 +92,7 @@ async def _sides(api: ApiClient, uuids: Sequence[str]) -> dict[_Name, ComparedRe
     found: dict[_Name, ComparedRequest] = {}
     numbers: dict[str, int] = {}
     for one in sorted(requests, key=lambda one: (one["created_at"], one["uuid"])):
-        name = step_name(str(one["name"] or shown_command(one)))
+        name = step_name(str(one["name"] or whole_command(one)))
         number = numbers[name] = numbers.get(name, -1) + 1
         container = containers.get(one["container_uuid"])
         found[name, number] = ComparedRequest(request=one, container=container)

@@ -20,6 +20,7 @@ here. Decisions of dispatchers about containers are recorded as rows in `logs` (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -56,6 +57,10 @@ TRANSITIONS: Mapping[ContainerState, tuple[ContainerState, ...]] = MappingProxyT
     }
 )
 INITIAL = ContainerState.QUEUED
+NOT_STARTED = "the command cannot be started"
+"""Beginning of the error of a container whose command was refused."""
+# Exit codes of a shell for such a command (POSIX, 2.8.2).
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 # States that never change again, states with a dispatcher's lock, and states that may still have a
 # result.
 FINAL = frozenset({ContainerState.COMPLETE, ContainerState.CANCELLED})
@@ -199,6 +204,26 @@ def failure_of(container: Container) -> Failure | None:
     # `runtime_status` is written by supervisors, older and newer ones too: an unknown class counts
     # as none.
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
+
+
+class StartRefusal(msgspec.Struct, frozen=True):
+    """A command that cannot be started: the exit code that a shell gives, and the reason."""
+
+    exit_code: int
+    reason: str
+
+
+def start_refusal(record: Mapping[str, Any]) -> StartRefusal | None:
+    """The refusal to start the command of a container's record: 127 where it was not found, 126
+    where it cannot be executed. None where it was started, or ended for another reason.
+    """
+    error = str((record.get("runtime_status") or {}).get("error") or "")
+    # The engines of supervisors begin the message so; the rest is that of crun or of the daemon.
+    if record["state"] != ContainerState.CANCELLED or NOT_STARTED not in error:
+        return None
+    is_missing = re.search("not found|no such file", error, re.IGNORECASE)
+    code = _NOT_FOUND if is_missing and "chdir" not in error else _NOT_EXECUTABLE
+    return StartRefusal(code, error)
 
 
 class DecisionKind(StrEnum):

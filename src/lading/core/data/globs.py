@@ -150,6 +150,35 @@ def element_matcher(text: str) -> Callable[[str], bool]:
     return (lambda _: False) if pieces is None else _element(pieces).matches
 
 
+def matches_nothing(pattern: str) -> bool:
+    """Whether a pattern is invalid, or no path relative to an output: no file has such a path."""
+    return _compile(pattern) is None or not {".", ".."}.isdisjoint(pattern.split("/"))
+
+
+def relative_pattern(written: str, output_path: str) -> str:
+    """The pattern that a person means by `written`: `./a` is `a`, `a/` all below `a`, and an
+    absolute path below the output path is relative to that. Raises Invalid for one that can match
+    nothing.
+    """
+    pattern = re.sub(r"/(\.?/)+", "/", written)
+    if pattern.startswith("/"):
+        below = pattern.removeprefix(output_path.rstrip("/") + "/")
+        if below == pattern and pattern != output_path:
+            raise Invalid(
+                f"{written}: is not below the output path {output_path}, where all patterns are"
+            )
+        pattern = below if below != pattern else "./"
+    pattern = pattern.removeprefix("./") if pattern != "." else ""
+    if not pattern or pattern.endswith("/"):
+        pattern += "**"
+    if matches_nothing(pattern):
+        raise Invalid(
+            f"{written}: can match nothing: a pattern is a path below the output path, without .. "
+            "and with a ] for each ["
+        )
+    return pattern
+
+
 def check_globs(patterns: list[str]) -> None:
     """Raise Invalid for more or longer patterns than the limits allow."""
     if len(patterns) > MOST_PATTERNS:

@@ -125,10 +125,11 @@ def _amount(*, whole: bool) -> Shape:
             number: float = value
         else:
             number = math.nan
-        # Far below a 64-bit number of bytes. NaN and infinity are not in the range.
-        if not 0 < number < 1 << 31 or (whole and not isinstance(number, int)):
+        # Far below a 64-bit number of bytes. NaN and infinity are not in the range. Clients in Go
+        # and in Java send 0 for a number that nobody has set.
+        if not 0 <= number < 1 << 31 or (whole and not isinstance(number, int)):
             what = "whole number" if whole else "number"
-            faults.append(DocumentFault(at, f"must be a {what} above 0"))
+            faults.append(DocumentFault(at, f"must be a {what} above 0, or 0 for the default"))
         return value
 
     return check

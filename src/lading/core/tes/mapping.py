@@ -97,7 +97,7 @@ def _size(text: str) -> int | None:
         found = float(text)
     except ValueError:
         return None
-    return math.ceil(found * GB) if 0 < found < 1 << 31 else None
+    return math.ceil(found * GB) if 0 <= found < 1 << 31 else None
 
 
 BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
@@ -333,8 +333,8 @@ def _stream_directories(task: JsonObject) -> list[str]:
 def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
     resources = mapping(task, "resources")
     found: JsonObject = {
-        "vcpus": resources.get("cpu_cores", _CORES),
-        "ram": _bytes(resources.get("ram_gb", _RAM_GB)),
+        "vcpus": resources.get("cpu_cores") or _CORES,
+        "ram": _bytes(resources.get("ram_gb") or _RAM_GB),
         "internet": backend.get("network", True),
     }
     if any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
@@ -353,7 +353,7 @@ def _bytes(gigabytes: Json) -> int:
 
 
 def _mounts(task: JsonObject, roots: Collection[FileRoot]) -> JsonObject:
-    disk = _bytes(mapping(task, "resources").get("disk_gb", _DISK_GB))
+    disk = _bytes(mapping(task, "resources").get("disk_gb") or _DISK_GB)
     found: JsonObject = {
         _plain(str(one)): {"kind": "tmp", "capacity": disk} for one in array(task, "volumes")
     }

@@ -24,7 +24,6 @@ _TIME: JsonObject = {"type": "string", "format": "date-time"}
 _AMOUNT: JsonObject = {
     "type": "number",
     "minimum": 0,
-    "exclusiveMinimum": True,
     "maximum": 1 << 20,
 }
 STATE: JsonObject = {"type": "string", "enum": [*TaskState]}
@@ -129,7 +128,7 @@ _OUTPUT: JsonObject = {
     "type": _TYPE,
 }
 _RESOURCES: JsonObject = {
-    "cpu_cores": {"type": "integer", "minimum": 1, "maximum": 1 << 20},
+    "cpu_cores": {"type": "integer", "minimum": 0, "maximum": 1 << 20},
     "preemptible": _FLAG,
     "ram_gb": _AMOUNT,
     "disk_gb": _AMOUNT,

@@ -10,6 +10,7 @@
 | Final | Complete, exit code 0, all outputs present | COMPLETE |
 | Final | Complete, exit code 0, an output missing | SYSTEM_ERROR |
 | Final | Complete, other exit code; ended for lack of memory | EXECUTOR_ERROR |
+| Final | Cancelled, as its command cannot be started (126, 127) | EXECUTOR_ERROR |
 | Final | reclaimed with its machine | PREEMPTED |
 | Final, priority 0 | not Complete | CANCELED |
 | Final | Cancelled without a cause | CANCELED |
@@ -31,7 +32,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from lading.core.containers.container import ContainerState
+from lading.core.containers.container import ContainerState, start_refusal
 from lading.core.containers.request import RequestState
 from lading.core.errors import Failure, Malformed
 from lading.core.tes.transfers import EndedTask, TransferPhase, phase_of_ended
@@ -215,6 +216,8 @@ def _ended_state(
             return TaskState.EXECUTOR_ERROR
         case Failure.PREEMPTED:
             return TaskState.PREEMPTED
+    if container and start_refusal(container):
+        return TaskState.EXECUTOR_ERROR
     # The step of a cancelled run keeps its own priority; its container ends without a cause.
     wanted = request["priority"] and (container is None or has_cause(container))
     return TaskState.SYSTEM_ERROR if wanted else TaskState.CANCELED

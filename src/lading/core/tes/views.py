@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lading.core.containers.container import ContainerState
+from lading.core.containers.container import ContainerState, start_refusal
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
 from lading.core.tes.document import InvalidTask, array, read_task
@@ -27,10 +27,13 @@ MAX_TEXT = 64 << 10
 """Bytes of stdout or stderr in an executor's log: the last ones."""
 DESCRIBED = ("name", "command", "container_image", "cwd", "environment", "runtime_constraints")
 """Fields of a request that `describe_request` reads."""
+# Bytes of a line that is cut at the beginning of a stream, of which nothing is shown.
+_LONG_LINE = 4096
 # Delivered files whose checksums are shown.
 _MOST_CHECKSUMS = 100
 # The timestamp before each line of a log, which TES' `stdout` and `stderr` do not have.
 _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
+_CUT_STAMP = re.compile(rb"[\d:.T-]{0,29}Z ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,8 @@ def _executor_logs(attempt: TaskAttempt, *, full: bool) -> list[Json]:
         }
         if full:
             out, err = attempt.streams[number] if number < len(attempt.streams) else ("", "")
+            if refusal := start_refusal(attempt.container):
+                err += f"{refusal.reason}\n"
             log |= {"stdout": out, "stderr": err}
         found.append(log)
     return found
@@ -208,6 +213,9 @@ def ended_steps(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if isinstance(steps, list):
         # A container with API may write its status itself.
         return [one for one in steps if _is_ended(one)]
+    if refusal := start_refusal(container):
+        # As a shell tells it, and as one of several executors ends.
+        return [{**container, "exit_code": refusal.exit_code}]
     if container["exit_code"] is None or container["state"] != ContainerState.COMPLETE:
         # An exit code is required.
         return []
@@ -281,13 +289,23 @@ def _system_logs(attempt: TaskAttempt) -> list[str]:
     return found + list(attempt.notes)
 
 
+def _after_cut_line(data: bytes) -> int:
+    """Where the text begins in data whose first line is cut, and so is the time of the line. A long
+    line is kept from there, as it may be the whole stream: a progress bar ends no line.
+    """
+    start = data.find(b"\n", 0, _LONG_LINE) + 1
+    if 0 < start < len(data):
+        return start
+    stamp = _CUT_STAMP.match(data)
+    return stamp.end() if stamp else 0
+
+
 def text_end(data: bytes, size: int, where: str) -> str:
     """The end of a stream as text. `data` are the last bytes of the `size` bytes of its log file,
     in which each line begins with its time; a first line tells how many bytes were left out, and
     that `where` has the whole.
     """
-    # The first line is cut, and so is its time.
-    start = data.find(b"\n") + 1 if size > len(data) else 0
+    start = _after_cut_line(data) if size > len(data) else 0
     plain = _STAMP.sub(b"", data[start:])
     kept = plain[-MAX_TEXT:]
     left = size - len(data) + start + len(plain) - len(kept)

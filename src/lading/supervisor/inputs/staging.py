@@ -430,7 +430,10 @@ class Stage:
             self.stdin = self._open_input(plan.stdin)
         if plan.stdout is not None:
             self.stdout = self._open_output(plan.stdout)
-        if plan.stderr is not None:
+        if plan.stderr is not None and plan.stderr == plan.stdout:
+            # One offset for both, as `2>&1`: each would overwrite the other.
+            self.stderr = os.dup(self.stdout)
+        elif plan.stderr is not None:
             self.stderr = self._open_output(plan.stderr)
 
 

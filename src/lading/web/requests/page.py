@@ -19,6 +19,7 @@ from lading.client.request_states import (
     shown_command,
     shown_state,
     state_of,
+    whole_command,
 )
 from lading.concurrency import together
 from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
@@ -145,7 +146,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "warnings": warnings(container) if container and state in _ENDED else [],
         "seconds": seconds_of(outcome, visit.services.clock()),
         "reused": bool(container) and is_reused(request, container or {}),
-        "command": shown_command(request),
+        "command": whole_command(request),
         "because": [(name, text) for name, text in explanations.why_fields(why) if text][1:],
         "candidates": list(explanations.candidate_rows(decision)),
         "nearest": explanations.nearest_text(decision),

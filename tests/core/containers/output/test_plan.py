@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.core.containers.output.plan import OutputPlan
+from lading.core.containers.output.plan import OutputPlan, unusable_patterns
 from lading.core.remarks import Remarks
 
 
@@ -21,3 +21,10 @@ def test_the_warning_counts_omitted_and_renamed_entries() -> None:
     )
     assert both.warning_detail == "/out/a is a link to /b\n/out/c\n/out/d"
     assert OutputPlan(renamed=renamed).warning.endswith("such as: /out/c")
+
+
+def test_patterns_that_can_match_nothing_are_named() -> None:
+    found = unusable_patterns(["a", "/out/b", "**", "[a"])
+    assert (found.count, [one.split()[2] for one in found.lines()]) == (2, ["/out/b", "[a"])
+    assert "2 patterns without effect" in OutputPlan(unusable=found).warning
+    assert "/out/b" in OutputPlan(unusable=found).warning_detail

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from lading.core.containers.mount_plan import CollectionPath, HostPath, Source
-from lading.core.remarks import Remarks
+from lading.core.data.globs import matches_nothing
+from lading.core.remarks import RemarkList, Remarks
+from lading.core.values import printable
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -87,35 +89,58 @@ class OutputPlan(msgspec.Struct, frozen=True):
     """The entries to save, each name once, and remarks about the other ones.
 
     `omitted` are entries that belong to the output and cannot be saved, `renamed` those that are
-    saved under a spelled name, and `special` the fifos, sockets and devices, which have no content.
+    saved under a spelled name, `special` the fifos, sockets and devices, which have no content, and
+    `unusable` the patterns that can match nothing.
     """
 
     items: tuple[Item, ...] = ()
     omitted: Remarks = Remarks()
     renamed: Remarks = Remarks()
     special: Remarks = Remarks()
+    unusable: Remarks = Remarks()
 
     @property
     def warning(self) -> str:
-        """One sentence with the numbers of omitted and renamed entries, "" without any."""
+        """One sentence with the numbers of omitted and renamed entries, and of unusable patterns;
+        "" without any.
+        """
         numbers = [
-            f"{_entries(remarks.count)} {verb}"
-            for remarks, verb in (
-                (self.omitted, "not saved"),
-                (self.renamed, "saved under another name"),
+            f"{_counted(remarks.count, *noun)} {verb}"
+            for remarks, noun, verb in (
+                (self.omitted, _ENTRIES, "not saved"),
+                (self.renamed, _ENTRIES, "saved under another name"),
+                (self.unusable, _PATTERNS, "without effect"),
             )
             if remarks.count
         ]
         if not numbers:
             return ""
-        first = (self.omitted.sentences or self.renamed.sentences)[0]
-        return f"output: {', '.join(numbers)}, such as: {first}"
+        return f"output: {', '.join(numbers)}, such as: {self._lines()[0]}"
 
     @property
     def warning_detail(self) -> str:
-        """The lines of all omitted and renamed entries."""
-        return "\n".join((*self.omitted.lines(), *self.renamed.lines()))
+        """The lines of all omitted and renamed entries, and of unusable patterns."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> tuple[str, ...]:
+        return (*self.omitted.lines(), *self.renamed.lines(), *self.unusable.lines())
 
 
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count:,} entries"
+def unusable_patterns(patterns: Iterable[str]) -> Remarks:
+    """Remarks about the patterns that can match nothing. The API takes them, as Arvados does."""
+    remarks = RemarkList()
+    for pattern in patterns:
+        if matches_nothing(pattern):
+            remarks.add(
+                f"the pattern {printable(pattern)} matches nothing: patterns are paths below the "
+                "output path, without a slash at either end, . and .."
+            )
+    return remarks.remarks()
+
+
+_ENTRIES = ("entry", "entries")
+_PATTERNS = ("pattern", "patterns")
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"1 {singular}" if count == 1 else f"{count:,} {plural}"
