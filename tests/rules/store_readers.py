@@ -42,6 +42,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "cancellations.containers_of": "of requests of such a page; decides what is cancelled",
         "cancellations.with_dependents": "of requests of such a page; decides how one is cancelled",
         "cancellations.with_charges": "of requests of such a page; decides how one is cancelled",
+        "containers.orphaned": _WORK,
         "containers.states": "for dispatchers, which look for a container to lock",
         "containers.live_counts": "numbers by state alone, for the metrics",
         "containers.warned": "for the report of a dispatcher: which of its warnings it takes back",

@@ -80,7 +80,7 @@ async def test_cancelling_while_a_large_output_is_saved(native: Stage) -> None:
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
     await native.over(pidfd)
     assert time.monotonic() - began < ENDING
-    assert (record["state"], record["exit_code"], record["output"]) == ("Cancelled", 0, None)
+    assert (record["state"], record.get("exit_code"), record["output"]) == ("Cancelled", None, None)
     assert "cancelled while its output was saved" in record["runtime_status"]["warning"]
     assert b"Cancelled" in native.server.files(record["log"])["crunch-run.txt"]
 

@@ -241,7 +241,7 @@ async def test_term_cancels_and_saves_what_there_is(native: Stage, group: Cgroup
     record, pidfd = await native.begun(["sh", "-c", script])
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
     await native.over(pidfd)
-    assert (record["state"], record["exit_code"]) == ("Cancelled", 9)
+    assert (record["state"], record.get("exit_code")) == ("Cancelled", None)
     assert b"up" in native.server.files(record["log"])["stdout.txt"]
 
 

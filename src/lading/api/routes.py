@@ -14,6 +14,7 @@ from lading.api.logins import openid_login
 from lading.api.resources import (
     cancellations,
     collections,
+    container_endings,
     container_requests,
     container_results,
     containers,
@@ -82,6 +83,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **progress.HANDLERS,
     **containers.HANDLERS,
     **container_results.HANDLERS,
+    **container_endings.HANDLERS,
     **evidence.HANDLERS,
     **repositories.HANDLERS,
     **links.HANDLERS,

@@ -31,6 +31,7 @@ from lading.api.services import ApiServices, hash_secret
 from lading.core.containers import lifecycle, priority, request
 from lading.core.containers.container import (
     FINAL,
+    HELD,
     Adopt,
     CancelChildren,
     Confirm,
@@ -377,6 +378,9 @@ class UnitOfWork:
         if not changed:
             return old
         new = await self._write(CONTAINERS, old, changed, expected)
+        if changed.get("priority") == 0 and old["state"] in HELD:
+            # One whose dispatcher's token has ended is to be ended by the timers.
+            self.tx.after_commit(self.services.wakeups.wake)
         await completion.follow_container(self, old, new)
         await quotas.follow_container(self, old, new)
         return new

@@ -1,5 +1,5 @@
-"""`lading admin`: backups, tokens for further dispatchers, storage, upgrades, and the move to
-PostgreSQL.
+"""`lading admin`: backups, tokens for further dispatchers, storage, upgrades, the move to
+PostgreSQL, and the end of containers that hang.
 
 The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and `wiring.stores`.
 """
@@ -14,7 +14,9 @@ import click
 from lading.cli import display
 from lading.cli.files import storage
 from lading.cli.interruption import run_in_loop
+from lading.cli.session import CliSession, with_session
 from lading.client.environment import default_data_directory
+from lading.core.records.schema import Record
 from lading.wiring.directory import DataDirectory
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -23,7 +25,7 @@ _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.group()
 def admin() -> None:
     """Look after the data of 'lading up': backup, restoration, upgrades, moves, volumes, garbage;
-    admit further dispatchers.
+    admit further dispatchers; end containers.
     """
 
 
@@ -120,6 +122,34 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: 
         click.echo(
             f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe"
         )
+
+
+@admin.command()
+@click.argument("containers", nargs=-1, required=True, metavar="CONTAINER...")
+@click.option("--reason", default="", help="Reason, which their users read.")
+@display.json_option
+def end(containers: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """End containers that have a dispatcher or have lost it, by uuid, as an administrator.
+
+    Their requests are tried again, as after the loss of a machine; 'lading request cancel' ends a
+    request for good. The record of the container tells who ended it, and the reason.
+    """
+
+    async def action(session: CliSession) -> list[Record]:
+        # All are looked up before the first is ended, so that a mistake changes nothing.
+        for uuid in containers:
+            await session.api.get("containers", uuid)
+        body = {"reason": reason, "select": ["uuid", "state"]}
+        return [
+            await session.api.request("POST", f"containers/{uuid}/cancel", body=body)
+            for uuid in containers
+        ]
+
+    ended = with_session(action)
+    if as_json:
+        display.emit_json({"ended": [one["uuid"] for one in ended]})
+    else:
+        display.note(f"ended {', '.join(one['uuid'] for one in ended)}")
 
 
 @admin.command("move-records")

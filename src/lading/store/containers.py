@@ -434,6 +434,41 @@ async def intervals_of(tx: Transaction, container_uuid: str) -> list[Interval]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class OrphanedContainer:
+    """A container that is held by a token which has ended. `heard`: when the token of its
+    supervisor was last used, as far as that is stored.
+    """
+
+    uuid: str
+    supervisor_auth_uuid: str | None
+    heard: str | None
+
+
+async def orphaned(tx: Transaction, now: str, *, root_token: str) -> list[OrphanedContainer]:
+    """The containers that are Locked or Running and whose holder's token was deleted, has expired,
+    or belongs to a user who is no admin any more. The root token is not stored, and never ends.
+    """
+    rows = await tx.fetch(
+        "SELECT c.uuid, c.supervisor_auth_uuid, s.last_used_at FROM containers c"
+        " LEFT JOIN api_client_authorizations t ON t.uuid = c.locked_by_uuid"
+        " LEFT JOIN users u ON u.uuid = t.owner_uuid"
+        " LEFT JOIN api_client_authorizations s ON s.uuid = c.supervisor_auth_uuid"
+        " WHERE c.state IN ('Locked', 'Running') AND c.locked_by_uuid <> ?"
+        " AND (t.uuid IS NULL OR t.expires_at <= ? OR u.uuid IS NULL OR u.is_admin = 0)"
+        " ORDER BY c.uuid",
+        (root_token, now),
+    )
+    return [
+        OrphanedContainer(
+            uuid=str(uuid),
+            supervisor_auth_uuid=None if supervisor is None else str(supervisor),
+            heard=None if heard is None else str(heard),
+        )
+        for uuid, supervisor, heard in rows
+    ]
+
+
 ATTEMPT_TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS container_attempts (container_uuid TEXT NOT NULL,"
     " request_uuid TEXT NOT NULL, PRIMARY KEY (container_uuid, request_uuid))",

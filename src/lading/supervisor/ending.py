@@ -145,9 +145,9 @@ _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
     """Outcome of a command.
 
-    A cancelled container has an exit code only when its command exited by itself: an end by TERM or
-    KILL is ours. The order of the tests is significant: the first cause that holds explains those
-    below it.
+    An end by TERM or KILL is ours: the outcome of a cancelled container has an exit code only when
+    its command exited by itself, and tells of it in words alone. The order of the tests is
+    significant: the first cause that holds explains those below it.
     """
     cancelled = _judge_cancelled(exit_, container, circumstances)
     return _judge_complete(exit_, container, circumstances) if cancelled is None else cancelled
@@ -249,8 +249,12 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
     """The new runtime_status, including the entries of the container itself; None when nothing is
     to be added.
     """
+    # The record of a container that is not Complete has no exit code.
+    is_told = ending.error and ending.exit_code is not None
+    detail = f"The command ended with exit code {ending.exit_code}." if is_told else ""
     said = {
         "error": ending.error,
+        "errorDetail": "" if ending.state is ContainerState.COMPLETE else detail,
         "warning": ending.warning,
         "warningDetail": ending.warning_detail,
         "failure": str(ending.failure or ""),

@@ -243,7 +243,7 @@ class Results(msgspec.Struct, frozen=True):
             changes["finished_at"] = format_time(self.costing.ended)
         if is_end and self.usage:
             changes["usage"] = dict(self.usage)
-        if ending.exit_code is not None:
+        if ending.state is ContainerState.COMPLETE:
             changes["exit_code"] = ending.exit_code
         if ending.error or ending.warning:
             changes["runtime_status"] = runtime_status(

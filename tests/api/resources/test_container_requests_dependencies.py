@@ -144,15 +144,6 @@ async def test_what_becomes_of_a_dependency_that_ended_well_matters_no_more(it: 
     assert await priority(it, two) > 1 << 50
 
 
-async def test_a_dependency_is_met_while_the_container_is_still_sought(it: World) -> None:
-    one = await it.submit("one")
-    two = await it.submit("two", depends_on=[one["uuid"]])
-    await it.ok("PUT", f"container_requests/{two['uuid']}", {"container_uuid": None})
-    await it.run(one["container_uuid"])
-    again = await it.ok("POST", f"container_requests/{two['uuid']}/satisfy")
-    assert await priority(it, again) > 0
-
-
 async def test_a_cancelled_request_waits_for_nothing(it: World) -> None:
     one = await it.submit("one")
     two = await it.submit("two", depends_on=[one["uuid"]])

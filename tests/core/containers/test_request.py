@@ -245,11 +245,12 @@ def test_assigning_counts_and_remembers_attempts() -> None:
     assert request.assign(second.request, C2).changed == {}
 
 
-def test_letting_go_of_a_container_does_not_find_another() -> None:
-    change = update(committed(), container_uuid=None)
-    assert (change.request.container_uuid, change.request.container_count) == (None, 1)
-    assert change.request.attempted_container_uuids == [C1]
+def test_only_a_draft_lets_go_of_its_container() -> None:
+    change = update(make_request(container_uuid=C1), container_uuid=None)
+    assert (change.request.container_uuid, change.request.attempted_container_uuids) == (None, [C1])
     assert change.effects == (Reprioritise((C1,)),)
+    with pytest.raises(Invalid, match="can be null in drafts only"):
+        update(committed(), container_uuid=None)
 
 
 @pytest.mark.parametrize(

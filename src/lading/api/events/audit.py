@@ -202,6 +202,8 @@ async def note(
 def _note_token(tx: Transaction, services: ApiServices, kind: RecordType) -> None:
     if kind is TOKENS:
         tx.after_commit(services.bus.note_token_change)
+        # The containers that a dispatcher holds with it have lost their dispatcher.
+        tx.after_commit(services.wakeups.wake)
 
 
 def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:

@@ -2,6 +2,7 @@
 
 - When a request expires, or may start, the priority of its container is computed anew. The
   dispatcher then stops the container, or starts it.
+- Containers whose dispatcher's token has ended are given back or ended.
 - When the money of a quota is there again, in its next period, its first requests are looked at.
 - A Committed request without a container, whose git repository was still being fetched at the
   commit, gets its container, or ends with the reason why it can have none.
@@ -23,6 +24,7 @@ from lading.api.authorization import committer
 from lading.api.fair_shares import forget_before, retire
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import groups
+from lading.api.resources.container_endings import end_orphans
 from lading.api.resources.repositories import look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
@@ -76,6 +78,7 @@ async def act(services: ApiServices) -> str | None:
             unit.touch(subjects)
             await unit.settle()
     await _keep_shares(services)
+    await end_orphans(services)
     async with services.database.reading() as tx:
         # After the work: a quota may have more to give, or money again in the next period.
         again = await quotas.next_due(tx)

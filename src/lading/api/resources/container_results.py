@@ -181,10 +181,10 @@ def _blocks(given: JSON) -> list[bytes]:
 
 
 async def save_spooled(
-    call: ApiCall, container: Container, given: Record
+    call: ApiCall, container: Container, given: Record, *, is_lost: bool = False
 ) -> tuple[ApiCall, Record] | None:
     """The collection of the live log of a container that its dispatcher cancels without a log, and
-    the call to insert it with.
+    the call to insert it with. `is_lost`: the system cancels it, as it has no dispatcher any more.
 
     Its blocks are stored, the record is not. None if there is no live log, or if it cannot be
     saved: the end of a container does not wait for a disk.
@@ -194,7 +194,7 @@ async def save_spooled(
     if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
         return None
     # A dispatcher saves the log only where the supervisor cannot do it any more.
-    if role_of(container, caller_of(call)) is not Role.HOLDER:
+    if not is_lost and role_of(container, caller_of(call)) is not Role.HOLDER:
         return None
     await _copy_posted(call, container)
     if not spool.names(uuid):

@@ -281,11 +281,14 @@ async def _lock_within(
 
 
 async def unlock_container(call: ApiCall) -> ApiResponse:
-    """Unlock a container: it is Queued again."""
+    """Unlock a container: it is Queued again. The trail tells of an admin who does it for another
+    holder.
+    """
     services = call.services
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         check_match(call, row)
+        role = writers.role_of(Container.from_record(row), caller_of(call))
         change = lifecycle.unlock(
             Container.from_record(row),
             caller=caller_of(call),
@@ -293,7 +296,17 @@ async def unlock_container(call: ApiCall) -> ApiResponse:
             max_attempts=services.policy.max_dispatch_attempts,
         )
         row = await store_change(tx, call, row, change)
+        if role is writers.Role.ADMIN:
+            text = f"Given back by the administrator {await username(tx, call)}."
+            said = {"text": text, "user_uuid": call.caller.user_uuid}
+            await audit.note(tx, services, row, DecisionKind.ABANDONED, text, said)
     return ApiResponse(body=show(CONTAINERS, row))
+
+
+async def username(tx: Transaction, call: ApiCall) -> str:
+    """The name of the calling user."""
+    user = await records.get(tx, USERS, call.caller.user_uuid)
+    return str((user and user["username"]) or call.caller.user_uuid)
 
 
 async def get_auth(call: ApiCall) -> ApiResponse:

@@ -11,6 +11,7 @@ Each event returns the changed container (docs/spec/containers, section Containe
   hold it.
 - Times are filled in: `started_at` on Running, `finished_at` at the end, unless the supervisor
   reports them.
+- `exit_code` is null if and only if the state is not Complete.
 - A refused event changes nothing.
 """
 
@@ -45,7 +46,6 @@ from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.containers.steps import image_names
 from lading.core.containers.writers import (
-    HOLDERS,
     ContainerWriter,
     Role,
     check_writable,
@@ -117,6 +117,7 @@ def update(
     wanted = differing(container, changes)
     state = _next_state(container, changes)
     check_writable(container, wanted, state=state, role=role)
+    _check_exit_code(container, wanted, state=state)
     values = {name: value for name, value in wanted.items() if name != "state"}
     if not output_readable and ("output" in values or state is not container.state):
         raise Invalid("Output collection must exist and be readable by current user.")
@@ -185,7 +186,8 @@ def is_lockable(record: Mapping[str, Json]) -> bool:
 def unlock(
     container: Container, *, caller: ContainerWriter, now: str, max_attempts: int = 10
 ) -> ContainerChange:
-    """Locked -> Queued, or Cancelled after `max_attempts` locks (POST unlock).
+    """Locked -> Queued, or Cancelled after `max_attempts` locks (POST unlock), by its holders and
+    by admins.
 
     Raises Invalid "cannot unlock when X", Forbidden "locked by a different token".
     """
@@ -195,25 +197,43 @@ def unlock(
         raise Forbidden()
     if container.state is not ContainerState.LOCKED:
         raise Invalid(f"cannot unlock when {container.state}")
-    if role not in HOLDERS:
+    if role is Role.DISPATCHER:
         raise Forbidden("locked by a different token")
+    return give_back(container, now=now, max_attempts=max_attempts)
+
+
+def give_back(container: Container, *, now: str, max_attempts: int = 10) -> ContainerChange:
+    """A Locked container is Queued again, or Cancelled after `max_attempts` locks."""
     return _given_back(container, {}, now=now, max_attempts=max_attempts)
 
 
-def cancel(container: Container, *, now: str, reason: str = "") -> ContainerChange:
-    """The system cancels an unwanted container; `reason` goes to runtime_status.error, its priority
-    becomes 0.
+def cancel(
+    container: Container, *, now: str, reason: str = "", failure: Failure | None = None
+) -> ContainerChange:
+    """The system or an admin ends a container; `reason` goes to runtime_status.error, `failure` to
+    runtime_status.failure, its priority becomes 0.
 
     Raises IllegalTransition when it has ended, also when it is Complete.
     """
     if container.state in FINAL:
         raise IllegalTransition(container.uuid, container.state, ContainerState.CANCELLED)
     status = {**container.runtime_status, "error": reason} if reason else container.runtime_status
+    if failure is not None:
+        status = {**status, "failure": failure}
     return _ended(
         container,
         {"runtime_status": status, "priority": 0},
         state=ContainerState.CANCELLED,
         now=now,
+    )
+
+
+def with_log(change: ContainerChange, log: str) -> ContainerChange:
+    """The change of a container that ends, with the log that was saved for it."""
+    return structs.replace(
+        change,
+        container=structs.replace(change.container, log=log),
+        changed={**change.changed, "log": log},
     )
 
 
@@ -252,6 +272,21 @@ def enter(container: Container) -> ContainerChange:
             f"{container.uuid}: is {container.state}; there are sessions in running containers only"
         )
     return _change(container, {"interactive_session_started": True})
+
+
+def _check_exit_code(
+    container: Container, wanted: Mapping[str, Json], *, state: ContainerState
+) -> None:
+    """Check that a container has an exit code if and only if it is Complete: an end that was forced
+    on the command is no result of it. Raises Invalid.
+    """
+    if state is ContainerState.COMPLETE:
+        if wanted.get("exit_code", container.exit_code) is None:
+            raise Invalid("Exit code must be a number when the state is Complete")
+    elif wanted.get("exit_code") is not None:
+        raise Invalid(
+            f"Exit code must be null when the state is {state}; send it with the state Complete"
+        )
 
 
 def _next_state(container: Container, changes: Mapping[str, Json]) -> ContainerState:
@@ -303,7 +338,7 @@ def _ended(
 ) -> ContainerChange:
     # A result is withdrawn from reuse: everything else ended before.
     if container.state is ContainerState.COMPLETE:
-        return _change(container, {"state": state})
+        return _change(container, {"state": state, "exit_code": None})
     wiped: JsonObject = {**_ENDED, "state": state}
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
     # Only a held container has tokens.
@@ -313,7 +348,7 @@ def _ended(
     # by the present and the start.
     finished = max(min(str(values.get("finished_at") or now), now), container.started_at or "")
     if state is ContainerState.CANCELLED:
-        values = {"output": None, **values}
+        values = {"output": None, **values, "exit_code": None}
     return _change(container, {**values, "finished_at": finished, **wiped}, *effects)
 
 

@@ -348,6 +348,9 @@ def _changed(
         if _is_unchanged(request, name, fresh):
             continue
         _check_phase(request, name, fresh, admin=admin)
+        # Nothing would find a container for it again.
+        if name == "container_uuid" and not fresh and request.state is RequestState.COMMITTED:
+            raise Invalid("Container uuid can be null in drafts only; cancel the request instead")
         values[name] = fresh
     return values
 

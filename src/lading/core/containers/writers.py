@@ -5,8 +5,8 @@ Writers).
   what is not listed is refused. WRITABLE lists what the state allows; both must allow a change.
 - A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
   to the supervisor token created then. Nobody else may change any attribute of it, including other
-  admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
-  cascades change its priority and state.
+  admins ("only the indicated token can modify"); its requests can be cancelled, an admin can give
+  it back or end it (`unlock`, `cancel`), and the API's own cascades change its priority and state.
 - A dispatcher takes what waits and writes what it holds; an admin's other tokens write what nobody
   holds.
 - The token inside the container reports its results and its progress, and decides neither on its
@@ -305,8 +305,8 @@ def _check_transition(
 ) -> None:
     if foreign:
         raise Invalid(
-            "State can only be modified by the token that locked the container; "
-            "cancel its requests instead"
+            "State can only be modified by the token that locked the container; cancel its "
+            "requests instead, or end it as an admin with 'lading admin end'"
         )
     if (container.state, state) not in rights.transitions:
         raise Invalid("State cannot be modified by this token")

@@ -11,6 +11,7 @@ from typing import Final
 
 from lading.core.ids import Infix
 from lading.core.records.schema import (
+    CANCEL_CONTAINER,
     COMMON,
     CRUD,
     EVIDENCE,
@@ -393,7 +394,8 @@ CONTAINERS: Final = RecordType(
                 ),
             ),
         ),
-        member("unlock", doc="Give a locked container back (dispatcher)."),
+        member("unlock", doc="Give a locked container back (who locked it, admin)."),
+        CANCEL_CONTAINER,
         member(
             "auth", "GET", "The container's own token (who locked it).",
             answer="ApiClientAuthorization",

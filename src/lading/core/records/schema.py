@@ -474,6 +474,14 @@ EVIDENCE: Final = (
     ),
 )  # fmt: skip
 """Actions on containers about the trust in their results."""
+CANCEL_CONTAINER: Final = RecordAction(
+    name="cancel",
+    method="POST",
+    scope=Scope.MEMBER,
+    path="cancel",
+    doc="End it, whoever holds it (admin).",
+    parameters=(Parameter(name="reason", doc="Reason; 1,000 characters at most."), *WRITE[:1]),
+)
 READ: Final = (
     RecordAction(
         name="list",

@@ -1,0 +1,155 @@
+"""Ends of containers that their dispatcher does not report.
+
+- Containers whose dispatcher's token has ended are given back or ended
+  (`core.policy.orphans`); each server looks for them with its timers.
+- An admin ends a container, whoever holds it: `POST containers/{uuid}/cancel`.
+
+The live log is saved as the log of a container that ends so; the trail and `runtime_status` tell
+why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from lading.api.events import audit
+from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.resources import generic
+from lading.api.resources.container_results import save_spooled
+from lading.api.resources.containers import find_container, store_change, username
+from lading.api.services import ApiServices
+from lading.core import ids
+from lading.core.containers import lifecycle
+from lading.core.containers.container import HELD, Container, ContainerState, DecisionKind
+from lading.core.policy import orphans
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS
+from lading.core.records.schema import Record
+from lading.store import containers, records, upkeep
+from lading.store.containers import OrphanedContainer
+from lading.store.database import Transaction
+
+Decision: TypeAlias = tuple[lifecycle.ContainerChange, str] | None
+"""A change and its reason; None for none."""
+
+
+async def cancel_container(call: ApiCall) -> ApiResponse:
+    """End a container, whoever holds it (admins). Raises Forbidden, IllegalTransition."""
+    access.check_admin(call.caller, "end containers")
+    services, reason = call.services, call.params.get("reason")
+    async with services.database.reading() as tx:
+        row, user = await find_container(tx, call), await username(tx, call)
+
+    def decide(container: Container) -> Decision:
+        return orphans.end_by_admin(container, now=services.now(), username=user, reason=reason)
+
+    # Refused before its log is saved.
+    decide(Container.from_record(row))
+    log = await _saved_log(call, row)
+    async with services.database.writing() as tx:
+        row = await find_container(tx, call)
+        check_match(call, row)
+        row = await _store(tx, call, row, decide(Container.from_record(row)), log)
+    return ApiResponse(body=show(CONTAINERS, row))
+
+
+async def end_orphans(services: ApiServices) -> None:
+    """Give back or end the containers whose dispatcher's token has ended."""
+    root_token = ids.root_token(services.config.ClusterID)
+    async with services.database.reading() as tx:
+        found = await containers.orphaned(tx, services.now(), root_token=root_token)
+    known = services.upkeep.orphans
+    for uuid in known.keys() - {one.uuid for one in found}:
+        del known[uuid]
+    if not found:
+        return
+    uses = services.upkeep.uses(
+        one.supervisor_auth_uuid for one in found if one.supervisor_auth_uuid
+    )
+    if uses:
+        # Stored for the other servers of this database: a supervisor calls one of them.
+        async with services.database.writing() as tx:
+            await upkeep.mark_used(tx, uses)
+    for one in found:
+        since = known.setdefault(one.uuid, services.now())
+        await _settle(services, one, max(since, one.heard or "", _use(uses, one)))
+
+
+def _use(uses: Mapping[str, tuple[str, str]], one: OrphanedContainer) -> str:
+    return uses.get(one.supervisor_auth_uuid or "", ("", ""))[0]
+
+
+async def _settle(services: ApiServices, orphan: OrphanedContainer, heard: str) -> None:
+    call = _own_call(services, orphan.uuid)
+
+    def decide(container: Container) -> Decision:
+        is_same = container.supervisor_auth_uuid == orphan.supervisor_auth_uuid
+        # Another server may have given it back meanwhile, and a dispatcher have locked it.
+        if container.state not in HELD or not is_same:
+            return None
+        return orphans.take_back(
+            container,
+            now=services.now(),
+            heard=heard,
+            max_attempts=services.policy.max_dispatch_attempts,
+        )
+
+    async with services.database.reading() as tx:
+        row = await records.get(tx, CONTAINERS, orphan.uuid)
+    decision = decide(Container.from_record(row)) if row is not None else None
+    if row is None or decision is None:
+        return
+    ends = decision[0].container.state is ContainerState.CANCELLED
+    log = await _saved_log(call, row) if ends else None
+    async with services.database.writing() as tx:
+        row = await records.get(tx, CONTAINERS, orphan.uuid)
+        if row is not None:
+            await _store(tx, call, row, decide(Container.from_record(row)), log)
+
+
+def _own_call(services: ApiServices, container_uuid: str) -> ApiCall:
+    """A call of the system user about a container."""
+    principal = Principal(
+        user_uuid=services.system_user,
+        token_uuid=ids.root_token(services.config.ClusterID),
+        token="",
+        is_admin=True,
+    )
+    return ApiCall(
+        services=services,
+        method="POST",
+        path=f"/arvados/v1/containers/{container_uuid}/cancel",
+        headers={},
+        principal=principal,
+        uuid=container_uuid,
+    )
+
+
+async def _saved_log(call: ApiCall, row: Record) -> tuple[ApiCall, Record] | None:
+    # Before the transaction: storing blocks takes long, and no other call may wait for it.
+    given: Record = {"state": ContainerState.CANCELLED}
+    return await save_spooled(call, Container.from_record(row), given, is_lost=True)
+
+
+async def _store(
+    tx: Transaction,
+    call: ApiCall,
+    row: Record,
+    decision: Decision,
+    log: tuple[ApiCall, Record] | None,
+) -> Record:
+    if decision is None:
+        return row
+    change, reason = decision
+    if log is not None and change.changed.get("state") == ContainerState.CANCELLED:
+        await generic.insert(tx, log[0], COLLECTIONS, log[1])
+        change = lifecycle.with_log(change, log[1]["portable_data_hash"])
+    row = await store_change(tx, call, row, change)
+    said: Record = {"text": reason, "user_uuid": call.caller.user_uuid}
+    await audit.note(tx, call.services, row, DecisionKind.ABANDONED, reason, said)
+    return row
+
+
+HANDLERS: Final = {"containers.cancel": cancel_container}
