@@ -53,7 +53,7 @@ def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
         in site.lading("ls", waiting, code=1).stderr
     )
     (one,) = site.call(site.queued())
-    assert "has no output; its state is Queued" in site.lading("ls", one["uuid"], code=1).stderr
+    assert "has no output; it is waiting" in site.lading("ls", one["uuid"], code=1).stderr
     site.command("run", "--image", image, "--", "make", plays=[Play(files={"x": b"made"})])
     assert site.lading("cat", "last/x").stdout == "made"
     done = site.call(
@@ -124,3 +124,39 @@ def test_projects_by_name(site: Site) -> None:
     assert listing("figures") == listing(thesis) == ""
     assert "no project is called so; see 'lading project list'" in listing("thesis/none", 1)
     assert "is not the uuid of a project" in listing(_UUID, 1)
+
+
+def test_a_failure_does_not_hide_the_output_before_it(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+
+    def run(*command: str, play: Play, code: int = 0) -> str:
+        wanted = ("run", "--json", "--image", image, "--name", "plot", "--", *command)
+        return str(json.loads(site.command(*wanted, plays=[play], code=code).stdout)["uuid"])
+
+    first = run("plot", "1", play=Play(files={"x": b"good"}))
+    assert site.lading("cat", "plot/x").stderr == ""
+    second = run("plot", "2", play=Play(files={}, exit_code=3), code=3)
+    for name in ("plot", "last"):
+        done = site.lading("cat", f"{name}/x")
+        assert done.stdout == "good"
+        assert f"{name}: the newest, {second}, is failed 3 and has no output" in done.stderr
+        assert f"this is the output of {first}" in done.stderr
+    made = json.loads(site.lading("request", "show", "--json", first).stdout)
+    assert made["output_uuid"] in site.lading("share", "--link", "plot").stdout
+    third = run("plot", "3", play=Play(files={"x": b"part"}, exit_code=4), code=4)
+    done = site.lading("cat", "plot/x")
+    assert (done.stdout, f"{third} is failed 4; this is the output" in done.stderr) == (
+        "part",
+        True,
+    )
+    waiting = site.lading("run", "--detach", "--image", image, "--name", "plot", "--", "plot", "4")
+    assert f"{waiting.stdout.strip()}, is waiting and has" in site.lading("cat", "plot/x").stderr
+    site.lading("request", "cancel", "plot")
+    assert "is cancelled and has no output" in site.lading("cat", "plot/x").stderr
+
+
+def test_what_never_had_an_output_says_so(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+    play = Play(files={}, exit_code=3)
+    site.command("run", "--image", image, "--name", "bad", "--", "x", plays=[play], code=3)
+    assert site.lading("ls", "bad").stdout == ""

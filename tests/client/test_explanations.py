@@ -30,7 +30,7 @@ _ANSWER: dict[str, Any] = {
     "decision": {"decision": "new", "container_uuid": "c", "reason": "never asked for"},
 }
 
-_TRIED = "a: Cancelled with exit code 3 (oom): no memory; 1.0 GiB of ram, cost 0.7500"
+_TRIED = "a: failed 3 (oom): no memory; 1.0 GiB of ram, cost 0.7500"
 
 
 def test_why_names_each_reason_once() -> None:
@@ -51,7 +51,7 @@ def test_what_was_learned_about_the_tool() -> None:
 
 def test_an_attempt_without_amounts() -> None:
     ended: dict[str, Any] = {"state": "Cancelled", "exit_code": None, "runtime_status": {}}
-    assert explanations.attempt_text(ended) == "Cancelled"
+    assert explanations.attempt_text(ended) == "cancelled"
 
 
 def test_a_container_of_another_user_is_not_named_in_a_preview() -> None:
@@ -74,7 +74,7 @@ def test_differences_are_whole() -> None:
         "state": "Complete",
         "differences": [{"field": "m", "request": {"a": 1}, "container": None}],
     }
-    assert explanations.nearest_text({"nearest": near}).endswith("(Complete), which differs in")
+    assert explanations.nearest_text({"nearest": near}).endswith("(done), which differs in")
     assert list(explanations.difference_rows({"nearest": near})) == [("m", '{"a":1}', "-")]
 
 
@@ -111,4 +111,4 @@ def test_amounts_are_shown_in_words(
 
 def test_further_containers() -> None:
     near = {"container_uuid": "e", "state": "Complete", "first_difference": None}
-    assert explanations.further_text({"near": [near, near]}) == "further: e (Complete) in nothing"
+    assert explanations.further_text({"near": [near, near]}) == "further: e (done) in nothing"

@@ -23,12 +23,12 @@ def _shown(state: str, container: str = "", code: int | None = None, **status: s
 
 
 def test_states_as_they_are_shown() -> None:
-    assert _shown("Final") == "Cancelled"
-    assert _shown("Committed") == "Committed"
+    assert _shown("Final") == "cancelled (never ran)"
+    assert _shown("Committed") == "waiting"
     # The container goes on for another request.
-    assert _shown("Final", "Running") == "Cancelled"
-    assert _shown("Committed", "Running") == "Running"
-    assert [_shown("Final", "Complete", code) for code in (0, 5)] == ["Complete", "failed 5"]
+    assert _shown("Final", "Running") == "cancelled"
+    assert _shown("Committed", "Running") == "running"
+    assert [_shown("Final", "Complete", code) for code in (0, 5)] == ["done", "failed 5"]
 
 
 def test_times_of_what_runs_and_has_run() -> None:
@@ -73,9 +73,9 @@ def test_a_repetition_keeps_its_group_and_sizes() -> None:
 def test_what_could_not_be_run_has_failed() -> None:
     missing = "the command cannot be started: `x` not found"
     assert _shown("Final", "Cancelled", failure="user", error=missing) == "failed 127"
-    assert _shown("Final", "Cancelled", failure="timeout") == "failed 124"
-    assert _shown("Final", "Cancelled", failure="node") == "failed 125"
-    assert _shown("Final", "Cancelled", error="No request needs it") == "Cancelled"
+    assert _shown("Final", "Cancelled", failure="timeout") == "failed 124 (timeout)"
+    assert _shown("Final", "Cancelled", failure="node") == "failed 125 (node)"
+    assert _shown("Final", "Cancelled", error="No request needs it") == "cancelled"
 
 
 def test_what_never_ran_took_no_time() -> None:
@@ -88,7 +88,8 @@ def test_what_waits_without_its_state_showing_it() -> None:
     assert not waits_unseen(request, {"state": "Queued", "priority": 7})
     assert not waits_unseen(request, {"state": "Running", "priority": 0})
     assert not waits_unseen({**request, "priority": 0}, {"state": "Queued", "priority": 0})
-    assert not waits_unseen(request, None)
+    assert waits_unseen(request, None)
+    assert not waits_unseen({**request, "priority": 0}, None)
 
 
 def test_a_repeated_request_has_no_deadline_of_the_past() -> None:

@@ -72,12 +72,12 @@ def test_a_request_is_submitted_from_the_form(reader: Visitor) -> None:
     expect(page.get_by_text("No closing quotation")).to_be_visible()
     page.get_by_label("Command", exact=True).fill("sh -c 'echo $Q; echo done > /out/x'")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("Complete").first).to_be_visible()
+    expect(page.locator("#state .state")).to_contain_text("done", timeout=PATIENCE)
     # The browser can come back to the refused form, and go on again.
     page.go_back()
     expect(page.get_by_text("No closing quotation")).to_be_visible()
     page.go_forward()
-    expect(page.get_by_text("Complete").first).to_be_visible()
+    expect(page.locator("#state .state")).to_contain_text("done", timeout=PATIENCE)
     # The request has its output a moment after its container has ended.
     reader.cluster.lading("wait", "last")
     page.reload()
@@ -171,7 +171,7 @@ def test_a_request_is_followed_to_its_end(cluster: Cluster, reader: Visitor) -> 
     uuid = submit(cluster, "followed", "while [ ! -e /out/go ]; do echo still; sleep 0.2; done")
     reader.log_in(uuid)
     page = reader.page
-    expect(page.locator("#state .state")).to_contain_text("Running", timeout=PATIENCE)
+    expect(page.locator("#state .state")).to_contain_text("running", timeout=PATIENCE)
     expect(page.locator("#live")).to_have_text("Live")
     page.keyboard.press("l")
     page.wait_for_url("**/log")
@@ -181,7 +181,7 @@ def test_a_request_is_followed_to_its_end(cluster: Cluster, reader: Visitor) -> 
     page.wait_for_url(f"**/{uuid}")
     page.get_by_role("button", name="Cancel").click()
     # Without a reload: the state comes by the stream of events.
-    expect(page.locator("#state .state")).to_contain_text("Cancelled", timeout=PATIENCE)
+    expect(page.locator("#state .state")).to_contain_text("cancelled", timeout=PATIENCE)
     reader.check()
 
 

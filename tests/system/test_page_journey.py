@@ -62,14 +62,14 @@ def test_a_request_from_the_form_to_its_end(cluster: Cluster, user: Visitor) -> 
     script = "echo result > /out/a.txt; while :; do echo tick; sleep 0.2; done"
     page.get_by_label("Command", exact=True).fill(f"sh -c '{script}'")
     page.get_by_role("button", name="Submit").click()
-    expect(page.locator("#state .state")).to_contain_text("Running", timeout=PATIENCE)
+    expect(page.locator("#state .state")).to_contain_text("running", timeout=PATIENCE)
     page.keyboard.press("l")
     page.wait_for_url("**/log**")
     expect(page.get_by_text("tick").nth(3)).to_be_attached(timeout=PATIENCE)
     user.check()
     page.keyboard.press("u")
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#state .state")).to_contain_text("Cancelled", timeout=PATIENCE)
+    expect(page.locator("#state .state")).to_contain_text("cancelled", timeout=PATIENCE)
     user.check()
 
 

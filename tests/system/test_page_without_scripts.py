@@ -74,7 +74,7 @@ def test_a_request_from_the_form_to_its_cancellation(reader: Visitor) -> None:
     expect(page.get_by_role("status").filter(has_text="1 cancelled")).to_be_visible()
     page.get_by_role("link", name="no scripts").click()
     page.reload()
-    expect(page.locator("#state .state")).to_contain_text("Cancelled", timeout=PATIENCE)
+    expect(page.locator("#state .state")).to_contain_text("cancelled", timeout=PATIENCE)
 
 
 def test_data_and_access(reader: Visitor) -> None:

@@ -23,7 +23,7 @@ async def test_what_runs_waits_and_failed(here: PageSite, browser: Browser) -> N
     text = await browser.text("/ui/")
     assert "&lt;b&gt;waits" in text
     words = await browser.words("/ui/now")
-    assert "▶ Running runs 50 %" in words
+    assert "▶ running runs 50 %" in words
     assert "✗ failed 5 fails" in words
 
 

@@ -52,9 +52,9 @@ def test_moments_name_their_zone() -> None:
 
 
 def test_a_reused_result_has_its_own_shape() -> None:
-    assert rendering.look("Complete, reused") == ("good", "↺")
+    assert rendering.look("done, reused") == ("good", "↺")
     assert rendering.look("failed 3, reused") == ("bad", "✗")
-    assert rendering.worst(["Complete", "failed 3", "Running"]) == "failed 3"
+    assert rendering.worst(["done", "failed 3", "running"]) == "failed 3"
 
 
 def test_places_on_an_axis_of_time_differ() -> None:
@@ -64,10 +64,10 @@ def test_places_on_an_axis_of_time_differ() -> None:
 
 
 def test_what_a_reader_must_see_comes_first() -> None:
-    states = ("Complete", "failed 3", "Running", "Complete", "Cancelled")
+    states = ("done", "failed 3", "running", "done", "cancelled")
     nodes = [
         LineageNode(key=f"{n}", kind="request", name=f"sort_{9 - n}0", state=one)
         for n, one in enumerate(states)
     ]
-    nodes.append(LineageNode(key="5", kind="request", name="sort_7", state="Complete"))
+    nodes.append(LineageNode(key="5", kind="request", name="sort_7", state="done"))
     assert [one.key for one in rendering.worst_first(nodes, 5)] == ["1", "4", "2", "5", "3"]

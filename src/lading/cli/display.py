@@ -34,11 +34,10 @@ _GAP = "  "
 _LEAST = 24
 """Characters of the last column of a table before optional columns are left out."""
 _COLOURS = {
-    "Complete": "green",
-    "Running": "cyan",
-    "Cancelled": "red",
-    "Queued": "yellow",
-    "Locked": "yellow",
+    "done": "green",
+    "running": "cyan",
+    "cancelled": "red",
+    "waiting": "yellow",
     "failed": "red",
     "ok": "green",
     "warning": "yellow",

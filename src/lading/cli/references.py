@@ -3,7 +3,8 @@
 Stored data: a portable data hash, a uuid, or the name of one of the user's collections, each with a
 path; the prefix `keep:` is allowed. The uuid or name of a request, the uuid of a container, and
 `last` for the user's last request stand for the output. A collection has precedence over a request
-of the same name.
+of the same name. Of requests, the newest with an output stands for it: one that failed without an
+output does not hide the result of the one before, and a message says so.
 
 A request: `last`, a uuid, its name (the newest of that name), or the end of a uuid. A project: a
 uuid, a name, or a path of names as `thesis/figures`.
@@ -13,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lading.cli import display
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import shown_container, shown_state
 from lading.core.errors import Invalid, NotFound
-from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.core.ids import EMPTY_PDH, Infix, infix_of, is_pdh, is_uuid
 from lading.core.values import printable
 
 if TYPE_CHECKING:
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
     from lading.core.data.filetree import FileTree, Node
 
 LAST = "last"
+_LOOKED_AT = 50
+"""Requests with an output that are looked at for one whose command left something."""
+_OF_OUTPUT = ("uuid", "state", "priority", "created_at", "container_uuid", "output_uuid")
+_OF_CONTAINER = ("uuid", "state", "exit_code", "runtime_status", "output")
 _SHOWN = 10
 """Projects of one name that a message lists."""
 
@@ -76,11 +85,8 @@ async def find_collection(session: CliSession, reference: FileReference) -> Reco
     yet.
     """
     name = reference.name
-    if not (is_pdh(name) or is_uuid(name) or name == LAST):
-        name = await find_named(session, name)
-    # In steps: last -> request -> its output collection; container -> hash of its output.
-    if name == LAST:
-        name = (await find_request(session, LAST))["uuid"]
+    if not (is_pdh(name) or is_uuid(name)):
+        name = await find_stored(session, name)
     return await session.api.get("collections", await _collection_of(session, name))
 
 
@@ -99,7 +105,7 @@ async def _collection_of(session: CliSession, name: str) -> str:
     if is_uuid(name, Infix.CONTAINER):
         record = await session.api.get("containers", name)
         if not record["output"]:
-            raise Invalid(f"{name}: has no output; its state is {record['state']}")
+            raise Invalid(f"{name}: has no output; it is {shown_container(record)}")
         return str(record["output"])
     if is_uuid(name) and infix_of(name) != Infix.COLLECTION:
         raise Invalid(f"{name}: is neither a collection nor a request")
@@ -123,6 +129,66 @@ async def find_named(session: CliSession, name: str) -> str:
             "no request; see 'lading ls' and 'lading request list'"
         )
     return str(found[0]["uuid"])
+
+
+async def find_stored(session: CliSession, name: str) -> str:
+    """The uuid of the collection in the caller's home of this name, or of the newest request of it
+    (the caller's for `last`) with an output. Says so where a newer one has none, or the command
+    failed that left this output. Raises NotFound.
+    """
+    if name == LAST:
+        newest, condition = await find_request(session, LAST), await _by_caller(session)
+    else:
+        uuid = await find_named(session, name)
+        if not is_uuid(uuid, Infix.REQUEST):
+            return uuid
+        newest = await session.api.get("container_requests", uuid)
+        condition = ["name", "=", name]
+    with_output = await session.api.list(
+        "container_requests",
+        filters=[condition, ["output_uuid", "!=", None]],
+        order=["created_at desc"],
+        select=_OF_OUTPUT,
+        limit=_LOOKED_AT,
+    )
+    held = await _containers_of(session, [newest, *with_output])
+    for request in with_output:
+        outcome = RequestOutcome(request, held.get(request["container_uuid"] or ""))
+        if _has_result(outcome):
+            _tell_chosen(name, newest=_outcome(newest, held), chosen=outcome)
+            return str(request["uuid"])
+    # A message about the newest one says that there is no output.
+    return str(newest["uuid"])
+
+
+def _outcome(request: Record, held: dict[str, Record]) -> RequestOutcome:
+    return RequestOutcome(request, held.get(request["container_uuid"] or ""))
+
+
+def _has_result(outcome: RequestOutcome) -> bool:
+    """Whether there is an output to take: a failed command that left nothing has none."""
+    is_empty = (outcome.container or {}).get("output") == EMPTY_PDH
+    return not (is_empty and outcome.exit_code)
+
+
+def _tell_chosen(name: str, *, newest: RequestOutcome, chosen: RequestOutcome) -> None:
+    uuid, newer = chosen.request["uuid"], newest.request["uuid"]
+    if uuid != newer:
+        display.note(
+            f"{name}: the newest, {newer}, is {shown_state(newest)} and has no output; "
+            f"this is the output of {uuid}, "
+            f"{display.age(chosen.request['created_at'], datetime.now(UTC))} old"
+        )
+    elif chosen.exit_code:
+        display.note(f"{name}: {uuid} is {shown_state(chosen)}; this is the output that it left")
+
+
+async def _containers_of(session: CliSession, requests: list[Record]) -> dict[str, Record]:
+    uuids = sorted({one["container_uuid"] for one in requests if one["container_uuid"]})
+    rows = await session.api.list(
+        "containers", filters=[["uuid", "in", uuids]], select=_OF_CONTAINER, limit=len(uuids) or 1
+    )
+    return {row["uuid"]: row for row in rows}
 
 
 async def find_node(session: CliSession, reference: FileReference) -> Node:
@@ -159,11 +225,9 @@ async def find_request(session: CliSession, text: str) -> Record:
     if is_uuid(text):
         return await session.api.get("container_requests", text)
     if text == LAST:
-        # A list without this filter has requests of others, too: all of them for an admin.
-        user = await session.api.get("users", "current")
         found = await session.api.list(
             "container_requests",
-            filters=[["committed_by_uuid", "=", user["uuid"]]],
+            filters=[await _by_caller(session)],
             order=["created_at desc"],
             limit=1,
         )
@@ -184,6 +248,14 @@ async def find_request(session: CliSession, text: str) -> Record:
     if len(found) > 1:
         raise Invalid(f"{text}: several requests have a uuid that ends so; give more of it")
     return found[0]
+
+
+async def _by_caller(session: CliSession) -> list[str]:
+    """The condition on requests of the caller: without it a list has those of others, too, for an
+    admin all of them.
+    """
+    user = await session.api.get("users", "current")
+    return ["committed_by_uuid", "=", str(user["uuid"])]
 
 
 async def newest_named(session: CliSession, name: str) -> list[Record]:

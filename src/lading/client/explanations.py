@@ -12,6 +12,7 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
+from lading.client.request_states import shown_container
 from lading.core.quantities import duration, size
 from lading.core.resources import format_bytes
 
@@ -111,7 +112,7 @@ def candidate_rows(resolution: Explanation) -> Iterator[Row]:
     """Container, state, whether it is usable, and the reason, of each candidate for reuse."""
     for one in resolution.get("candidates") or ():
         usable = "yes" if one["usable"] else "no"
-        yield _text(one["container_uuid"]), _text(one["state"]), usable, _text(one["reason"])
+        yield _text(one["container_uuid"]), shown_container(one), usable, _text(one["reason"])
 
 
 def nearest_text(resolution: Explanation) -> str:
@@ -120,7 +121,7 @@ def nearest_text(resolution: Explanation) -> str:
     if not near:
         return ""
     how = "which differs in" if near["differences"] else "the same in every field"
-    return f"nearest earlier container: {near['container_uuid']} ({near['state']}), {how}"
+    return f"nearest earlier container: {near['container_uuid']} ({shown_container(near)}), {how}"
 
 
 def difference_rows(resolution: Explanation) -> Iterator[Row]:
@@ -142,7 +143,7 @@ def further_text(resolution: Explanation) -> str:
     for one in (resolution.get("near") or ())[1:]:
         difference = one["first_difference"]
         where = f"differs first in {difference['field']}" if difference else "in nothing"
-        said.append(f"{one['container_uuid']} ({one['state']}) {where}")
+        said.append(f"{one['container_uuid']} ({shown_container(one)}) {where}")
     return f"further: {'; '.join(said)}" if said else ""
 
 
@@ -156,12 +157,10 @@ def _tried(answer: Explanation) -> list[str]:
 
 
 def end_text(container: Explanation) -> str:
-    """Description of a container's end: its state, exit code, kind of failure and error."""
+    """Description of a container's end: its status, exit code, kind of failure and error."""
     status = container["runtime_status"] or {}
-    code = "" if container["exit_code"] is None else f" with exit code {container['exit_code']}"
-    kind = f" ({status['failure']})" if status.get("failure") else ""
     error = f": {status['error']}" if status.get("error") else ""
-    return f"{container['state']}{code}{kind}{error}"
+    return f"{shown_container(container)}{error}"
 
 
 def attempt_text(container: Explanation) -> str:

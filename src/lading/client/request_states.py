@@ -11,32 +11,43 @@ from typing import TYPE_CHECKING, Any, Final
 from lading.client.outcomes import RequestOutcome
 from lading.core.containers import spot
 from lading.core.quantities import MAX_SHOWN, format_time, parse_time, shorten
+from lading.core.request_status import (
+    RequestStatus,
+    container_status,
+    request_status,
+    status_reason,
+    status_text,
+)
 
 if TYPE_CHECKING:
     from lading.client.api import ApiClient, Record
 
 # Uuids in one call: a call that fits into the address of a GET.
 _BATCH: Final = 200
-FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
+"""State of a container, and of a request without one that has ended."""
 REUSED: Final = ", reused"
 """Text after the state of a request that has the result of an earlier one."""
 _COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
-# A state as the list shows it -> conditions on the server. Failed and Cancelled have several
-# conditions: a command that cannot be started has Failed, too, although its container is Cancelled,
-# and a request is also Cancelled that never had a container.
+_DONE = [*_COMPLETE, ["container.exit_code", "=", 0]]
+# A status, or a state of the API -> conditions on the server. Those of VAGUE statuses admit other
+# requests, too: a command that cannot be started has failed, although its container is Cancelled,
+# a request is also cancelled that never had a container, and one that waits need not have one yet.
 CONDITIONS: Final[dict[str, list[Any]]] = {
+    RequestStatus.WAITING: [["state", "=", "Committed"]],
+    RequestStatus.RUNNING: [["state", "=", "Committed"], ["container.state", "=", "Running"]],
+    RequestStatus.DONE: _DONE,
+    RequestStatus.FAILED: [["state", "=", "Final"]],
+    RequestStatus.CANCELLED: [["state", "=", "Final"]],
+    RequestStatus.DRAFT: [["state", "=", "Uncommitted"]],
     "Uncommitted": [["state", "=", "Uncommitted"]],
     "Committed": [["state", "=", "Committed"]],
     "Final": [["state", "=", "Final"]],
-    **{
-        state: [["state", "=", "Committed"], ["container.state", "=", state]]
-        for state in ("Queued", "Locked", "Running")
-    },
-    "Complete": [*_COMPLETE, ["container.exit_code", "=", 0]],
-    FAILED: [["state", "=", "Final"]],
-    CANCELLED: [["state", "=", "Final"]],
+    "Queued": [["state", "=", "Committed"], ["container.state", "=", "Queued"]],
+    "Locked": [["state", "=", "Committed"], ["container.state", "=", "Locked"]],
+    "Complete": _DONE,
 }
+VAGUE: Final = frozenset({RequestStatus.WAITING, RequestStatus.FAILED, RequestStatus.CANCELLED})
 REPEATED: Final = (
     "command",
     "container_image",
@@ -76,23 +87,40 @@ def state_of(found: Record, container: Record | None) -> str:
     return str(container["state"])
 
 
-def shown_state(one: RequestOutcome) -> str:
-    """The state for people: a command that failed is not shown as Complete, but as `failed 5`; one
-    that could not be run as `failed 127`, one that ran too long as `failed 124`.
+def status_of(one: RequestOutcome) -> RequestStatus:
+    """The status for people."""
+    container = one.container or {}
+    return request_status(
+        str(one.request["state"]),
+        container.get("state"),
+        exit_code=container.get("exit_code"),
+        failure=(container.get("runtime_status") or {}).get("failure"),
+    )
+
+
+def shown_state(one: RequestOutcome, wait: Record | None = None) -> str:
+    """The status for people, with the reason beside it: `failed 5`, `failed 137 (oom)`, `waiting
+    (on hold)`. A command that could not be run is `failed 127`, one that ran too long `failed 124
+    (timeout)`. `wait` is that of `find_waits`.
     """
-    state = state_of(one.request, one.container)
-    if one.container is None:
-        return state
-    if state == "Complete":
-        code = one.container["exit_code"]
-        return f"failed {code}" if code else state
-    has_failed = state == CANCELLED and (one.container.get("runtime_status") or {}).get("failure")
-    return f"failed {one.exit_code}" if has_failed else state
+    status, container = status_of(one), one.container or {}
+    reason = status_reason(
+        status,
+        container.get("state"),
+        priority=one.request.get("priority"),
+        failure=(container.get("runtime_status") or {}).get("failure"),
+        wait=str((wait or {}).get("reason") or ""),
+    )
+    return status_text(status, exit_code=one.exit_code, reason=reason)
 
 
-def is_failed(one: RequestOutcome) -> bool:
-    """Whether lists show the request as one that failed."""
-    return shown_state(one).startswith("failed")
+def shown_container(container: Mapping[str, Any]) -> str:
+    """The status of a container for people, without regard to a request."""
+    failure = (container.get("runtime_status") or {}).get("failure")
+    code = container.get("exit_code")
+    status = container_status(str(container["state"]), exit_code=code, failure=failure)
+    reason = status_reason(status, container["state"], failure=failure)
+    return status_text(status, exit_code=code or 0, reason=reason)
 
 
 def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
@@ -171,10 +199,13 @@ def late_text(one: RequestOutcome, now: datetime) -> str:
 
 def waits_unseen(request: Record, container: Record | None) -> bool:
     """Whether a request waits for something that its state does not show, such as a quota or its
-    turn: it has a priority, and its container has none.
+    turn: it has a priority, and its container has none; or such as the output of another request:
+    it has no container yet.
     """
-    if request["state"] != "Committed" or not request["priority"] or container is None:
+    if request["state"] != "Committed" or not request["priority"]:
         return False
+    if container is None:
+        return True
     return container["state"] == "Queued" and container.get("priority") == 0
 
 

@@ -14,6 +14,7 @@ from lading.client.api import Record
 from lading.concurrency import together
 from lading.core.errors import LadingError
 from lading.core.quantities import format_time, parse_time
+from lading.core.request_status import RequestStatus
 from lading.web.requests import rows
 from lading.web.requests.rows import RequestRow
 from lading.web.site import machines
@@ -24,9 +25,9 @@ _SHOWN: Final = 8
 _COUNTED: Final = 1000
 _HOUR: Final = 3600.0
 _PARTS: Final = (
-    ("Running", "Running", "Nothing runs."),
-    ("Waiting", "Waiting", "Nothing waits."),
-    ("Failed", "Failed lately", "Nothing has failed lately."),
+    (RequestStatus.RUNNING, "Running", "Nothing runs."),
+    (RequestStatus.WAITING, "Waiting", "Nothing waits."),
+    (RequestStatus.FAILED, "Failed lately", "Nothing has failed lately."),
 )
 
 
@@ -42,9 +43,9 @@ async def refresh(visit: Visit) -> Response:
 
 
 async def _values(visit: Visit) -> dict[str, Any]:
-    found: dict[str, list[RequestRow]] = {}
+    found: dict[RequestStatus, list[RequestRow]] = {}
 
-    async def find(state: str) -> None:
+    async def find(state: RequestStatus) -> None:
         found[state] = (await rows.find(visit, state=state, most=_SHOWN + 1)).rows
 
     site: dict[str, Any] = {"use": None, "health": None, "today": None}

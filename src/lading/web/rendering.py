@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from lading.client.request_states import REUSED
 from lading.core.quantities import age, duration, parse_time, shorten, size
+from lading.core.request_status import RequestStatus
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
@@ -26,13 +27,12 @@ _VENDOR: Final = ("htmx.min.js", "sse.min.js", "xterm.js", "uPlot.iife.min.js")
 no terminal.
 """
 # A shape beside the word and the colour: states must not be told apart by colour alone.
-_SHAPES: Final = {
-    "Running": ("run", "▶"),
-    "Complete": ("good", "✓"),
-    "failed": ("bad", "✗"),
-    "Cancelled": ("off", "⊘"),
-    "Queued": ("wait", "…"),
-    "Locked": ("wait", "◔"),
+_SHAPES: Final[dict[str, tuple[str, str]]] = {
+    RequestStatus.RUNNING: ("run", "▶"),
+    RequestStatus.DONE: ("good", "✓"),
+    RequestStatus.FAILED: ("bad", "✗"),
+    RequestStatus.CANCELLED: ("off", "⊘"),
+    RequestStatus.WAITING: ("wait", "…"),
 }
 
 

@@ -31,12 +31,12 @@ def chain(site: Site, here: Path) -> tuple[str, str]:
 def test_both_ways(site: Site, here: Path, chain: tuple[str, str]) -> None:
     pdh, first = chain
     lines = site.lading("trace", "first").stdout.splitlines()
-    assert lines[0] == f"first  Complete  {first}"
+    assert lines[0] == f"first  done  {first}"
     above, below = lines.index("made from"), lines.index("used by")
     assert f"{here.name}  collection  {pdh}" in "\n".join(lines[above:below])
     assert any("image" in line for line in lines[above:below])
     assert lines[below + 1].startswith("└─ output of first  collection")
-    assert lines[below + 2].startswith("   └─ second  Complete")
+    assert lines[below + 2].startswith("   └─ second  done")
     only = site.lading("trace", "--from", "first").stdout
     assert "used by" not in only
     near = site.lading("trace", "--to", "--depth", "1", "first").stdout
@@ -52,7 +52,7 @@ def test_collections_and_files(site: Site, here: Path, chain: tuple[str, str]) -
         name = pdh[:12] if what == pdh else here.name
         assert lines[0] == f"{name}  collection  {pdh}"
         assert "made from: nothing that is recorded" in lines
-        assert any("first  Complete" in line for line in lines)
+        assert any("first  done" in line for line in lines)
     assert "holds no nothing" in site.lading("trace", f"{here.name}/nothing", code=1).stderr
     assert "names nothing stored" in site.lading("trace", "unknown/x", code=1).stderr
     assert "no request has this name" in site.lading("trace", "unknown", code=1).stderr
@@ -64,8 +64,8 @@ def test_documents_and_pictures(site: Site, here: Path, chain: tuple[str, str]) 
     assert found["complete"] is True
     nodes = {one["key"]: one for one in found["nodes"]}
     assert nodes[pdh] == {
-        "key": pdh, "kind": "collection", "name": here.name, "state": "", "request": None,
-        "readable": True,
+        "key": pdh, "kind": "collection", "name": here.name, "state": "", "status": "",
+        "request": None, "readable": True,
     }  # fmt: skip
     assert nodes[found["start"]]["request"] == first
     assert {"from": pdh, "to": found["start"]} in found["edges"]
@@ -87,7 +87,7 @@ def test_a_workflow_leads_to_its_steps(site: Site, here: Path) -> None:
     files = {"flow.cwl": FLOW, "tool.cwl": TOOL}
     runner = site.call(play_workflow(site.world, files, {"x": b"x"}))
     lines = site.lading("trace", "--to", runner["uuid"]).stdout.splitlines()
-    assert any(line.startswith(("├─ sort_2  Complete", "└─ sort_2  Complete")) for line in lines)
+    assert any(line.startswith(("├─ sort_2  done", "└─ sort_2  done")) for line in lines)
     # And back.
     above = site.lading("trace", "--from", "sort_2").stdout
-    assert "chain  Complete" in above
+    assert "chain  done" in above

@@ -84,7 +84,7 @@ def test_what_is_being_cancelled_is_not_to_be_cancelled_again(site: Site, image:
     state = {"state": "Running"}
     site.call(site.world.ok("PUT", f"containers/{container}", state, token=supervisor))
     site.lading("request", "cancel", live)
-    assert "Running (cancelling)" in site.lading("request", "list", "--name", "slow").stdout
+    assert "running (cancelling)" in site.lading("request", "list", "--name", "slow").stdout
     refused = site.lading("request", "delete", live, code=1)
     assert f"{live}: is being cancelled; 'lading wait {live}' first" in refused.stderr
 

@@ -33,7 +33,7 @@ def test_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "would reuse c: it is done"
-    assert lines[3].split() == ["c1", "Cancelled", "no", "it", "was", "cancelled"]
+    assert lines[3].split() == ["c1", "cancelled", "no", "it", "was", "cancelled"]
 
 
 def test_differences_show_both_values(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_differences_show_both_values(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_nearest_that_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     show_trail(_near())
-    assert "c2 (Complete), the same in every field" in capsys.readouterr().out
+    assert "c2 (done), the same in every field" in capsys.readouterr().out
 
 
 def test_why_without_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,7 @@ def test_the_next_nearest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     show_trail({**_near(), "near": near})
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "further: c3 (Complete) differs first in cwd; c4 (Complete) in nothing"
+    assert lines[-1] == "further: c3 (done) differs first in cwd; c4 (done) in nothing"
 
 
 def test_what_was_tried_before_and_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +131,8 @@ def test_what_was_tried_before_and_how_it_ended(capsys: pytest.CaptureFixture[st
         {**answer, "attempted_container_uuids": ["a", "b"], "attempts": attempts, "decision": None}
     )
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "tried before  a: Cancelled (image): image x: cannot be read",
-        "tried before  b: Complete with exit code 137",
+        "tried before  a: failed (image): image x: cannot be read",
+        "tried before  b: failed 137",
     ]
 
 

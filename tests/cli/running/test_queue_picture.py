@@ -14,6 +14,7 @@ from lading.cli.running.queue_picture import (
     kind_of,
 )
 from lading.client.outcomes import RequestOutcome
+from lading.core.request_status import RequestStatus
 
 NOW = datetime(2026, 1, 2, 3, 10, 0, tzinfo=UTC)
 
@@ -82,7 +83,7 @@ def test_reused_and_failed_requests_say_nothing_about_times() -> None:
     reused.container["created_at"] = moment(0)
     known.add(reused)
     assert known.expected({"name": "a.9", "command": []}, any_kind=True) is None
-    assert len(known.known) == sum(known.states.values()) == 4
+    assert len(known.known) == sum(known.statuses.values()) == 4
     assert known.reused == 1
 
 
@@ -90,7 +91,7 @@ def test_of_very_many_ends_the_latest_are_kept() -> None:
     known = RequestHistory()
     for number in range(10_001):
         known.add(outcome(f"a.{number}", "Complete", began=number % 600, took=0))
-    assert known.states["Complete"] == 10_001
+    assert known.statuses[RequestStatus.DONE] == 10_001
     assert len(known.latest()) == 5000
 
 
@@ -116,7 +117,7 @@ def test_a_picture_counts_and_expects() -> None:
     assert picture.seconds_left == 150
     assert picture.per_minute == 5 / 5
     assert [one.name for one in picture.ends][:2] == ["sort.7", "sort.0"]
-    assert (picture.ends[0].state, picture.ends[0].seconds) == ("failed 2", 50)
+    assert (picture.ends[0].status, picture.ends[0].seconds) == ("failed 2", 50)
 
 
 def test_without_history_nothing_is_expected() -> None:

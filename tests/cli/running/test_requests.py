@@ -42,7 +42,7 @@ def test_the_list_has_age_state_exit_code_and_reuse(site: Site, image: str) -> N
         "COMMAND",
     ]
     assert lines[0].split()[0] == waiting
-    assert "Queued" in lines[0]
+    assert "waiting" in lines[0]
     assert "yes" in lines[1].split()
     assert (lines[2].split()[0], "yes" in lines[2].split()) == (first, False)
     final = json.loads(site.lading("request", "list", "--json", "--state", "Final").stdout)
@@ -74,7 +74,7 @@ def test_what_requests_wait_for_stands_below(site: Site, image: str) -> None:
     for number in range(3):
         site.lading("run", "--detach", "--image", image, "--", "quota", str(number))
     done = site.lading("request", "list", "--limit", "2")
-    assert done.stdout.count("Queued (usage quota)") == 2
+    assert done.stdout.count("waiting (usage quota)") == 2
     assert "1 of these: It waits for the quota of the user" in done.stderr or (
         "2 of these: It waits for the quota of the user" in done.stderr
     )
@@ -139,7 +139,7 @@ def test_logs_of_what_has_no_container(site: Site, image: str) -> None:
     made = site.call(site.world.ok("POST", "container_requests", {**spec, "state": "Uncommitted"}))
     assert site.lading("request", "logs", made["uuid"]).stdout == ""
     assert "state" in site.lading("request", "show", made["uuid"]).stdout
-    assert "Uncommitted" in site.lading("request", "list").stdout
+    assert "draft" in site.lading("request", "list").stdout
 
 
 def test_why_names_the_fields_that_differ(site: Site, image: str) -> None:
@@ -214,7 +214,7 @@ def test_every_attempt_is_shown_with_class_amounts_and_cost(site: Site, image: s
     oom = {"failure": "oom", "error": "all its ram was used"}
     site.call(world.run(first, exit_code=137, runtime_status=oom, cost=0.5))
     text = site.lading("request", "show", uuid).stdout
-    assert f"{first}: Complete with exit code 137 (oom): all its ram was used" in text
+    assert f"{first}: failed 137 (oom): all its ram was used" in text
     assert "256.0 MiB of ram, cost 0.5000" in text
     (attempt,) = json.loads(site.lading("request", "show", "--json", uuid).stdout)["attempts"]
     assert (attempt["uuid"], attempt["cost"]) == (first, 0.5)

@@ -60,7 +60,7 @@ def test_by_state_as_it_is_shown(site: Site, image: str) -> None:
     )  # fmt: skip
     found = {
         state: names(site, "--name", "sel.*", "--state", state)
-        for state in ("failed", "Complete", "queued", "Running", "Cancelled", "Committed")
+        for state in ("failed", "Complete", "queued", "Running", "Cancelled", "waiting", "done")
     }
     assert found == {
         "failed": ["sel.missing", "sel.2", "sel.1"],
@@ -68,7 +68,8 @@ def test_by_state_as_it_is_shown(site: Site, image: str) -> None:
         "queued": ["sel.waits"],
         "Running": [],
         "Cancelled": ["sel.gone"],
-        "Committed": ["sel.waits"],
+        "waiting": ["sel.waits"],
+        "done": ["sel.0"],
     }
     site.lading("request", "cancel", "sel.waits")
 

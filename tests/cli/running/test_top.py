@@ -53,12 +53,12 @@ def test_one_json_object(site: Site) -> None:
     assert counts == {"waiting": 2, "running": 0, "succeeded": 2, "failed": 1, "reused": 1}
     assert one["head"]["name"] == "top.3"
     assert one["ends"][0]["name"] == "top.2"
-    assert one["ends"][0]["state"] == "failed 5"
+    assert (one["ends"][0]["state"], one["ends"][0]["status"]) == ("Complete", "failed 5")
 
 
 def test_one_screen(site: Site) -> None:
     said = site.lading("top", "--once", "--since", "9999d").stdout
-    assert "2 succeeded   1 failed   2 waiting" in said
+    assert "2 done   1 failed   2 waiting" in said
     assert "NEXT  top.3" in said
 
 

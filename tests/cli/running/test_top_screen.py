@@ -25,11 +25,12 @@ LATE = RunningRequest(
 )  # fmt: skip
 NEW = RunningRequest(uuid="u", name="new", seconds=1, expected=None, vcpus=1, ram=1 << 28)
 GOOD = EndedRequest(
-    uuid="zzzzz-xvhdp-ccccccccccccccc", name="align.1", state="Complete", seconds=61.0,
+    uuid="zzzzz-xvhdp-ccccccccccccccc", name="align.1", state="Complete", status="done",
+    seconds=61.0,
     ended_at="2026-01-02T03:04:00.000000000Z", is_reused=False,
 )  # fmt: skip
 BAD = EndedRequest(
-    uuid="u", name="align.2", state="failed 5", seconds=None,
+    uuid="u", name="align.2", state="Complete", status="failed 5", seconds=None,
     ended_at="2026-01-02T03:04:00.000000000Z", is_reused=False,
 )  # fmt: skip
 
@@ -56,14 +57,14 @@ def test_on_a_narrow_screen_the_bar_is_shorter_and_nothing_else(width: int, bar_
     assert max(len(text) for text in lines) <= width
     late = next(text for text in lines if "bbbbbbbbbbbbbbb  1:30  1:00" in text)
     assert late.count("━") == bar_size
-    assert any("ccccccccccccccc  Complete  1:01  5 s" in text for text in lines)
+    assert any("ccccccccccccccc  done      1:01  5 s" in text for text in lines)
 
 
 def test_a_screen_has_counts_runs_the_head_and_ends() -> None:
     lines = shown(picture())
     assert max(len(text) for text in lines) <= 100
     said = "\n".join(lines)
-    assert "512 succeeded   3 failed   3 running   117 waiting" in said
+    assert "512 done   3 failed   3 running   117 waiting" in said
     assert "  12 a minute  40 reused  about 3 min left" in lines[0]
     align = next(text for text in lines if text.startswith("align.17"))
     assert "━" * 10 + "─" * 10 in align
@@ -107,6 +108,6 @@ def test_an_idle_site_says_so() -> None:
 def test_one_line() -> None:
     said = line(picture())[8:]
     assert said == (
-        "  117 waiting, 3 running, 3 failed, 512 succeeded; 12 a minute; 40 reused; "
+        "  117 waiting, 3 running, 3 failed, 512 done; 12 a minute; 40 reused; "
         "about 3 min left; next align.18: no room"
     )

@@ -63,8 +63,8 @@ async def test_what_comes_from_a_withdrawn_result_is_marked(lines: _Pipelines) -
     drawn = await _lineage(lines, last)
     mark_withdrawn(drawn)
     states = {node.name: node.state for node in drawn.nodes.values() if node.kind == "request"}
-    assert states["step0"] == "Complete, withdrawn"
-    assert states["step2"] == "Complete, from withdrawn"
+    assert states["step0"] == "done, withdrawn"
+    assert states["step2"] == "done, from withdrawn"
 
 
 def _reads(pdh: str, path: str) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def test_explanations_are_plain_json() -> None:
             {
                 "container_uuid": container_uuid(1),
                 "state": "Cancelled",
+                "exit_code": None,
                 "usable": False,
                 "reason": "it was cancelled and has no result",
             }
@@ -122,6 +123,7 @@ def test_explanations_are_plain_json() -> None:
         "nearest": {
             "container_uuid": container_uuid(2),
             "state": "Queued",
+            "exit_code": None,
             "created_at": NOW,
             "differences": [{"field": "cwd", "request": ".", "container": "/tmp"}],
         },
@@ -129,9 +131,15 @@ def test_explanations_are_plain_json() -> None:
             {
                 "container_uuid": container_uuid(2),
                 "state": "Queued",
+                "exit_code": None,
                 "first_difference": {"field": "cwd", "request": ".", "container": "/tmp"},
             },
-            {"container_uuid": container_uuid(3), "state": "Queued", "first_difference": None},
+            {
+                "container_uuid": container_uuid(3),
+                "state": "Queued",
+                "exit_code": None,
+                "first_difference": None,
+            },
         ],
         "git": {"/src": {"commit": "c" * 40, "kind": "tree", "hash": "a" * 40, "commits": 2}},
     }

@@ -16,12 +16,12 @@ _SVG = "{http://www.w3.org/2000/svg}"
 def _graph(name: str = "merge") -> FoldedGraph:
     nodes = [
         LineageNode(key="i", kind="image", name="debian:12"),
-        LineageNode(key="a", kind="request", name="sort.1", state="Complete, reused"),
+        LineageNode(key="a", kind="request", name="sort.1", state="done, reused"),
         LineageNode(key="b", kind="request", name="sort.2", state="failed 3"),
         LineageNode(key="c", kind="collection", name="output of sort.1"),
         LineageNode(key="x", kind="collection", name="not readable", sealed=True),
-        LineageNode(key="d", kind="request", name=name, state="Complete"),
-        LineageNode(key="e", kind="request", name="stopped", state="Cancelled"),
+        LineageNode(key="d", kind="request", name=name, state="done"),
+        LineageNode(key="e", kind="request", name="stopped", state="cancelled"),
     ]
     edges = [("i", "a"), ("i", "b"), ("a", "c"), ("c", "d"), ("x", "d"), ("d", "e")]
     return fold(nodes, edges, start="d", most=99)
@@ -30,16 +30,16 @@ def _graph(name: str = "merge") -> FoldedGraph:
 def test_dot() -> None:
     lines = to_dot(_graph('a "b"\n\\c')).splitlines()
     assert lines[:2] == ["digraph lineage {", "  rankdir=LR;"]
-    assert '  n0 [shape=ellipse, label="a \\"b\\" \\\\c\\nComplete"];' in lines
+    assert '  n0 [shape=ellipse, label="a \\"b\\" \\\\c\\ndone"];' in lines
     assert '  n2 [shape=box, label="not readable\\ncollection", style=dashed];' in lines
-    assert any('label="sort × 2\\nComplete, reused 1, failed 3 1"' in line for line in lines)
+    assert any('label="sort × 2\\ndone, reused 1, failed 3 1"' in line for line in lines)
     assert sum(" -> " in line for line in lines) == 5
 
 
 def test_mermaid() -> None:
     lines = to_mermaid(_graph('#1 <b> "x"')).splitlines()
     assert lines[0] == "flowchart LR"
-    assert '  n0(["#35;1 &lt;b&gt; #quot;x#quot;<br>Complete"])' in lines
+    assert '  n0(["#35;1 &lt;b&gt; #quot;x#quot;<br>done"])' in lines
     assert any(line.endswith('[["debian:12<br>image"]]') for line in lines)
     assert sum(" --> " in line for line in lines) == 5
 

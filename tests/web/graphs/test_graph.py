@@ -34,7 +34,7 @@ async def test_origins_and_uses_are_drawn(here: PageSite, browser: Browser) -> N
     text, words = await browser.text(path), await browser.words(path)
     for one in (first, last):
         assert f'href="/ui/requests/{one["uuid"]}"' in text
-    assert "middle this request request ✓ Complete 1" in words
+    assert "middle this request request ✓ done 1" in words
     assert "output of first collection 1 first middle" in words
     # The link from the image to a later layer runs between the rows.
     assert re.search(r'd="M [^"]* L ', text)
@@ -107,7 +107,7 @@ async def test_states_have_colours_words_and_shapes(here: PageSite, browser: Bro
     assert 'marker-end="url(#arrow)"' in text
     text = await browser.text(f"/ui/requests/{again['uuid']}/graph")
     assert 'class="node request good reused start"' in text
-    assert "↺ Complete, reused" in text
+    assert "↺ done, reused" in text
 
 
 async def test_steps_that_only_wait_for_each_other_are_linked(

@@ -39,14 +39,14 @@ async def test_needed_requests_and_reuse(here: PageSite, browser: Browser) -> No
     again = await world.submit("first", name="again")
     later = await world.submit("second", name="later", depends_on=[again["uuid"]])
     words = await browser.words(f"/ui/requests/{later['uuid']}/timeline")
-    assert "↺ Complete, reused" in words
+    assert "↺ done, reused" in words
     assert " old " not in words
 
 
 async def test_what_was_cancelled_while_it_waited(here: PageSite, browser: Browser) -> None:
     request = await here.world.submit("x", name="gone")
     await here.world.ok("POST", f"container_requests/{request['uuid']}/cancel")
-    assert "⊘ Cancelled" in await browser.words(f"/ui/requests/{request['uuid']}/timeline")
+    assert "⊘ cancelled" in await browser.words(f"/ui/requests/{request['uuid']}/timeline")
 
 
 async def test_requests_of_others_are_not_there(here: PageSite) -> None:

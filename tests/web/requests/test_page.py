@@ -33,7 +33,7 @@ async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
     path = f"/ui/requests/{request['uuid']}"
     words = await browser.words(path)
     assert "✗ failed 3" in words
-    assert "ended Complete with exit code 3" in words
+    assert "ended failed 3" in words
     assert "out.txt 6 B" in words
     assert "sse-connect" not in await browser.text(path)
     assert b"<html" not in (await browser.get(f"{path}/state")).body

@@ -15,21 +15,23 @@ async def test_what_has_no_container_waits_too(here: PageSite, browser: Browser)
     second = await world.submit("second", name="second", mounts=mounts)
     assert second["container_uuid"] is None
     words = await browser.words("/ui/requests?state=Waiting")
-    assert "• Committed second" in words
-    assert words.index("Committed second") < words.index("Queued first")
+    assert "… waiting (inputs) second" in words
+    assert f"whose outputs it mounts have ended: {first['uuid']}" in words
+    assert words.index("waiting (inputs) second") < words.index("waiting first")
     await world.ok("POST", f"container_requests/{second['uuid']}/cancel")
-    assert "⊘ Cancelled second" in await browser.words("/ui/requests?state=Cancelled")
+    assert "⊘ cancelled (never ran) second" in await browser.words("/ui/requests?state=Cancelled")
 
 
 async def test_cancelled_ones_are_told_apart(here: PageSite, browser: Browser) -> None:
     world = here.world
-    done = await world.submit("done", name="done")
+    done = await world.submit("done", name="finished")
     await world.run(done["container_uuid"])
     gone = await world.submit("gone", name="gone")
     await world.ok("POST", f"container_requests/{gone['uuid']}/cancel")
     words = await browser.words("/ui/requests?state=Cancelled")
-    assert "⊘ Cancelled gone" in words
-    assert "done" not in words
+    assert "⊘ cancelled gone" in words
+    assert "finished" not in words
+    assert "✓ done finished" in await browser.words("/ui/requests?state=Complete")
 
 
 async def test_a_reused_result_says_so(here: PageSite, browser: Browser) -> None:
@@ -37,7 +39,7 @@ async def test_a_reused_result_says_so(here: PageSite, browser: Browser) -> None
     first = await world.submit("same", name="first")
     await world.run(first["container_uuid"])
     await world.submit("same", name="second")
-    assert "✓ Complete reused second" in await browser.words("/ui/requests")
+    assert "✓ done reused second" in await browser.words("/ui/requests")
 
 
 async def test_what_could_not_be_run_has_failed(here: PageSite, browser: Browser) -> None:

@@ -45,7 +45,7 @@ from lading.core.records.expressions import (
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, Type
-from lading.core.scheduling.wait_reasons import Scene, delays
+from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, unassigned
 from lading.store import containers, contents, records, waiting
 from lading.store.database import Transaction
 
@@ -144,8 +144,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
 
 
 async def list_waits(call: ApiCall) -> ApiResponse:
-    """The reasons of those of the given requests that wait and do not count yet, as far as the
-    caller can read them: {"items": [{"uuid", "reason", "sentence"}]}.
+    """The reasons of those of the given requests that wait and do not count yet, or have no
+    container yet, as far as the caller can read them: {"items": [{"uuid", "reason", "sentence"}]}.
     """
     uuids = call.params.get("uuids")
     if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
@@ -162,12 +162,15 @@ async def list_waits(call: ApiCall) -> ApiResponse:
         subjects = [ContainerRequest.from_record(row) for row in rows]
         reader = authorization.reader_of(call.caller)
         verdicts = await priorities.judge(tx, subjects, now=services.now(), reader=reader)
-    items = [
-        {"uuid": uuid, "reason": one.readiness, "sentence": one.sentence}
+    reasons = {
+        uuid: WaitReason(str(one.readiness), one.sentence)
         for uuid, one in sorted(verdicts.items())
         if not one.counts
-    ]
-    return ApiResponse(body={"items": items})
+    }
+    reasons |= {one.uuid: unassigned(one) for one in subjects if one.container_uuid is None}
+    return ApiResponse(
+        body={"items": [{"uuid": uuid, **one.shown()} for uuid, one in sorted(reasons.items())]}
+    )
 
 
 def _shown(container: Container) -> Record:

@@ -198,11 +198,11 @@ async def _find_shared(session: CliSession, what: str) -> str:
         raise Invalid(f"{what}: a container is shared with its request; name the request")
     reference = references.need_reference(what)
     name = reference.name
-    if name == references.LAST or is_uuid(name, Infix.REQUEST):
+    if is_uuid(name, Infix.REQUEST):
         record = await references.find_request(session, name)
     elif not (is_uuid(name) or is_pdh(name)):
         try:
-            return _undivided(await references.find_named(session, name), what, reference.path)
+            return _undivided(await references.find_stored(session, name), what, reference.path)
         except NotFound as error:
             # A name with / may be the path of a project.
             with suppress(NotFound):

@@ -19,6 +19,7 @@ from lading.client.provenance.withdrawal import (
     results_of_request,
     withdrawn_results,
 )
+from lading.client.request_states import shown_container
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_pdh, is_uuid
 
@@ -132,7 +133,7 @@ def _show(title: str, results: Sequence[AffectedResult]) -> None:
                 display.shorten(one.name, 30),
                 str(one.request["uuid"]) if one.request else "",
                 str(one.container["uuid"]),
-                str(one.container["state"]),
+                shown_container(one.container),
             )
             for one in results
         ],

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from msgspec import structs
 
 from lading.cli import display, references
 from lading.cli.session import CliSession, with_session
@@ -116,7 +115,7 @@ async def _find(session: CliSession, what: str) -> Lineage:
     if not reference.path and not (is_pdh(name) or is_uuid(name, Infix.COLLECTION)):
         request = await references.find_request(session, name)
         return await find_lineage(session.api, request)
-    record = await references.find_collection(session, structs.replace(reference, name=name))
+    record = await references.find_collection(session, reference)
     if reference.path:
         tree = filetree.from_manifest(record["manifest_text"])
         if filetree.find(tree, reference.path) is None:
@@ -201,7 +200,8 @@ def _document(found: Lineage, kept: set[str]) -> Mapping[str, Any]:
                 "key": one.key,
                 "kind": one.kind,
                 "name": one.name,
-                "state": one.state,
+                "state": one.api_state,
+                "status": one.state,
                 "request": one.request_uuid or None,
                 "readable": not one.sealed,
             }

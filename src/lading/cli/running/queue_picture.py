@@ -17,14 +17,15 @@ from typing import Any, Final
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
-    CANCELLED,
-    FAILED,
     is_reused,
     seconds_of,
     shown_command,
     shown_state,
+    state_of,
+    status_of,
 )
 from lading.core.quantities import parse_time
+from lading.core.request_status import RequestStatus
 from lading.core.scheduling.expected_times import rest_of, usual_seconds, work_off
 
 RATE_TIME: Final = 300.0
@@ -72,6 +73,9 @@ class EndedRequest:
     uuid: str
     name: str
     state: str
+    """That of the API: Complete or Cancelled."""
+    status: str
+    """That for people, with the exit code of a failure and its reason."""
     seconds: float | None
     ended_at: str
     is_reused: bool
@@ -110,8 +114,8 @@ class RequestHistory:
     """
 
     known: set[str] = field(default_factory=set)
-    states: Counter[str] = field(default_factory=Counter)
-    """Number of requests by state: Complete, Failed or Cancelled."""
+    statuses: Counter[RequestStatus] = field(default_factory=Counter)
+    """Number of requests by status."""
     reused: int = 0
     _latest: list[RequestOutcome] = field(default_factory=list)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -122,8 +126,7 @@ class RequestHistory:
         if uuid in self.known:
             return
         self.known.add(uuid)
-        state = shown_state(one)
-        self.states[state if state in ("Complete", CANCELLED) else FAILED] += 1
+        self.statuses[status_of(one)] += 1
         self.reused += _is_reused(one)
         self._latest.append(one)
         if len(self._latest) >= 2 * _KEPT:
@@ -193,9 +196,9 @@ def draw(
         at=now.isoformat(timespec="seconds"),
         waiting=count,
         running=len(runs),
-        succeeded=history.states["Complete"],
-        failed=history.states[FAILED],
-        cancelled=history.states[CANCELLED],
+        succeeded=history.statuses[RequestStatus.DONE],
+        failed=history.statuses[RequestStatus.FAILED],
+        cancelled=history.statuses[RequestStatus.CANCELLED],
         reused=history.reused,
         per_minute=round(60 * len(fresh) / RATE_TIME, 2),
         seconds_left=_left(runs, waiting, count, history, now),
@@ -260,7 +263,8 @@ def _end(one: RequestOutcome) -> EndedRequest:
     return EndedRequest(
         uuid=str(one.request["uuid"]),
         name=name_of(one.request),
-        state=shown_state(one),
+        state=state_of(one.request, one.container),
+        status=shown_state(one),
         seconds=taken,
         ended_at=_ended_at(one),
         is_reused=_is_reused(one),

@@ -27,6 +27,7 @@ from lading.client.request_states import (
     run_time,
     seconds_of,
     shown_command,
+    shown_container,
     shown_state,
     waits_unseen,
     whole_command,
@@ -97,8 +98,8 @@ def request() -> None:
 def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
     """List requests, the newest first.
 
-    STATE is that of the container, once there is one; a command that failed is `failed` with
-    its exit code, one that is stopped because the request was cancelled is `(cancelling)`.
+    STATE is waiting, running, done, failed (with the exit code) or cancelled, with the reason
+    beside it, or draft for a request that was not submitted yet; --json has the states of the API.
     MEMORY is the most that it used, CPU the time of processors, beside what was asked for. On a
     narrow terminal columns are left out and commands cut, elsewhere to 300 characters. What a
     request waits for stands behind its state, and in a sentence below: a quota, its turn, another
@@ -148,16 +149,11 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
 def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, ...]:
     """A line of the list."""
-    state = shown_state(one)
-    if wait:
-        state = f"{state} ({wait['reason']})"
-    elif one.request["state"] == "Committed" and not one.request["priority"]:
-        state = f"{state} (cancelling)"
     seconds = seconds_of(one, now)
     return (
         one.request["uuid"],
         display.age(one.request["created_at"], now),
-        state,
+        shown_state(one, wait),
         "" if seconds is None else display.duration(seconds),
         usage.shown_memory(one.container) if one.container else "",
         usage.shown_cpu(one.container) if one.container else "",
@@ -172,10 +168,14 @@ def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, 
 def show(uuid: str, as_json: bool) -> None:
     """Show one request and its container."""
 
+    wait: dict[str, Record] = {}
+
     async def action(session: CliSession) -> tuple[Record, Record | None, Record, list[Record]]:
         found = await find_request(session, uuid)
         held, tried = found["container_uuid"], await _tried(session, found)
         container = await session.api.get("containers", held) if held else None
+        if waits_unseen(found, container):
+            wait.update(await find_waits(session.api, [found["uuid"]]))
         if container is None or container["state"] != "Complete":
             return found, container, {}, tried
         evidence = await session.api.action("containers", held, "evidence", method="GET")
@@ -401,13 +401,15 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
         display.note("no dispatcher has decided anything about it yet")
 
 
-def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:
-    """Names and values of the relevant fields of a request."""
+def describe(
+    found: Record, container: Record | None, now: datetime, wait: Record | None = None
+) -> list[tuple[str, str]]:
+    """Names and values of the relevant fields of a request; `wait` is that of `find_waits`."""
     constraints, parameters = found["runtime_constraints"], found.get("scheduling_parameters") or {}
     pairs = [
         ("request", found["uuid"]),
         ("name", found["name"] or ""),
-        ("state", found["state"]),
+        ("state", shown_state(RequestOutcome(found, container), wait)),
         ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
         ("priority", str(found["priority"])),
         ("command", whole_command(found)),
@@ -433,7 +435,7 @@ def _describe_container(found: Record, container: Record) -> list[tuple[str, str
     status = container["runtime_status"] or {}
     return [
         ("container", container["uuid"]),
-        ("  state", container["state"]),
+        ("  state", shown_container(container)),
         ("  reused", "yes" if is_reused(found, container) else "no"),
         ("  given", _given(found["runtime_constraints"], container)),
         ("  started", container["started_at"] or ""),

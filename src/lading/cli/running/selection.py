@@ -19,12 +19,11 @@ from lading.cli.options import DURATION, PROPERTY
 from lading.cli.references import find_project
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
-    CANCELLED,
     CONDITIONS,
-    FAILED,
-    is_failed,
+    VAGUE,
     seconds_of,
     shown_state,
+    status_of,
 )
 from lading.core.quantities import format_time
 
@@ -50,7 +49,7 @@ _CONTAINER = (
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
 STATES: Final = tuple(CONDITIONS)
-"""States by which requests are selected: those of a request, and those that lists show."""
+"""States by which requests are selected: those that lists show, and those of the API."""
 SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 """Orders of lists."""
 
@@ -70,13 +69,12 @@ class RequestSelection(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
     """Age in seconds of the oldest request to select, by the time of submission."""
     failed: bool = False
-    """Only requests that have ended without success, Cancelled ones too."""
+    """Only requests that have ended without success, cancelled ones too."""
 
     @property
     def is_counted(self) -> bool:
         """Whether the server can count these requests: it knows all conditions."""
-        is_by_state = self.state not in (FAILED, CANCELLED)
-        return not self.names and not self.failed and is_by_state
+        return not self.names and not self.failed and self.state not in VAGUE
 
 
 def selecting(command: _Command) -> _Command:
@@ -107,7 +105,9 @@ def state_option(command: _Command) -> _Command:
     return click.option(
         "--state",
         type=click.Choice(STATES, case_sensitive=False),
-        help="Select requests in this state only.",
+        metavar="STATE",
+        help="Select requests in this state only: waiting, running, done, failed, cancelled, draft;"
+        " or one of the API, as Queued or Final.",
     )(command)
 
 
@@ -241,9 +241,7 @@ def is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     name = one.request["name"] or ""
     if wanted.names and not any(fnmatch.fnmatchcase(name, one) for one in wanted.names):
         return False
-    if wanted.state == CANCELLED and shown_state(one) != CANCELLED:
-        return False
-    if wanted.state == FAILED and not is_failed(one):
+    if wanted.state in VAGUE and status_of(one) != wanted.state:
         return False
     return not wanted.failed or one.exit_code != 0
 

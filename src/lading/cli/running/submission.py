@@ -21,6 +21,7 @@ from lading.cli.references import (
     find_collection,
     find_named,
     find_request,
+    find_stored,
 )
 from lading.cli.running.inputs import Input
 from lading.core.data.globs import relative_pattern
@@ -294,8 +295,10 @@ async def _mount(session: CliSession, stored: FileReference) -> dict[str, object
     if is_pdh(name):
         mount["portable_data_hash"] = name
         return {**mount, "path": stored.path} if stored.path else mount
-    if name != LAST and not is_uuid(name):
-        name = await find_named(session, name)
+    if not is_uuid(name):
+        # Of the newest: one that has not ended is waited for.
+        newest = LAST if name == LAST else await find_named(session, name)
+        name = newest if await _find_open(session, newest) else await find_stored(session, name)
     if is_uuid(name, Infix.COLLECTION):
         mount["uuid"] = name
     elif open_one := await _find_open(session, name):

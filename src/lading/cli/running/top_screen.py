@@ -12,6 +12,7 @@ from rich.text import Text
 from lading.cli import display
 from lading.cli.running.queue_picture import EndedRequest, QueuePicture, RunningRequest
 from lading.core.quantities import parse_time
+from lading.core.request_status import RequestStatus
 
 # Columns of a bar at most: one for each 5 %.
 _BAR = 20
@@ -25,9 +26,9 @@ _BESIDE_BAR = 54
 """Characters that the columns of a narrow screen need without the bar."""
 _LEAST_BAR = 5
 """Columns of a bar below which it is left out."""
-# State, style, and the character of the bar: it is read without colours too.
+# Status, style, and the character of the bar: it is read without colours too.
 _SEGMENTS = (
-    ("succeeded", "green", "█"),
+    ("done", "green", "█"),
     ("failed", "red", "▓"),
     ("cancelled", "yellow", "▓"),
     ("running", "cyan", "▒"),
@@ -160,8 +161,8 @@ def _ended(ends: Sequence[EndedRequest], at: str, width: int) -> Table:
     table = _table("ENDED", "REQUEST", "STATE", "TOOK", "AGO")
     now = datetime.fromisoformat(at)
     for one in ends:
-        is_good = one.state == "Complete"
-        state = "reused" if is_good and one.is_reused else one.state
+        is_good = one.status == RequestStatus.DONE
+        state = "reused" if is_good and one.is_reused else one.status
         ago = max(0.0, (now - parse_time(one.ended_at)).total_seconds())
         table.add_row(
             _name(one.name, width),
@@ -200,7 +201,7 @@ def _about(seconds: float) -> str:
 
 
 def _count(picture: QueuePicture, name: str) -> int:
-    count: int = getattr(picture, name)
+    count: int = picture.succeeded if name == RequestStatus.DONE else getattr(picture, name)
     return count
 
 

@@ -24,8 +24,9 @@ from lading.cli.running.selection import RequestSelection, matching
 from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome, wait_for_all
-from lading.client.request_states import CANCELLED, shown_state
+from lading.client.request_states import status_of
 from lading.core.errors import NotFound
+from lading.core.request_status import RequestStatus
 
 
 @click.command(cls=PassingCommand)
@@ -104,9 +105,9 @@ def show_end(ended: Sequence[RequestOutcome], *, is_interrupted: bool = False) -
     Ctrl-C those that it cancelled are only counted.
     """
     bad = [one for one in ended if one.exit_code]
-    cancelled = [one for one in bad if shown_state(one) == CANCELLED]
+    cancelled = [one for one in bad if status_of(one) is RequestStatus.CANCELLED]
     for one in bad:
-        if not (is_interrupted and shown_state(one) == CANCELLED):
+        if not (is_interrupted and status_of(one) is RequestStatus.CANCELLED):
             click.echo(_line(one))
     also = f", {len(cancelled)} cancelled" if cancelled else ""
     display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded{also}")
@@ -114,8 +115,7 @@ def show_end(ended: Sequence[RequestOutcome], *, is_interrupted: bool = False) -
 
 def _line(one: RequestOutcome) -> str:
     name = display.plain(one.request["name"] or "")
-    word = "cancelled" if shown_state(one) == CANCELLED else "failed"
-    return f"{word}  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
+    return f"{status_of(one)}  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
 
 
 def worst(ended: Sequence[RequestOutcome]) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.request_tree import needed
-from lading.client.request_states import REUSED, is_reused, shown_command, shown_state
+from lading.client.request_states import REUSED, is_reused, shown_command, shown_state, state_of
 from lading.core.drawing.folding import LineageNode
 from lading.core.errors import Forbidden, LadingError
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
@@ -179,6 +179,7 @@ def _request_node(key: str, request: Record | None, container: Record) -> Lineag
         # A brief request has no command; that of its container is the same.
         name=request["name"] or shown_command(container),
         state=shown_state(RequestOutcome(request, held)) + (REUSED if reused else ""),
+        api_state=state_of(request, held),
         request_uuid=request["uuid"],
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 from lading.client.api import Record
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_files
-from lading.client.request_states import repeated
+from lading.client.request_states import repeated, shown_container
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid
@@ -52,7 +52,7 @@ def replay_request(request: Record, container: Record, *, is_foreign: bool = Fal
     if container["state"] != "Complete" or not container["output"]:
         raise Invalid(
             f"{request['uuid']}: has no result to compare with; its container is "
-            f"{container['state']}"
+            f"{shown_container(container)}"
         )
     recorded = {name: container[name] for name in _RESOLVED}
     kept = repeated(request, {})

@@ -94,6 +94,7 @@ class CandidateVerdict:
     state: ContainerState
     usable: bool
     reason: str
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,11 @@ def _judge(
     )
     fault = next((one for one in further if one is not None), fault)
     return CandidateVerdict(
-        container.uuid, container.state, fault is None, fault or _WHY[container.state]
+        container.uuid,
+        container.state,
+        fault is None,
+        fault or _WHY[container.state],
+        container.exit_code,
     )
 
 
@@ -406,19 +411,21 @@ def explain(
     """The decision as plain JSON.
 
     {"decision": "reuse"|"new", "reason", "rule", "container_uuid", "candidates":
-    [{"container_uuid", "state", "usable", "reason"}], "nearest": null | {"container_uuid", "state",
-    "created_at", "differences": [{"field", "request", "container"}]}, "near": [{"container_uuid",
-    "state", "first_difference": null | {...}}], "git": {target: {"commit", "kind", "hash",
-    "commits"}}}. `container_uuid` is the container chosen or made (None in a preview of a new one,
-    and of one that the user cannot read yet); `near` are the nearest earlier containers, the first
-    of them `nearest`; `git` says which commits were found; `rule` says which containers of other
-    users may be used (`reuse_rights.rule`).
+    [{"container_uuid", "state", "exit_code", "usable", "reason"}], "nearest": null |
+    {"container_uuid", "state", "exit_code", "created_at", "differences": [{"field", "request",
+    "container"}]}, "near": [{"container_uuid", "state", "exit_code", "first_difference": null |
+    {...}}], "git": {target: {"commit", "kind", "hash", "commits"}}}. `container_uuid` is the
+    container chosen or made (None in a preview of a new one, and of one that the user cannot read
+    yet); `near` are the nearest earlier containers, the first of them `nearest`; `git` says which
+    commits were found; `rule` says which containers of other users may be used
+    (`reuse_rights.rule`).
     """
     hidden = choice.container.uuid if isinstance(choice, Reuse) and not container_uuid else None
     candidates: list[Json] = [
         {
             "container_uuid": one.container_uuid,
             "state": str(one.state),
+            "exit_code": one.exit_code,
             "usable": one.usable,
             "reason": one.reason,
         }
@@ -504,6 +511,7 @@ def _near_json(near: Nearest) -> JsonObject:
     return {
         "container_uuid": near.container.uuid,
         "state": str(near.container.state),
+        "exit_code": near.container.exit_code,
         "first_difference": _difference_json(near.differences[0]) if near.differences else None,
     }
 
@@ -522,6 +530,7 @@ def _nearest_json(near: Nearest) -> JsonObject:
     return {
         "container_uuid": near.container.uuid,
         "state": str(near.container.state),
+        "exit_code": near.container.exit_code,
         "created_at": near.container.created_at,
         "differences": found,
     }

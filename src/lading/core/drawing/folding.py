@@ -17,6 +17,8 @@ class LineageNode:
     kind: str
     name: str
     state: str = ""
+    api_state: str = ""
+    """The state by the word of the API."""
     request_uuid: str = ""
     sealed: bool = False
 

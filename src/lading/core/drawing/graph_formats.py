@@ -73,7 +73,7 @@ def _svg_node(placed: PlacedNode) -> list[str]:
     first, states = node.nodes[0], " ".join(node.states)
     classes = [first.kind]
     classes += ["sealed"] if first.sealed else []
-    classes += ["failed"] if "failed" in states or "Cancelled" in states else []
+    classes += ["failed"] if "failed" in states or "cancelled" in states else []
     classes += ["reused"] if "reused" in states else []
     classes += ["start"] if placed.is_start else []
     name, *more = _words(node)

@@ -84,7 +84,7 @@ def delays(
     if request.state is requests_.RequestState.FINAL:
         return ()
     if container is None:
-        return (_unassigned(request), *image, *_of_request(request, scene))
+        return (unassigned(request), *image, *_of_request(request, scene))
     if container.state is ContainerState.LOCKED:
         return (*image, *_of_request(request, scene), *_of_lock(container, scene))
     if container.state is ContainerState.QUEUED:
@@ -92,7 +92,8 @@ def delays(
     return ()
 
 
-def _unassigned(request: ContainerRequest) -> WaitReason:
+def unassigned(request: ContainerRequest) -> WaitReason:
+    """The reason that a request has no container yet."""
     if request.resolving:
         return WaitReason(
             "resolving",
@@ -100,9 +101,12 @@ def _unassigned(request: ContainerRequest) -> WaitReason:
             "a git repository that its mounts name is being fetched, or its inputs were made "
             "a moment ago.",
         )
-    if mounts.outputs(request.mounts):
+    if outputs := mounts.outputs(request.mounts):
+        makers = list(dict.fromkeys(one.request_uuid for one in outputs))
+        named = ", ".join(makers[:_NAMED]) + (", ..." if len(makers) > _NAMED else "")
         return WaitReason(
-            "inputs", "It gets its container when the requests whose outputs it mounts have ended."
+            "inputs",
+            f"It gets its container when the requests whose outputs it mounts have ended: {named}",
         )
     return WaitReason("unassigned", "It has no container; `satisfy` finds or makes one.")
 
@@ -218,6 +222,8 @@ def misfit(said: Sequence[WaitReason]) -> str:
     return min(said, key=_hopeless).sentence
 
 
+_NAMED = 3
+"""Requests that a sentence names."""
 _IMAGE = "image"
 MISFITS = frozenset({Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE})
 """Reasons that do not go away by themselves: no worker of a dispatcher can hold the container."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.request_status import parse_status
 from lading.web.keyset import LONG_PATIENCE, PATIENCE
 from lading.web.requests import page, rows
 from lading.web.requests.rows import STATES
@@ -154,7 +155,7 @@ def _chips(wanted: dict[str, str]) -> list[dict[str, object]]:
         {
             "text": state or "All",
             "address": address(**{**kept, "state": state}),
-            "is_on": wanted["state"] == state,
+            "is_on": (parse_status(wanted["state"]) or "") == state,
         }
         for state in ("", *STATES)
     ]

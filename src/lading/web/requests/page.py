@@ -17,8 +17,10 @@ from lading.client.request_states import (
     repeated,
     seconds_of,
     shown_command,
+    shown_container,
     shown_state,
     state_of,
+    waits_unseen,
     whole_command,
 )
 from lading.concurrency import together
@@ -140,7 +142,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "request": request,
         "container": container,
         "title": request["name"] or shown_command(request),
-        "state": shown_state(outcome),
+        "state": shown_state(outcome, _wait(request, container, why)),
         "is_over": state in _ENDED,
         "fault": rows.fault_of(outcome) if state in _ENDED else "",
         "warnings": warnings(container) if container and state in _ENDED else [],
@@ -155,13 +157,19 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "rule": explanations.rule_text(decision),
         "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
         "moments": list(_moments(request, attempts)),
-        "chart": _chart(request, attempts, visit.services.clock().timestamp()),
+        "chart": _chart(attempts, visit.services.clock().timestamp()),
         "chart_width": _CHART,
         "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
         "source": await _source(visit, request, container),
         # The output becomes known when the request is Final, after the end of its container.
         "topics": "" if request["state"] == "Final" else uuid,
     }
+
+
+def _wait(request: Record, container: Record | None, why: Mapping[str, Any]) -> Record | None:
+    """The reason for which a request waits, where its container's state does not show it."""
+    waits = why.get("waits") or ()
+    return waits[0] if waits and waits_unseen(request, container) else None
 
 
 async def _results(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
@@ -204,7 +212,7 @@ async def _source(visit: Visit, request: Record, container: Record | None) -> Re
     )
 
 
-def _chart(request: Record, attempts: list[Record], now: float) -> Timeline | None:
+def _chart(attempts: list[Record], now: float) -> Timeline | None:
     """Bars of waiting and running of each attempt; None without one."""
     if not attempts:
         return None
@@ -212,7 +220,7 @@ def _chart(request: Record, attempts: list[Record], now: float) -> Timeline | No
         TimelineTask(
             key=one["uuid"],
             name=f"attempt {number}" if len(attempts) > 1 else "container",
-            state=shown_state(RequestOutcome({**request, "state": "Committed"}, one)),
+            state=shown_container(one),
             made=_moment(one["created_at"]),
             started=_moment(one["started_at"]) if one["started_at"] else None,
             ended=_moment(one["finished_at"]) if one["finished_at"] else None,

@@ -11,21 +11,29 @@ from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     CANCELLED,
     CONDITIONS,
-    FAILED,
     find_waits,
     is_reused,
     seconds_of,
     shown_command,
     shown_state,
-    state_of,
+    status_of,
     waits_unseen,
 )
 from lading.core.errors import Invalid
+from lading.core.request_status import RequestStatus, parse_status
 from lading.web.keyset import PATIENCE, SearchPage, has_part, page_after, search_after
 from lading.web.visit import Visit
 
-STATES: Final = ("Running", "Waiting", FAILED, "Complete", CANCELLED, "Uncommitted")
+STATES: Final = (
+    RequestStatus.RUNNING,
+    RequestStatus.WAITING,
+    RequestStatus.FAILED,
+    RequestStatus.DONE,
+    RequestStatus.CANCELLED,
+    RequestStatus.DRAFT,
+)
 """States by which a list is filtered."""
+_OVER: Final = (RequestStatus.DONE, RequestStatus.FAILED, RequestStatus.CANCELLED)
 _COMMITTED, _FINAL = ["state", "=", "Committed"], ["state", "=", "Final"]
 # Conditions on a container leave out requests without one.
 _NO_CONTAINER = ["container_uuid", "=", None]
@@ -34,17 +42,17 @@ _FAILURE = "container.runtime_status.failure"
 _FILTERS: Final[dict[str, list[list[Any]]]] = {
     "": [[]],
     **{state: [conditions] for state, conditions in CONDITIONS.items()},
-    "Waiting": [
+    RequestStatus.WAITING: [
         [_COMMITTED, ["container.state", "in", ["Queued", "Locked"]]],
         [_COMMITTED, _NO_CONTAINER],
     ],
     # A command that cannot be started has a Cancelled container.
-    FAILED: [
+    RequestStatus.FAILED: [
         [_FINAL, ["container.state", "=", "Complete"], ["container.exit_code", "!=", 0]],
         [_FINAL, ["container.state", "=", CANCELLED], [_FAILURE, "exists", True]],
     ],
     # The container of a cancelled request may go on for another one.
-    CANCELLED: [
+    RequestStatus.CANCELLED: [
         [_FINAL, ["container.state", "=", CANCELLED], [_FAILURE, "exists", False]],
         [_FINAL, ["container.state", "in", ["Queued", "Locked", "Running"]]],
         [_FINAL, _NO_CONTAINER],
@@ -106,6 +114,8 @@ async def find(
     after the row with the key `after`, as far as they are found within `patience` seconds. Raises
     Invalid, and the errors of the API.
     """
+    # Addresses of earlier versions have the states of the API.
+    state = parse_status(state) or state
     if state not in _FILTERS:
         raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
     common = _conditions(name, owner)
@@ -188,21 +198,21 @@ def _row(
     visit: Visit, request: Record, container: Record | None, wait: Record | None
 ) -> RequestRow:
     outcome = RequestOutcome(request, container)
-    state = shown_state(outcome)
+    status = status_of(outcome)
     command = shown_command(request)
-    is_over = state_of(request, container) in ("Complete", CANCELLED)
-    status = (container or {}).get("runtime_status") or {}
-    warning = str(status.get("warning") or (wait or {}).get("sentence") or "")
+    is_over = status in _OVER
+    told = (container or {}).get("runtime_status") or {}
+    warning = str(told.get("warning") or (wait or {}).get("sentence") or "")
     return RequestRow(
         uuid=request["uuid"],
         title=request["name"] or command,
         command=command,
-        state=state,
-        fault=(fault_of(outcome) or status.get("warning") or "") if is_over else warning,
+        state=shown_state(outcome, wait),
+        fault=(fault_of(outcome) or told.get("warning") or "") if is_over else warning,
         created_at=request["created_at"],
         seconds=seconds_of(outcome, visit.services.clock()),
         reused=bool(container) and is_reused(request, container or {}),
         is_over=is_over,
-        progress=(container or {}).get("progress") if state == "Running" else None,
+        progress=(container or {}).get("progress") if status is RequestStatus.RUNNING else None,
         cost=float(request.get("cumulative_cost") or 0),
     )

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import shown_command, shown_state
+from lading.client.request_states import shown_command, shown_state, status_of
 from lading.core.errors import Invalid, Unavailable
+from lading.core.request_status import RequestStatus
 from lading.web import browser_rules
 from lading.web.requests import machine
 from lading.web.requests.page import request_uuid
@@ -27,14 +28,14 @@ async def show(visit: Visit) -> Response:
     """The page. Nothing is entered before its reader says so."""
     request, container = await _records(visit)
     where = await machine.describe(visit, request["uuid"], container["uuid"]) if container else ""
-    state = shown_state(RequestOutcome(request, container))
+    outcome = RequestOutcome(request, container)
     response = visit.page(
         "shell.html",
         request=request,
         container=container,
         title=request["name"] or shown_command(request),
-        state=state,
-        is_running=state == "Running",
+        state=shown_state(outcome),
+        is_running=status_of(outcome) is RequestStatus.RUNNING,
         machine=where,
         login=_DEFAULT_LOGIN,
     )
