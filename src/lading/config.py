@@ -77,15 +77,22 @@ class API:
     )
     MaxConnections: int = key(
         8192,
-        "Most connections to one server at once, at most half of the files that it may open; the"
-        " local socket is not counted. A newcomer takes the place of the connection that has waited"
-        " longest without a request.",
+        "Most connections to one server at once, at most a quarter of the files that it may open;"
+        " the local socket is not counted. A newcomer takes the place of the connection that has"
+        " waited longest without a request.",
         private=True,
     )
     MaxConnectionsPerAddress: int = key(
         1024,
         "Most connections from one address (IPv6: one /64) without an authenticated request,"
         " among them those in a TLS handshake.",
+        private=True,
+    )
+    MaxConnectionsPerUser: int = key(
+        1024,
+        "Most connections on which requests of one user are being answered at once, such as streams"
+        " of events, transfers and sessions; at most a quarter of MaxConnections. A further request"
+        " is answered with 503.",
         private=True,
     )
     TrustedAddresses: list[str] = key(

@@ -37,6 +37,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
     "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),
     "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),
+    "tests/security/test_held_connections.py": (*ENTERS, "net", "wiring", "web", "webdav", "tes"),
     "tests/security/test_hostile_crates.py": ("client.provenance",),
     "tests/security/test_hostile_registries.py": ("client.images",),
     "tests/security/test_hostile_repositories.py": ("api.git_cache", "core.containers.git_trees"),

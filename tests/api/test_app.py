@@ -12,6 +12,7 @@ import pytest
 
 from lading.api import routes
 from lading.api.app import OWNED_PATHS
+from lading.api.authorization import find_user
 from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.world import World, call_asgi, world
@@ -212,7 +213,9 @@ async def test_a_fault_of_ours_is_a_500(it: World, monkeypatch: pytest.MonkeyPat
 
 async def test_check_token(it: World) -> None:
     for writing in (False, True):
-        await it.app.check_token(it.admin, writing=writing)
+        user = (await it.ok("GET", "users/current"))["uuid"]
+        assert await it.app.check_token(it.admin, writing=writing) == user
+        assert await find_user(it.app.services, it.admin) == user
         for wrong in ("", "x"):
             with pytest.raises(Unauthenticated):
                 await it.app.check_token(wrong, writing=writing)
@@ -220,6 +223,11 @@ async def test_check_token(it: World) -> None:
     await it.app.check_token(narrow["api_token"], writing=False)
     with pytest.raises(Forbidden, match="store collections"):
         await it.app.check_token(narrow["api_token"], writing=True)
+
+
+async def test_nobody_is_the_user_of_an_invalid_token_and_of_none(it: World) -> None:
+    for token in ("", "x", f"v2/{'z' * 27}/x"):
+        assert await find_user(it.app.services, token) == ""
 
 
 async def test_lifespan(it: World) -> None:

@@ -16,7 +16,7 @@ _HEADERS = {"Authorization": "Bearer x"}
 
 
 def _transport(api: App) -> OwnTransport:
-    return OwnTransport(api, unix_socket=Path("/nonexistent"))
+    return OwnTransport(api, unix_socket=Path("/nonexistent"), most=1)
 
 
 async def _echo(scope: Any, receive: Any, send: Any) -> None:

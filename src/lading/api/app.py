@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import bootstrap
-from lading.api.authorization import authenticate, find_readers, find_token, nobody
+from lading.api import authorization, bootstrap
 from lading.api.container_access import log_files, published_ports
 from lading.api.container_access.gateway_client import claimed, read_claim
 from lading.api.container_access.log_spool import Spool
@@ -68,11 +67,10 @@ from lading.core.ids import make_request_id
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.core.quantities import bounded
-from lading.core.records.access import Principal, check_blocks, check_scope, covers
+from lading.core.records.access import Principal, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON, Record
 from lading.core.webhooks.schedule import RetryRules
-from lading.net.acceptor import note_known
 from lading.net.outside_way import OutsideNetwork
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
@@ -227,12 +225,9 @@ class Application:
         await bootstrap.bootstrap(self.services, tokens)
         await self.relay.start()
 
-    async def check_token(self, token: str, *, writing: bool) -> None:
-        """Check that a token may read blocks, or write them. Raises Unauthenticated, Forbidden."""
-        principal = await authenticate(self.services, token)
-        if principal is None:
-            raise Unauthenticated
-        check_blocks(principal, writing=writing)
+    async def check_token(self, token: str, *, writing: bool) -> str:
+        """`authorization.check_block_token` for the block store of this server."""
+        return await authorization.check_block_token(self.services, token, writing=writing)
 
     async def tend(self) -> None:
         """Run the background tasks until cancelled: relay of events, sweeps, timers,
@@ -362,8 +357,7 @@ class Application:
             take_over=(scope.get("extensions") or {}).get(TAKE_OVER),
         )
         if call.principal is not None:
-            if not call.principal.is_anonymous:
-                note_known(scope)
+            authorization.note_caller(scope, call.principal)
             self.services.check_disk(call.principal, method, len(raw))
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
         response = await route.handler(call)
@@ -406,9 +400,11 @@ class Application:
             return b"", None
         if length == 0:
             return await self._bodies.read(receive, headers, known=False), None
-        token = find_token(headers, read_query(scope["query_string"]))
-        principal = await authenticate(self.services, token)
+        token = authorization.find_token(headers, read_query(scope["query_string"]))
+        principal = await authorization.authenticate(self.services, token)
         known = principal is not None and not principal.is_anonymous
+        if principal is not None:
+            authorization.note_caller(scope, principal)
         # A large body is refused before it is read: for a path that does not exist, or a token
         # without the scope.
         if length is None or length > _SMALL_BODY:
@@ -446,9 +442,9 @@ class Application:
         claim = read_claim(self.services, headers, route.claims) if route.claims else None
         if claim is not None:
             return await claimed(self.services, claim)
-        token = find_token(headers, params)
+        token = authorization.find_token(headers, params)
         is_sender = sender is not None and sender.token == token
-        principal = sender if is_sender else await authenticate(self.services, token)
+        principal = sender if is_sender else await authorization.authenticate(self.services, token)
         # `reader_tokens` and the anonymous user apply to reads only: nobody may write with them.
         if method in _READING:
             principal = await self._reader(route, principal, params, path)
@@ -480,7 +476,7 @@ class Application:
         """
         readers = [
             one
-            for one in await find_readers(self.services, params)
+            for one in await authorization.find_readers(self.services, params)
             if one.is_active and covers(one, "GET", path)
         ]
         # The first valid reader stands in for a missing token.
@@ -492,7 +488,11 @@ class Application:
 
     def _anonymous(self) -> Principal | None:
         """The anonymous user, where the configuration lets users without a token read."""
-        return nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
+        return (
+            authorization.nobody(self.services)
+            if self.services.config.Users.AnonymousUserToken
+            else None
+        )
 
 
 def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) -> str:

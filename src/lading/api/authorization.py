@@ -17,12 +17,13 @@ import base64
 import binascii
 import hmac
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from lading.api.http import ApiCall
 from lading.api.services import ApiServices, hash_secret
 from lading.core import ids
 from lading.core.containers.request import ContainerRequest
-from lading.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import is_group
 from lading.core.records import access
 from lading.core.records import permissions as group_rules
@@ -41,6 +42,7 @@ from lading.core.records.record_types import (
 )
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.service_records import WEBHOOKS
+from lading.net.acceptor import note_holder, note_known
 from lading.store import contents, permission_queries, permissions, records
 from lading.store.database import Transaction
 
@@ -404,6 +406,36 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
         if uuid or accept is None or not await accept(services, token):
             raise
     return await _known(services, token, uuid, secret, named)
+
+
+def note_caller(scope: Mapping[str, Any], principal: Principal) -> None:
+    """Note the caller of a request for the limits of connections. Raises Unavailable for a caller
+    with too many connections in use.
+    """
+    if not principal.is_anonymous:
+        note_known(scope)
+    note_holder(scope, principal.connection_holder((scope.get("client") or ("",))[0]))
+
+
+async def check_block_token(services: ApiServices, token: str, *, writing: bool) -> str:
+    """Check that a token may read blocks, or write them; the name for which its connections count.
+    Raises Unauthenticated, Forbidden.
+    """
+    principal = await authenticate(services, token)
+    if principal is None:
+        raise Unauthenticated
+    access.check_blocks(principal, writing=writing)
+    return "" if principal.is_anonymous else principal.connection_holder("")
+
+
+async def find_user(services: ApiServices, token: str) -> str:
+    """The name for which connections with a token count; "" for a token that is not valid."""
+    try:
+        principal = await authenticate(services, token)
+    except LadingError:
+        return ""
+    is_known = principal is not None and not principal.is_anonymous
+    return principal.connection_holder("") if principal is not None and is_known else ""
 
 
 async def _known(

@@ -54,7 +54,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_holder, note_known
 from lading.telemetry import event
 
 
@@ -63,8 +63,8 @@ class CheckToken(Protocol):
     otherwise.
     """
 
-    async def __call__(self, token: str, /, *, writing: bool) -> None:
-        """Check the token."""
+    async def __call__(self, token: str, /, *, writing: bool) -> str | None:
+        """Check the token; the name that its connections count for, if any."""
 
 
 # Larger pieces are hashed in a thread: the event loop would stand still.
@@ -288,8 +288,9 @@ class _Store:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() not in ("bearer", "oauth2") or not token.strip():
             raise Unauthenticated("no token; send 'Authorization: Bearer <token>'")
-        await self._check_token(token.strip(), writing=writing)
+        user = await self._check_token(token.strip(), writing=writing)
         note_known(request.scope)
+        note_holder(request.scope, user or "")
         return token.strip()
 
     def _signed(self, locator: Locator, token: str) -> str:

@@ -22,7 +22,13 @@ import msgspec
 
 from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
 from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
-from lading.net.http_connections import Exchange, HttpConnections, Outgoing, Sender
+from lading.net.http_connections import (
+    CONNECTIONS,
+    Exchange,
+    HttpConnections,
+    Outgoing,
+    Sender,
+)
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
 
@@ -139,7 +145,9 @@ class HttpTransport:
         *,
         unix_socket: Path | str | None = None,
         verify: bool | Path | ssl.SSLContext = True,
+        most: int = CONNECTIONS,
     ) -> None:
+        self._most = most
         self._base = base_url.rstrip("/")
         self._host = self._base.partition("://")[2]
         self._unix_socket = None if unix_socket is None else str(unix_socket)
@@ -256,7 +264,7 @@ class HttpTransport:
         self, method: str, path: str, headers: Mapping[str, str], body: Body, timeout: float
     ) -> AbstractAsyncContextManager[Exchange]:
         if self._connections is None:
-            self._connections = HttpConnections(self._way(), self._host)
+            self._connections = HttpConnections(self._way(), self._host, most=self._most)
         fields = {name.lower(): value for name, value in headers.items()}
         # The connections know no compression.
         fields.setdefault("accept-encoding", "identity")

@@ -18,6 +18,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from lading.core.errors import Unavailable
 from lading.core.protocols.connection_limits import (
     LOCAL,
     NEVER,
@@ -277,6 +278,8 @@ class StreamServer:
             self._acceptor.drop(connection)
 
 
+FindUser = Callable[[str], Awaitable[str]]
+"""The user whom connections with a token count for; "" for none."""
 PEER: Final = "lading.peer"
 """The key of the `Peer` in the state of a request's or websocket's scope."""
 
@@ -286,7 +289,7 @@ class Peer:
     it at once.
     """
 
-    __slots__ = ("abort", "connection", "leave", "table")
+    __slots__ = ("abort", "connection", "find_user", "leave", "table")
 
     def __init__(
         self,
@@ -294,11 +297,13 @@ class Peer:
         connection: Connection,
         leave: Callable[[], None] = lambda: None,
         abort: Callable[[], None] = lambda: None,
+        find_user: FindUser | None = None,
     ) -> None:
         self.table = table
         self.connection = connection
         self.leave = leave
         self.abort = abort
+        self.find_user = find_user
 
 
 def note_known(scope: Mapping[str, Any]) -> None:
@@ -306,6 +311,29 @@ def note_known(scope: Mapping[str, Any]) -> None:
     peer = (scope.get("state") or {}).get(PEER)
     if peer is not None:
         peer.table.know(peer.connection)
+
+
+def note_holder(scope: Mapping[str, Any], holder: str) -> None:
+    """Count the connection of this scope for the user whose request is being answered on it, where
+    the server limits users. Raises Unavailable when the user has too many.
+    """
+    peer = (scope.get("state") or {}).get(PEER)
+    if peer is not None and not peer.table.hold(peer.connection, holder):
+        most = peer.table.limits.connections_per_user
+        raise Unavailable(
+            f"{most} requests of this user are being answered on other connections, as many as "
+            "API.MaxConnectionsPerUser allows; end some of them, or try again later"
+        )
+
+
+async def note_token(scope: Mapping[str, Any], token: str) -> None:
+    """`note_holder` for the user of a token. Raises Unavailable."""
+    peer = (scope.get("state") or {}).get(PEER)
+    # Only connections that are counted need the look-up.
+    if peer is None or peer.find_user is None or peer.connection.origin == LOCAL:
+        return
+    if token:
+        note_holder(scope, await peer.find_user(token))
 
 
 async def end(scope: Mapping[str, Any]) -> None:

@@ -26,8 +26,8 @@ from lading.net.pipes import Pipe, receive_head
 
 # Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7)).
 _CONNECT_TIMEOUT = 20.0
-# Connections at a time; further exchanges wait for one.
-_CONNECTIONS = 100
+CONNECTIONS = 100
+"""Connections at a time; further exchanges wait for one."""
 # Seconds; below the five seconds after which the servers close idle connections, so that no request
 # meets a closed one.
 _IDLE = 4.0
@@ -82,14 +82,21 @@ class Exchange(msgspec.Struct, frozen=True):
 class HttpConnections:
     """Connections to one server. Must be used within one event loop; `close` closes them.
 
-    `name` is the header Host.
+    `name` is the header Host; at most `most` are open at a time.
     """
 
-    def __init__(self, way: Way, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        way: Way,
+        name: str,
+        *,
+        most: int = CONNECTIONS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._way = way
         self._name = name
         self._clock = clock
-        self._room = asyncio.Semaphore(_CONNECTIONS)
+        self._room = asyncio.Semaphore(most)
         self._idle: list[tuple[float, Pipe]] = []
 
     @asynccontextmanager

@@ -32,7 +32,7 @@ from lading.core.tes.locations import LocationScheme
 from lading.core.tes.mapping import BACKEND
 from lading.core.tes.openapi import describe_tes
 from lading.core.values import MAX_DEPTH, Json, JsonObject, is_too_deep
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_known, note_token
 from lading.tes.exchange import (
     READ,
     JsonAnswer,
@@ -113,6 +113,7 @@ class _TesApp:
             raise NotFound(f"no such address; tasks are at {PREFIX}/tasks")
         check_method(call.method, *(("POST",) if colon else READ if uuid else (*READ, "POST")))
         caller = self._caller(call, legacy=legacy)
+        await note_token(call.incoming.scope, caller.token)
         body = await self._carry_out(uuid, call, caller, cancels=bool(colon))
         if caller.token != self._settings.AnonymousToken:
             # The API accepted the token.

@@ -40,7 +40,7 @@ from lading.core.wes.document import (
     read_run,
 )
 from lading.core.wes.openapi import describe_wes
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_known, note_token
 from lading.tes.exchange import (
     READ,
     JsonAnswer,
@@ -120,6 +120,7 @@ class _WesApp:
                 raise NotFound(f"no such address; runs are at {PREFIX}/runs")
         check_method(call.method, *offered)
         token = caller_token(self._settings, call.headers, call.query)
+        await note_token(call.incoming.scope, token)
         found = await self._operate(token, parts, call)
         if token != self._settings.AnonymousToken:
             # The API accepted the token.

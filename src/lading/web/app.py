@@ -22,7 +22,7 @@ from starlette.websockets import WebSocket
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_holder, note_known
 from lading.web import (
     browser_rules,
     compression,
@@ -166,6 +166,8 @@ class _Page:
             await _take_form(visit, found)
         if visit.session is None and not found.open:
             return _to_login(visit)
+        if visit.session is not None:
+            note_holder(incoming.scope, visit.session.user_uuid)
         response = await found.handler(visit)
         if visit.session is not None and not found.open:
             # The API accepted the token of the session.
@@ -184,6 +186,7 @@ class _Page:
             visit.session = await self._services.sessions.find(visit.secret)
             if visit.session is None:
                 raise Unauthenticated
+            note_holder(socket.scope, visit.session.user_uuid)
         except LadingError:
             await socket.close()
             return

@@ -44,7 +44,7 @@ from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.protocols import http_head
 from lading.core.protocols.transfer_rates import MinimumRate
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_known, note_token
 from lading.webdav import davxml, file_request, http
 from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of
 from lading.webdav.davxml import Resource
@@ -166,6 +166,7 @@ class _Gateway:
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {METHODS}")
         token = self._parts.collections.token(found.token)
+        await note_token(scope, found.token)
         body = _body(incoming, self._rate)
         request = DavRequest(
             method=method, address=address, token=token, headers=headers, query=query, body=body

@@ -36,10 +36,13 @@ _CLOSED: Final[Message] = {"type": "websocket.close", "code": 1006}
 class OwnTransport(HttpTransport):
     """Implements `client.transport.Transport` in the process whose API is the ASGI application
     `api`; `unix_socket` is the local socket of the same process.
+
+    `most` is the number of connections that the server takes: readers who take long answers slowly
+    hold one each, and must not let the requests of others wait.
     """
 
-    def __init__(self, api: App, *, unix_socket: Path) -> None:
-        super().__init__(unix_socket=unix_socket)
+    def __init__(self, api: App, *, unix_socket: Path, most: int) -> None:
+        super().__init__(unix_socket=unix_socket, most=most)
         self._api = api
 
     @asynccontextmanager

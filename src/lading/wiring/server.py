@@ -36,6 +36,7 @@ from typing import Any, cast
 import uvicorn
 
 from lading.api.app import OWNED_PATHS, Application, make_app
+from lading.api.authorization import find_user
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.blobs.app import make_app as make_block_app
@@ -50,7 +51,7 @@ from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
-from lading.net.acceptor import Acceptor, Peer
+from lading.net.acceptor import Acceptor, FindUser, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
@@ -90,8 +91,11 @@ _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
 # Descriptors per counted connection: a session, or a request to a port of a container, has one from
-# the client, which is counted, and one to the container.
-_OF_FILES = 2
+# the client, which is counted, and one to the container; a request to the page or for files has two
+# of the local socket; blocks and uploads have a file.
+_OF_FILES = 4
+# Users who hold all connections together, at least.
+_OF_USERS = 4
 
 
 class VolumeBlocks:
@@ -215,7 +219,8 @@ async def serve(
             )
             # The server of files is an ordinary client: it uses the local socket and the tokens of
             # its callers.
-            async with OwnTransport(api, unix_socket=directory.socket) as transport:
+            most = make_limits(config).connections
+            async with OwnTransport(api, unix_socket=directory.socket, most=most) as transport:
                 files = _make_gateway(transport, config, directory)
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
@@ -224,7 +229,10 @@ async def serve(
                 app = combine(api, blocks, files, sites, ga4gh.app, page, counting)
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
-                await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
+                find_holder = functools.partial(find_user, api.services)
+                await _listen(
+                    app, tending, directory, heard, stop, on_ready, sites, config, find_holder
+                )
     finally:
         await database.close()
         await asyncio.to_thread(tracer.close)
@@ -273,6 +281,7 @@ async def _listen(
     on_ready: Callable[[], None],
     sites: PortAddresses,
     config: Config,
+    find_user: FindUser,
 ) -> None:
     proxies, limits = config.API.TrustedProxies, make_limits(config)
     table = ConnectionTable(limits)
@@ -297,7 +306,9 @@ async def _listen(
         "forwarded_allow_ips": list(proxies),
     }
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
-    public = LimitedServer(uvicorn.Config(app, **tls, **common, **forwarded), table)
+    public = LimitedServer(
+        uvicorn.Config(app, **tls, **common, **forwarded), table, find_user=find_user
+    )
     # No proxy connects to the local socket.
     local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
     with (
@@ -421,7 +432,7 @@ def make_limits(config: Config) -> HttpLimits:
     most = (
         api.MaxConnections
         if files == resource.RLIM_INFINITY
-        # Half of the limit of open files at most: the server must be able to serve each connection.
+        # A part of the limit of open files: the server must be able to serve each connection.
         else min(api.MaxConnections, files // _OF_FILES)
     )
     return HttpLimits(
@@ -430,6 +441,7 @@ def make_limits(config: Config) -> HttpLimits:
         idle_seconds=api.IdleConnectionTimeout,
         connections=most,
         connections_per_address=api.MaxConnectionsPerAddress,
+        connections_per_user=min(api.MaxConnectionsPerUser, max(1, most // _OF_USERS)),
         trusted=(*api.TrustedAddresses, *api.TrustedProxies),
         stranger_body_bytes=api.MaxUnauthenticatedBody,
     )
@@ -442,8 +454,11 @@ class LimitedServer(uvicorn.Server):
     Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
     """
 
-    def __init__(self, config: uvicorn.Config, table: ConnectionTable) -> None:
+    def __init__(
+        self, config: uvicorn.Config, table: ConnectionTable, *, find_user: FindUser | None = None
+    ) -> None:
         super().__init__(config)
+        self._find_user = find_user
         self._table = table
         self.serving = asyncio.Event()
 
@@ -469,7 +484,7 @@ class LimitedServer(uvicorn.Server):
         leave, abort = (
             functools.partial(one, connection) for one in (acceptor.release, acceptor.drop)
         )
-        made.admitted_as(Peer(self._table, connection, leave, abort))
+        made.admitted_as(Peer(self._table, connection, leave, abort, self._find_user))
         return cast(asyncio.Protocol, made)
 
     @contextlib.contextmanager

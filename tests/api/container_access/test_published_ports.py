@@ -59,6 +59,13 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Handler)
 print("up", flush=True)
 server.serve_forever()
 """
+HANGS = """
+import fcntl, socket, struct, time
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))
+listening = socket.create_server(("127.0.0.1", 8000))
+print("up", flush=True)
+time.sleep(600)
+"""
 
 
 class InsideEngine(StubEngine):
@@ -97,7 +104,12 @@ async def it(tmp_path: Path) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def serving(
-    it: World, tmp_path: Path, *, access: str = "private", token: str | None = None
+    it: World,
+    tmp_path: Path,
+    *,
+    access: str = "private",
+    token: str | None = None,
+    program: str = SERVE,
 ) -> AsyncIterator[Any]:
     """A running container whose port 8000 is published: the uuids of request and container."""
     published = {"8000": {**PORT, "access": access}}
@@ -109,7 +121,7 @@ async def serving(
         EngineSettings(container_uuid=uuid, run_directory="/", cache_directory=str(tmp_path))
     )
     key = sessions.container_key(it.config.SystemRootToken, uuid)
-    with container() as engine.inside:
+    with container(program) as engine.inside:
         async with gateway_of(engine, uuid=uuid, key=key) as gateway:
             changes = {"state": "Running", "gateway_address": f"127.0.0.1:{gateway.port}"}
             await it.ok("PUT", f"containers/{uuid}", changes, token=await it.lock(uuid))
@@ -235,6 +247,27 @@ async def test_a_websocket_is_passed_on(it: World, tmp_path: Path) -> None:
         assert await asyncio.wait_for(caller.pipe.reader.readexactly(10), PATIENCE) == b"heard ping"
         await caller.pipe.close()
         await asyncio.wait_for(call, PATIENCE)
+
+
+async def test_a_caller_who_leaves_ends_the_connection_to_a_container_that_hangs(
+    it: World, tmp_path: Path
+) -> None:
+    async with serving(it, tmp_path, access="public", program=HANGS) as (_, uuid):
+        told = asyncio.Queue[dict[str, Any]]()
+        await told.put({"type": "http.request", "body": b"", "more_body": False})
+        scope = {
+            "type": "http", "method": "GET", "path": f"/services/{uuid}-8000/", "query_string": b"",
+            "client": ("127.0.0.1", 1), "headers": [],
+        }  # fmt: skip
+        answers: list[Any] = []
+
+        async def send(message: Any) -> None:
+            answers.append(message)
+
+        call = asyncio.create_task(it.app(scope, told.get, send))
+        await told.put({"type": "http.disconnect"})
+        await asyncio.wait_for(call, PATIENCE)
+        assert answers[0]["status"] == 503
 
 
 async def _upgrade(it: World, caller: Caller, path: str) -> None:

@@ -141,6 +141,37 @@ def test_new_deadlines_are_told() -> None:
     assert table.next_deadline() == 40.0
 
 
+def test_a_user_has_a_part_of_the_connections_in_use() -> None:
+    table = ConnectionTable(HttpLimits(connections_per_user=2, trusted=()))
+    first, second, third = (admitted(table, f"10.0.0.{number}") for number in range(3))
+    for connection in (first, second, third):
+        table.serve(connection)
+    assert table.hold(first, "ann")
+    assert table.hold(first, "ann")
+    assert table.hold(second, "ann")
+    assert not table.hold(third, "ann")
+    assert table.hold(third, "bob")
+    # What waits for its next request, and what has ended, count no more.
+    table.wait(first, 1.0)
+    assert first.holder == ""
+    table.serve(first)
+    assert table.hold(third, "ann")
+    assert not table.hold(first, "ann")
+    table.release(second)
+    table.release(second)
+    assert table.hold(first, "ann")
+
+
+def test_the_unix_socket_nobody_and_an_ended_connection_count_for_no_user() -> None:
+    table = ConnectionTable(HttpLimits(connections_per_user=0, trusted=()))
+    ended = admitted(table, "10.0.0.1")
+    table.release(ended)
+    assert table.hold(ended, "ann")
+    assert table.hold(admitted(table, LOCAL), "ann")
+    assert table.hold(admitted(table, "10.0.0.1"), "")
+    assert not table.hold(admitted(table, "10.0.0.1"), "ann")
+
+
 def test_what_was_released_is_not_counted_whatever_it_does_then() -> None:
     table = table_of(connections=2, per_address=1)
     one = admitted(table, "10.0.0.1")

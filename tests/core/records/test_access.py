@@ -298,3 +298,11 @@ def test_a_dispatcher_reads_containers_that_wait_or_that_it_locked() -> None:
     assert access.readable(COLLECTIONS, dispatcher, now="t") == access.readable(
         COLLECTIONS, USER, now="t"
     )
+
+
+def test_connections_count_for_users_supervisors_and_addresses_of_strangers() -> None:
+    caller = Principal(user_uuid="ann", token_uuid="t", token="x")
+    assert caller.connection_holder("10.0.0.1") == "ann"
+    assert replace(caller, supervises="dz642").connection_holder("") == "dz642"
+    assert replace(caller, is_dispatcher=True).connection_holder("") == ""
+    assert replace(caller, is_anonymous=True).connection_holder("10.0.0.1") == "ann 10.0.0.1"

@@ -28,7 +28,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from lading.api import authorization
-from lading.api.authorization import authenticate, find_token
+from lading.api.authorization import authenticate, find_token, note_caller
 from lading.api.container_access import entering, port_addresses
 from lading.api.container_access.entering import Entrance
 from lading.api.container_access.gateway_client import (
@@ -57,7 +57,7 @@ from lading.core.protocols.forwarding_claims import (
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_scope
 from lading.core.records.record_types import CONTAINERS, REQUESTS
-from lading.net.acceptor import note_known
+from lading.net.acceptor import note_holder
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import parse_url, trusting
 from lading.net.pipes import Pipe, join, read_head
@@ -144,8 +144,11 @@ async def _serve(
         if principal is not None
         else None
     )
-    if principal is not None and not principal.is_anonymous:
-        note_known(scope)
+    if principal is not None:
+        note_caller(scope, principal)
+    else:
+        # Strangers at a public port count together, apart from the user of the container.
+        note_holder(scope, f"ports of {container.runtime_user_uuid}")
     sessions.check_state(container.uuid, container.state)
     inherited = not place.by_path and _inherited(headers, container.uuid)
     if inherited:
@@ -394,15 +397,18 @@ async def _pass_on(pipe: Pipe, head: HttpHead, exchange: _Exchange, rules: _Rule
         feeding = asyncio.create_task(
             _feed(pipe, exchange, chunked="Transfer-Encoding" in dict(head.fields))
         )
+        leaving = asyncio.create_task(_leave(feeding, pipe, exchange))
         try:
             response = http_head.parse_answer(await read_head(pipe, timeout=_ANSWER_TIMEOUT))
             rules.check(response)
             if response.status == 101:
+                # Both ends of the taken-over connection are read from now on.
+                await cancel_all(leaving)
                 await _switch(pipe, rules.shown(response), exchange)
             else:
                 await _answer(pipe, response, exchange, rules)
         finally:
-            await cancel_all(feeding)
+            await cancel_all(leaving, feeding)
     except OSError as error:
         raise Unavailable("the connection to the container broke; try again") from error
     finally:
@@ -434,6 +440,16 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
             if not more and chunked:
                 writer.write(b"0\r\n\r\n")
             await writer.drain()
+
+
+async def _leave(feeding: asyncio.Task[None], pipe: Pipe, exchange: _Exchange) -> None:
+    """Abort the connection to the container when the client has gone after its whole request: the
+    container may not answer for long.
+    """
+    await asyncio.wait((feeding,))
+    # After the body there is no other message (ASGI, section HTTP).
+    if (await exchange.receive())["type"] == "http.disconnect":
+        pipe.writer.transport.abort()
 
 
 async def _switch(pipe: Pipe, response: HttpHead, exchange: _Exchange) -> None:

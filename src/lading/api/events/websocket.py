@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from lading.api.authorization import authenticate, find_token
+from lading.api.authorization import authenticate, find_token, note_caller
 from lading.api.events.audit import latest
 from lading.api.events.event_bus import Listener, LogEvent
 from lading.api.events.event_reader import (
@@ -38,7 +38,6 @@ from lading.core.records.access import Principal
 from lading.core.records.attributes import MAX_INTEGER
 from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import JSON, Record
-from lading.net.acceptor import note_known
 from lading.small_queue import SmallQueue
 
 # Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
@@ -81,8 +80,7 @@ async def serve_websocket(
             raise NotFound
         access.check_scope(principal, "GET", "/websocket")
         access.check_active(principal)
-        if not principal.is_anonymous:
-            note_known(scope)
+        note_caller(scope, principal)
     except RequestError as error:
         await socket.close(
             _REFUSED if isinstance(error, Unauthenticated | Forbidden) else _NOT_HERE

@@ -2,7 +2,8 @@
 
 A connection is a stranger's until a request on it was authenticated. Strangers are counted per
 address, and a waiting stranger is dropped for a new connection when the limit is reached: so idle
-strangers never exclude anybody. The Unix socket is for local processes of one user and is not
+strangers never exclude anybody. Connections that answer a request count for the user who asked, who
+has a part of them at most. The Unix socket is for local processes of one user and is not
 counted. Times are seconds of a monotonic clock. Standard library only: the HPC daemon uses this.
 """
 
@@ -38,6 +39,8 @@ class HttpLimits:
     """Most connections at once, without those of the Unix socket."""
     connections_per_address: int = 1024
     """Most connections of strangers at once from one IPv4 address or one IPv6 /64."""
+    connections_per_user: int = 1024
+    """Most connections at once on which requests of one user are being answered."""
     trusted: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     """Networks to which `connections_per_address` does not apply."""
     stranger_body_bytes: int = 64 << 10
@@ -55,7 +58,7 @@ class HttpLimits:
 class Connection:
     """State of one connection."""
 
-    __slots__ = ("deadline", "is_known", "is_waiting", "origin")
+    __slots__ = ("deadline", "holder", "is_known", "is_waiting", "origin")
 
     def __init__(self, origin: str, deadline: float) -> None:
         self.origin = origin
@@ -66,6 +69,8 @@ class Connection:
         """Whether a request on it was authenticated."""
         self.is_waiting = True
         """Whether no request is being answered."""
+        self.holder = ""
+        """User whose request is being answered; "" before the user is known."""
 
 
 class ConnectionTable:
@@ -82,6 +87,8 @@ class ConnectionTable:
         """
         self._idle: dict[Connection, None] = {}
         """Waiting known peers, in the same order."""
+        self._held: dict[str, int] = {}
+        """Number of connections that answer requests of a user."""
         self._remote = 0
         self.listeners: list[Callable[[float], None]] = []
         """Called with each new deadline."""
@@ -127,6 +134,7 @@ class ConnectionTable:
     def wait(self, connection: Connection, deadline: float) -> None:
         """The connection waits for a request, and is dropped at the deadline."""
         if connection in self._all and not connection.is_waiting:
+            self._let_go(connection)
             connection.is_waiting = True
             self._queue(connection)
         self._limit(connection, deadline)
@@ -157,10 +165,27 @@ class ConnectionTable:
             if connection.is_waiting:
                 self._queue(connection)
 
+    def hold(self, connection: Connection, holder: str) -> bool:
+        """Count the connection for the user whose request it answers, until that is answered; False
+        when the user has as many as are allowed. Idempotent.
+        """
+        if connection.origin == LOCAL or connection not in self._all or not holder:
+            return True
+        if connection.holder == holder:
+            return True
+        if self._held.get(holder, 0) >= self.limits.connections_per_user:
+            return False
+        # A pipelined request may be one of another user, behind a proxy.
+        self._let_go(connection)
+        connection.holder = holder
+        self._held[holder] = self._held.get(holder, 0) + 1
+        return True
+
     def release(self, connection: Connection) -> None:
         """Remove an ended connection. Idempotent."""
         if connection not in self._all:
             return
+        self._let_go(connection)
         del self._all[connection]
         self._remote -= connection.origin != LOCAL
         self._idle.pop(connection, None)
@@ -192,6 +217,13 @@ class ConnectionTable:
     def _queue(self, connection: Connection) -> None:
         if connection.origin != LOCAL:
             (self._idle if connection.is_known else self._waiting)[connection] = None
+
+    def _let_go(self, connection: Connection) -> None:
+        if connection.holder:
+            self._held[connection.holder] -= 1
+            if not self._held[connection.holder]:
+                del self._held[connection.holder]
+            connection.holder = ""
 
     def _forget_stranger(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)

@@ -118,6 +118,17 @@ class Principal:
         """The principal and the readers, each without the others."""
         return (replace(self, readers=()), *self.readers) if self.readers else (self,)
 
+    def connection_holder(self, address: str) -> str:
+        """Name for which a connection of this caller counts among those in use; "" for a
+        dispatcher, whose containers have one each. `address` is that of the client.
+        """
+        if self.is_dispatcher:
+            return ""
+        if self.is_anonymous:
+            # One stranger must not take the connections of all others.
+            return f"{self.user_uuid} {address}"
+        return self.supervises or self.user_uuid
+
 
 def check_scope(principal: Principal, method: str, path: str) -> None:
     """Raise Forbidden unless a scope of the token covers the call.
