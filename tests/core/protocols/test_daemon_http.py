@@ -85,6 +85,32 @@ def test_forms_are_read_by_offset() -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        (b'; name=f; filename="a.txt"', "a.txt"),
+        (b'; name="f"; filename="a;b.txt";', "a;b.txt"),
+        (b'; name="f"; filename=""', ""),
+        (b'; name="f" ; filename = a.txt', "a.txt"),
+        # Not escaped, as browsers send it; escaped, as libraries do.
+        (b'; name="f"; filename="C:\\Users\\me\\in.txt"', r"C:\Users\me\in.txt"),
+        (b'; name="f"; filename="C:\\\\in.txt"', r"C:\in.txt"),
+        (b'; name="f"; filename="end\\"', "end\\"),
+        (b'; name="f"; filename="say \\"a\\".txt"', 'say "a".txt'),
+        # Folded lines, which mail libraries write.
+        (b';\r\n name="f";\r\n\tfilename="a.txt"', "a.txt"),
+        (b'; name="f"; filename="\xc3\xa4.txt"', "\xe4.txt"),
+        (b'; name="f"; filename="\xe4.txt"', "\xe4.txt"),
+        (b"; name=\"f\"; filename=a; filename*=iso-8859-1'de'%E4.txt", "\xe4.txt"),
+        (b"; name=\"f\"; filename=a; filename*=UTF-16''%E4.txt", "a"),
+    ],
+)
+def test_names_of_files_are_read_as_clients_write_them(header: bytes, name: str) -> None:
+    body = b"--X\r\nContent-Disposition: form-data" + header + b"\r\n\r\nv\r\n--X--"
+    (part,) = form_parts(body, "X")
+    assert (part.name, part.filename) == ("f", name)
+
+
+@pytest.mark.parametrize(
     ("body", "boundary"),
     [
         (b"", ""), (b"", "b\xe4d"), (b"nothing", "X"), (b"--Xy", "X"), (b"--X\r\n", "X"),
@@ -92,6 +118,8 @@ def test_forms_are_read_by_offset() -> None:
         (b"--X\r\nA: b\r\n\r\nx\r\n--X--", "X"),
         (b"--X\r\nContent-Disposition: form-data\r\n\r\nx\r\n--X--", "X"),
         (b"--X\r\nContent-Disposition: file; name=a\r\n\r\nx\r\n--X--", "X"),
+        (b'--X\r\nContent-Disposition: form-data; name=a; filename="x"y"\r\n\r\nx\r\n--X--', "X"),
+        (b"--X\r\nContent-Disposition: form-data;filename*=utf-8''%E4;name=a\r\n\r\n\r\n--X", "X"),
     ],
 )  # fmt: skip
 def test_broken_forms_are_refused(body: bytes, boundary: str) -> None:

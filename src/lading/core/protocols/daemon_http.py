@@ -23,6 +23,17 @@ MOST_PARTS = 10_000
 _LINE = re.compile(r"[A-Z]{1,20} [!-~]{1,4000} HTTP/1\.[01]")
 # A parameter of RFC 9110, section 5.6.6: its value is a token or quoted.
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
+# A parameter of a part of a form. Browsers escape neither backslash nor, if it is the last
+# character, the quote behind it (WHATWG HTML, multipart/form-data): so \x stays, and a value goes
+# to the last quote where none closes it otherwise.
+_FORM_PARAMETER = re.compile(
+    r"[;\s]*;\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*=\s*"
+    r'(?:"((?:[^"\\]|\\.)*)"|"([^"]*)"|([^;\s"]*))[ \t]*(?=;|$)'
+)
+# A file name with its charset (RFC 8187); a language may stand between the quotes.
+_EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE)
+# The end of a line that goes on in the next one (RFC 5322, section 2.2.3).
+_FOLD = re.compile(rb"\r\n[ \t]+")
 # The preference `wait` (RFC 7240, 4.3).
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)
 # Seconds; clients repeat the call.
@@ -140,24 +151,53 @@ def _after_first(body: Searchable, mark: bytes) -> int:
 
 
 def _part(head: bytes, start: int, end: int) -> FormPart:
-    for line in head.split(b"\r\n"):
-        name, _, value = line.decode("utf-8", "replace").partition(":")
-        if name.strip().lower() == "content-disposition":
-            kind, parameters = media_type(value)
+    for line in _FOLD.sub(b" ", head).split(b"\r\n"):
+        field, _, value = line.partition(b":")
+        if field.strip().lower() == b"content-disposition":
+            kind, parameters = _disposition(_text_of(value))
             if kind == "form-data" and "name" in parameters:
                 filename = parameters.get("filename")
-                extended = parameters.get("filename*", "")
-                if extended.lower().startswith("utf-8''"):
-                    filename = _percent_decoded(extended[7:])
+                if extended := _EXTENDED.fullmatch(parameters.get("filename*", "")):
+                    filename = _percent_decoded(extended[2], extended[1])
                 return FormPart(parameters["name"], filename, start, end)
     raise Invalid("the form has a part without a name")
 
 
-def _percent_decoded(text: str) -> str:
+def _disposition(text: str) -> tuple[str, dict[str, str]]:
+    """The type of a part and its parameters. Raises Invalid for one that cannot be read: a file
+    would get the name of its field.
+    """
+    kind, semicolon, rest = text.partition(";")
+    rest = (semicolon + rest).rstrip("; \t")
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(rest):
+        match = _FORM_PARAMETER.match(rest, at)
+        if match is None:
+            raise Invalid(f"the form has a part whose name cannot be read: {text.strip()[:80]!r}")
+        escaped, rough, token = match[2], match[3], match[4]
+        value = token if escaped is None else re.sub(r'\\(["\\])', r"\1", escaped)
+        found[match[1].lower()] = value if rough is None else rough
+        at = match.end()
+    return kind.strip().lower(), found
+
+
+def _text_of(data: bytes) -> str:
+    """The text of a header: UTF-8 (RFC 7578, section 5.1), else Latin-1, as older clients send."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _percent_decoded(text: str, charset: str) -> str:
     data = re.sub(
         rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
     )
-    return data.decode("utf-8", "replace")
+    try:
+        return data.decode(charset)
+    except UnicodeDecodeError:
+        raise Invalid(f"the file name {text[:60]!r} of the form is not {charset}") from None
 
 
 def byte_range(text: str, size: int) -> tuple[int, int] | None:
