@@ -48,6 +48,9 @@ async def test_a_file(
             # A worker must not make pages of this server.
             assert reply.headers["content-type"].startswith("text/plain")
         assert (await it.request("HEAD", f"{path}/stdout.txt")).headers["content-length"] == "10"
+        # arvados-client asks so how long a file is; without this range it shows nothing at all.
+        empty = await it.request("GET", f"{path}/a b.txt", headers={"range": "bytes=-0"})
+        assert (empty.status, empty.headers["content-range"]) == (206, "bytes 0--1/0")
         missing = await it.request("GET", f"{path}/none.txt")
         assert (missing.status, "no log 'none.txt' yet" in missing.error) == (404, True)
 

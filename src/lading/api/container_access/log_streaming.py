@@ -67,8 +67,9 @@ MISDIRECTED: Final = 421
 _NO_FILE: Final = 405
 # By then a supervisor of Lading has posted something.
 _FIRST_POST: Final = timedelta(seconds=5)
-# Headers that are passed on; 18 digits hold every file size.
-_RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
+# Headers that are passed on; 18 digits hold every file size. The range of an empty file ends before
+# it begins, and clients learn from it that the file is empty.
+_RANGE: Final = re.compile(r"bytes (?:\d{1,18}-\d{1,18}/\d{1,18}|0--1/0)")
 # 18 digits fit in 64 bits, whatever a foreign gateway sends.
 _DIGITS: Final = re.compile(r"\d{1,18}")
 # The element of RFC 4918, section 14.7, as our own gateways write it.
