@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +61,26 @@ def test_a_task_works_in_a_live_directory(cluster: Cluster, work: Path) -> None:
     scene(cluster, twice)
     assert (work / "made").read_text() == "from inside\n"
     assert (work / "made").stat().st_uid == OWNER
+
+
+def test_the_advice_about_a_group_of_root_is_enough(cluster: Cluster, work: Path) -> None:
+    ends: list[tuple[str, str]] = []
+
+    async def write(client: TaskClient) -> None:
+        live = [{"path": "/in", "url": "file:///work", "type": "DIRECTORY"}]
+        task = await client.create(sh("echo more >>/in/file"), inputs=live)
+        found = await client.until(task, *ENDED)
+        ends.append((found["state"], " ".join(found["logs"][0].get("system_logs", ()))))
+
+    os.chown(work, OWNER, 0)
+    scene(cluster, write)
+    assert ends[0][0] == "SYSTEM_ERROR"
+    advice = re.search(r"chown -R \d+:\d+ \S+", ends[0][1])
+    assert advice is not None, ends
+    subprocess.run(advice[0].split(), check=True)
+    scene(cluster, write)
+    assert ends[1] == ("COMPLETE", "")
+    assert (work / "file").read_text() == "from outside\nmore\n"
 
 
 def test_streams_of_a_live_directory(cluster: Cluster) -> None:

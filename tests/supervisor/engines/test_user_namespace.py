@@ -148,14 +148,18 @@ def test_a_live_mount_belongs_to_its_owner(namespace: UserNamespace, tmp_path: P
     place = tmp_path / "live"
     place.mkdir()
     (place / "other").touch()
+    (place / "made").touch()
     os.chown(place, 43210, 43210)
+    os.chown(place / "made", 43210, 54321)
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    live = LiveSource(descriptor, 43210, 43210)
+    live = LiveSource(descriptor, 43210, 43210, (54321,))
     (bind,) = namespace.binds((Bind(f"/proc/self/fd/{descriptor}", "/a", False, live=live),))
     os.close(descriptor)
     shown = Path(bind.source)
     assert shown.stat().st_uid == namespace.root
     assert (shown / "other").stat().st_uid == 65534
+    made = (shown / "made").stat()
+    assert (made.st_uid, made.st_gid) == (namespace.root, namespace.root + 1)
     assert os.statvfs(shown).f_flag & os.ST_NOSUID
 
 

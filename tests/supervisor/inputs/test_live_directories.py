@@ -10,11 +10,12 @@ import pytest
 
 from lading.core.containers.mount_plan import BindMount, LivePath
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.inputs.live_directories import LiveDirectories
+from lading.supervisor.inputs.live_directories import LiveDirectories, primary_group
 from lading.supervisor.supervisor_config import LiveRoot
 from tests.reality import need_root
 
 OWNER = 43210
+PRIMARY = 54321
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def root(tmp_path: Path) -> Path:
     (made / "a" / "link").symlink_to("file")
     os.mkfifo(made / "fifo")
     os.chown(made, OWNER, OWNER + 1)
+    os.chown(made / "a" / "b", OWNER, 0)
     return made
 
 
@@ -37,8 +39,10 @@ def live(root: Path) -> Iterator[LiveDirectories]:
             "/live": LiveRoot(directory=str(root), is_writable=True),
             "/read": LiveRoot(directory=str(root)),
             "/roots": LiveRoot(directory=str(root / "a"), is_writable=True),
+            "/group": LiveRoot(directory=str(root / "a" / "b"), is_writable=True),
             "/gone": LiveRoot(directory=str(root / "none")),
-        }
+        },
+        {OWNER: PRIMARY}.get,
     )
     yield made
     made.close()
@@ -55,6 +59,7 @@ def test_a_place_is_held_open(live: LiveDirectories, root: Path, path: str) -> N
     assert (bind.target, bind.readonly) == ("/in", False)
     assert bind.live is not None
     assert (bind.live.user, bind.live.group) == (OWNER, OWNER + 1)
+    assert bind.live.further_groups == (PRIMARY,)
     # The path may lead elsewhere afterwards.
     expected = (root / path).stat().st_ino
     (root / "a").rename(root / "moved")
@@ -70,7 +75,8 @@ def test_a_place_is_held_open(live: LiveDirectories, root: Path, path: str) -> N
         ("/live", "a/link", "symbolic link", Failure.USER),
         ("/live", "fifo", "no directory or regular file", Failure.USER),
         ("/read", "a", "not writable on this machine", Failure.NODE),
-        ("/roots", "b", "belongs to root", Failure.NODE),
+        ("/roots", "b", r"belongs to root; .* chown -R USER:GROUP", Failure.NODE),
+        ("/group", "", rf"the group of root; .* chown -R {OWNER}:{PRIMARY} ", Failure.NODE),
         ("/other", "", "offers no live directory /other", Failure.NODE),
     ],
 )
@@ -86,6 +92,11 @@ def test_a_directory_of_root_may_be_read(live: LiveDirectories) -> None:
     assert live.bind(*mount("/roots", "b", readonly=True)).readonly
     with pytest.raises(ExecutionError, match="No such file"):
         live.bind(*mount("/gone", readonly=True))
+
+
+def test_the_primary_group_of_a_user() -> None:
+    assert primary_group(0) == 0
+    assert primary_group(OWNER) is None
 
 
 def test_sources_are_closed(live: LiveDirectories) -> None:

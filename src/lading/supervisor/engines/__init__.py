@@ -47,12 +47,14 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class LiveSource(msgspec.Struct, frozen=True):
     """A file or directory of users of the machine, held open by `descriptor`. In the container the
-    files of the user and the group with these ids belong to root.
+    files of the user and the group with these ids belong to root. Files of `further_groups` belong
+    to other groups there: the kernel lets nobody write a file whose group the container lacks.
     """
 
     descriptor: int
     user: int
     group: int
+    further_groups: tuple[int, ...] = ()
 
 
 class Bind(msgspec.Struct, frozen=True):

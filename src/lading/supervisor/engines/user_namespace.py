@@ -253,8 +253,12 @@ class UserNamespace:
         """The mount of a directory of users: the container's root has the files of one user, and
         makes files as this user. Files of all others belong to nobody.
         """
-        user, group = (Extent(one, self.root, 1) for one in (live.user, live.group))
-        namespace = make_namespace((user,), groups=(group,))
+        user = Extent(live.user, self.root, 1)
+        groups = (
+            Extent(one, self.root + number, 1)
+            for number, one in enumerate((live.group, *live.further_groups))
+        )
+        namespace = make_namespace((user,), groups=tuple(groups))
         try:
             return copy_mount(bind.source, namespace=namespace, attributes=_attributes(bind))
         finally:

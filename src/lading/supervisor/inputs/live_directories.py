@@ -3,16 +3,18 @@
 Other tasks may write to a live root at the same time, and may put symbolic links there. A place is
 therefore opened from the directory of its root on, element by element, without following links
 (`lading.confined`), and mounted by its descriptor: what happens to its path afterwards does not
-matter. Commands act as the owner of the root, which must not be root of the machine where they may
-write: they could leave programs that run as root.
+matter. Commands act as the owner of the root and with its group, neither of which may be root of
+the machine where they may write: they could leave programs that run as root. Files of the primary
+group of the owner, which the owner makes, can be written as well.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lading.confined import ConfinedTree
@@ -22,11 +24,26 @@ from lading.supervisor.engines import Bind, LiveSource
 from lading.supervisor.supervisor_config import LiveRoot
 
 
-class LiveDirectories:
-    """The live mounts of one container. `roots` are those of this machine, by name."""
+def primary_group(user: int) -> int | None:
+    """The id of the primary group of a user of this machine; None for an unknown user."""
+    try:
+        return pwd.getpwuid(user).pw_gid
+    except KeyError:
+        return None
 
-    def __init__(self, roots: Mapping[str, LiveRoot]) -> None:
+
+class LiveDirectories:
+    """The live mounts of one container. `roots` are those of this machine, by name; `group_of`
+    finds the primary group of a user.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, LiveRoot],
+        group_of: Callable[[int], int | None] = primary_group,
+    ) -> None:
         self._roots = roots
+        self._group_of = group_of
         self._opened: list[int] = []
 
     def directory(self, root: str) -> Path:
@@ -50,15 +67,34 @@ class LiveDirectories:
         try:
             with ConfinedTree.open(directory) as top:
                 owner = top.stat()
-                if not mount.readonly and owner.st_uid == 0:
-                    text = "belongs to root; give it to the user that tasks are to write as (chown)"
-                    raise _fault(mount, f"{directory} {text}", Failure.NODE)
+                if not mount.readonly and (fault := self._fault_of_owner(owner, directory)):
+                    raise _fault(mount, fault, Failure.NODE)
                 descriptor = _open(top, place.path)
         except OSError as error:
             raise _fault(mount, f"{name}: {_reason(error)}", Failure.USER) from error
         self._opened.append(descriptor)
-        live = LiveSource(descriptor, owner.st_uid, owner.st_gid)
+        group = self._group_of(owner.st_uid)
+        # Root's group is never given away: a program could be left that runs with it.
+        further = () if group in (None, 0, owner.st_gid) or mount.readonly else (group,)
+        live = LiveSource(descriptor, owner.st_uid, owner.st_gid, further)
         return Bind(f"/proc/self/fd/{descriptor}", mount.target, mount.readonly, live=live)
+
+    def _fault_of_owner(self, owner: os.stat_result, directory: Path) -> str:
+        """The reason why no command may write as the owner of a root, and the remedy; "" if it
+        may.
+        """
+        if owner.st_uid == 0:
+            return (
+                f"{directory} belongs to root; give it to the user and the group that tasks are to "
+                f"write as: chown -R USER:GROUP {directory}"
+            )
+        if owner.st_gid == 0:
+            group = self._group_of(owner.st_uid) or owner.st_uid
+            return (
+                f"{directory} belongs to the group of root; give it to a group of its user: "
+                f"chown -R {owner.st_uid}:{group} {directory}"
+            )
+        return ""
 
     def close(self) -> None:
         """Close the sources. Idempotent."""
