@@ -2,21 +2,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from lading.config import load
 from lading.core.containers.container import ContainerState
-from lading.core.errors import Conflict, Invalid, Unavailable
+from lading.core.errors import Conflict, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Pressure
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.core.scheduling.planning import FleetWorker, Snapshot, StartDecision, TrackedContainer
-from lading.dispatch.fleet import FleetSite, StartRequest
-from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet, open_cloud
-from lading.dispatch.fleets.cloud.drivers.driver import Instance
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.metrics import PREFIX
 from lading.testing.cloud import FakeCloud, Troubles
 from lading.testing.simulated_loop import pass_time, play
@@ -381,28 +378,3 @@ def test_a_busy_api_gets_fewer_containers_at_a_time() -> None:
         await scene.until_over()
 
     staged(Scene(troubles=QUICK, seconds=200.0, pressure=Pressure(most=1, since=1e9)), acts)
-
-
-async def test_a_configuration_that_cannot_be_is_refused_before_anything_is_made(
-    tmp_path: Path, fake_driver: None
-) -> None:
-    (tmp_path / "c.yml").write_text(
-        "Containers: {CloudVMs: {Driver: moon}}\nInstanceTypes: {a: {VCPUs: 1, RAM: 1GiB}}"
-    )
-    site = FleetSite(
-        config=load(tmp_path / "c.yml"), token="zzzzz-gj3su-000000000000000",
-        run_directory=tmp_path / "run", cache_directory=tmp_path / "cache", template={},
-        api_url="https://x", certificate="PEM",
-    )  # fmt: skip
-    with pytest.raises(Invalid, match="'moon' is no installed driver"):
-        async with open_cloud(site):
-            pass
-    assert (tmp_path / "cloud/server.crt").read_text() == "PEM"
-    (tmp_path / "c.yml").write_text(
-        "Containers: {CloudVMs: {Driver: fake}}\nInstanceTypes: {a: {VCPUs: 1, RAM: 1GiB}}"
-    )
-    async with open_cloud(replace(site, config=load(tmp_path / "c.yml"))) as fleet:
-        while not fleet.view().known:
-            await fleet.changed()
-    assert Instance(id="i").user == "root"
-    assert SETTINGS.by_name["type1"].price == 0.1

@@ -18,8 +18,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from signal import Signals
@@ -36,10 +35,9 @@ from lading.core.scheduling.planning import (
     TrackedContainer,
     WaitStatus,
 )
-from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
-from lading.dispatch.fleets.cloud import settings as configuration
+from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning, on_their_way
-from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
+from lading.dispatch.fleets.cloud.drivers.driver import Driver
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
 from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances
 from lading.dispatch.fleets.cloud.machine_states import CloudMachines
@@ -52,17 +50,15 @@ from lading.dispatch.fleets.cloud.metrics import (
     category,
 )
 from lading.dispatch.fleets.cloud.pool import InstancePool
-from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.spot_losses import SpotLosses, losses_of
-from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
+from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
 from lading.dispatch.fleets.cloud.supervisor_assignment import (
     Prices,
     make_assignment,
     price_of,
     spending,
 )
-from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
+from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.net.certificates import make_certificate
 from lading.net.rpc import LineChannel
 from lading.telemetry import event
@@ -536,61 +532,3 @@ class CloudFleet:
             machine.containers.discard(uuid)
             self.pool.occupy(machine)
         self.pool.touch()
-
-
-@asynccontextmanager
-async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
-    """The fleet of VMs, from the configuration. Raises Invalid for a configuration that cannot
-    be.
-    """
-    cloud = site.config.Containers.CloudVMs
-    home = site.run_directory.parent / "cloud"
-    loop = asyncio.get_running_loop()
-    template = {**site.template, "api_url": site.api_url}
-    chosen = configuration.read(site.config, set_id=site.token, template=template)
-    key_text = site.config.Containers.DispatchPrivateKey
-    key = read_key(key_text) if key_text else keep_key(home / "dispatch-key")
-    certificate = None
-    if site.certificate:
-        certificate = home / "server.crt"
-        certificate.parent.mkdir(parents=True, exist_ok=True)
-        certificate.write_text(site.certificate)
-    reach = SshBootstrap(
-        key=key,
-        directory=chosen.directory,
-        probe_command=chosen.probe_command,
-        engine=site.config.Containers.RuntimeEngine,
-        runner=RunnerBuilder(site.cache_directory / "runner").get,
-        certificate=certificate,
-        port=chosen.ssh_port,
-    )
-    of_driver = DriverSite(
-        parameters=cloud.DriverParameters,
-        tag=chosen.tag("InstanceSetID"),
-        set_id=site.token,
-        directory=home / "vms",
-    )
-    # asyncssh logs the text of every command, which would include the whole agent.
-    logging.getLogger("asyncssh").setLevel(logging.WARNING)
-    async with find_driver(cloud.Driver)(of_driver) as driver:
-        fleet = CloudFleet(
-            chosen, driver, reach, public_key=public_text(key),
-            certificate_path=reach.certificate_path, clock=loop.time, prefix=f"{site.token[-5:]}-",
-            journal=InstanceJournal(home / "instances.json"),
-            losses=losses_of(driver, home / "spot-losses.json", clock=loop.time),
-        )  # fmt: skip
-        serving = asyncio.create_task(fleet.serve(), name="VMs")
-        try:
-            facts = {"driver": cloud.Driver, "set": site.token, "types": len(chosen.types)}
-            event(_logger, "cloud opened", **facts)
-            async with AsyncExitStack() as stack:
-                if cloud.ManagementAddress:
-                    from lading.dispatch.fleets.cloud.management import managing
-
-                    at = await stack.enter_async_context(
-                        managing(fleet, cloud.ManagementAddress, site.config.ManagementToken)
-                    )
-                    event(_logger, "management", url=at)
-                yield fleet
-        finally:
-            await cancel_all(serving)
