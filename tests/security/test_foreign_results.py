@@ -78,7 +78,7 @@ PLAIN = (float, str, bytes, dict, tuple, set)
 
 
 def _function() -> RemoteFunction[..., Any]:
-    return RemoteFunction(SimpleNamespace(), _add)  # type: ignore[arg-type]
+    return RemoteFunction(SimpleNamespace(), _add)
 
 
 def _add(one: int, two: int = 2) -> int:
@@ -130,7 +130,7 @@ async def test_huge_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Run, "tree", tree)
     with pytest.raises(TooLarge, match="write a file and return its path"):
-        await Run(SimpleNamespace(), "x").read("result.json", most=1 << 30)  # type: ignore[arg-type]
+        await Run(SimpleNamespace(), "x").read("result.json", most=1 << 30)
 
 
 CONTENTS: tuple[Any, ...] = (

@@ -27,12 +27,12 @@ import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata, resources
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
@@ -40,11 +40,8 @@ from lading.client.function_runner import RESULT, decode, encode
 from lading.client.images.from_host import this_host
 from lading.client.images.links import list_images, register
 from lading.client.images.sources import normalise_programs
-from lading.client.runs import Output, Run, RunFuture, Source, follow, plain_line
+from lading.client.runs import Output, Run, RunFuture, RunSite, Source, follow, plain_line
 from lading.core.errors import Invalid, LadingError, Malformed
-
-if TYPE_CHECKING:
-    from lading.client.site import Site
 
 _Parameters = ParamSpec("_Parameters")
 _Value = TypeVar("_Value")
@@ -59,6 +56,16 @@ _MOST_RESULT = 1 << 30
 """Bytes of a value that are read; more is returned as a file."""
 
 
+class FunctionSite(RunSite, Protocol):
+    """The part of a `client.site.Site` that its functions use."""
+
+    def run(self, command: Sequence[str], **options: Any) -> Run:
+        """Submit a command, and return at once."""
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the loop of the site. Does not wait."""
+
+
 class RemoteFunction(Generic[_Parameters, _Value]):
     """A Python function whose calls are container requests. `Site.function` makes it.
 
@@ -70,7 +77,7 @@ class RemoteFunction(Generic[_Parameters, _Value]):
 
     def __init__(
         self,
-        site: Site,
+        site: FunctionSite,
         function: Callable[_Parameters, _Value],
         *,
         image: str | None = None,

@@ -14,17 +14,15 @@ from collections import Counter
 from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
-from lading.client.api import Record
+from lading.client.api import ApiClient, Record
+from lading.client.blocks import BlockClient
 from lading.client.collections import download, read_file
 from lading.client.outcomes import RequestOutcome
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid, LadingError, NotFound, TooLarge
-
-if TYPE_CHECKING:
-    from lading.client.site import Site
 
 _LAST_LINES = 20
 """Lines of the standard error that the message of a failed run has."""
@@ -104,10 +102,26 @@ Source: TypeAlias = "str | Path | bytes | Run | Output | Mapping[str, Any]"
 API takes it."""
 
 
+class RunSite(Protocol):
+    """The part of a `client.site.Site` that its runs use."""
+
+    api: ApiClient
+    blocks: BlockClient
+
+    def call(self, work: Coroutine[Any, Any, _Value]) -> _Value:
+        """Run a coroutine in the loop of the site, and wait for its result."""
+
+    def watch(self, run: Run) -> None:
+        """Have the end of a run noticed, from now on."""
+
+    async def text(self, path: str) -> str:
+        """The text of an answer of the API."""
+
+
 class Run:
     """A command in a container: submitted, running, or ended."""
 
-    def __init__(self, site: Site, name: str | None, record: Record | None = None) -> None:
+    def __init__(self, site: RunSite, name: str | None, record: Record | None = None) -> None:
         self.site = site
         self.name = name
         self._record = record
@@ -400,7 +414,7 @@ class Runs(list[Run]):
             await run
         return self
 
-    def _site(self) -> Site:
+    def _site(self) -> RunSite:
         return self[0].site
 
     def __repr__(self) -> str:
