@@ -35,12 +35,15 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_forms.py": ("api",),
     "tests/security/test_full_disk.py": ("api", "blobs", "client.disk_space"),
     "tests/security/test_gang_links.py": ("hpc", "supervisor.gang"),
-    "tests/security/test_gateway_trust.py": (*ENTERS, "api.git_cache", "net"),
-    "tests/security/test_git_mounts.py": ("api.git_cache", "core.containers.git_trees"),
+    "tests/security/test_gateway_trust.py": (*ENTERS, "api.mounts.git_cache", "net"),
+    "tests/security/test_git_mounts.py": ("api.mounts.git_cache", "core.containers.git_trees"),
     "tests/security/test_held_connections.py": (*ENTERS, "net", "wiring", "web", "webdav", "tes"),
     "tests/security/test_hostile_crates.py": ("client.provenance",),
     "tests/security/test_hostile_registries.py": ("client.images",),
-    "tests/security/test_hostile_repositories.py": ("api.git_cache", "core.containers.git_trees"),
+    "tests/security/test_hostile_repositories.py": (
+        "api.mounts.git_cache",
+        "core.containers.git_trees",
+    ),
     "tests/security/test_hpc_daemon.py": ("hpc", "core.hpc", "core.protocols.daemon_http"),
     "tests/security/test_http_bounds.py": ("hpc", "net", "wiring.http_protocol"),
     "tests/security/test_identity_provider.py": (
@@ -51,7 +54,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_json_of_strangers.py": ("api", "core.records", "core.values"),
     "tests/security/test_layers.py": ("supervisor.inputs", "client.images"),
     "tests/security/test_learned_amounts.py": ("api", "core.containers"),
-    "tests/security/test_live_mounts.py": ("api.live_mounts", "supervisor.inputs"),
+    "tests/security/test_live_mounts.py": ("api.mounts.live_mounts", "supervisor.inputs"),
     "tests/security/test_long_steps.py": ("supervisor",),
     "tests/security/test_monitoring_data.py": ("api.metrics", "wiring.http_metrics", "telemetry"),
     "tests/security/test_native_isolation.py": ("supervisor.engines",),
@@ -65,7 +68,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_pods.py": ("core.kubernetes",),
     "tests/security/test_quota_amounts.py": ("api", "core.policy", "store.quotas"),
     "tests/security/test_removal.py": ("removal", "supervisor.inputs", "supervisor.process"),
-    "tests/security/test_repository_addresses.py": ("api.git_cache", "confined"),
+    "tests/security/test_repository_addresses.py": ("api.mounts.git_cache", "confined"),
     "tests/security/test_request_smuggling.py": ("wiring.http_protocol", "core.protocols"),
     "tests/security/test_scopes.py": ("api",),
     "tests/security/test_slurm_jobs.py": (
@@ -115,7 +118,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_live_logs.py": (
         "api.container_access", "cli.running.following", "cli.running.requests", "supervisor.logs",
     ),
-    "tests/system/test_live_mounts.py": ("api.live_mounts", "supervisor.inputs", "tes"),
+    "tests/system/test_live_mounts.py": ("api.mounts.live_mounts", "supervisor.inputs", "tes"),
     "tests/system/test_memory_hog.py": (
         "api.learning", "dispatch.fleets.slurm", "store.learned", "supervisor.limits",
     ),
@@ -147,7 +150,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_readiness.py": ("api.resources.health", "wiring.server", "wiring.stores"),
     "tests/system/test_registry.py": ("cli.images", "client.images"),
     "tests/system/test_replicas.py": ("api.container_access", "blobs", "wiring.server"),
-    "tests/system/test_requests.py": (*RUNS, "api.git_cache"),
+    "tests/system/test_requests.py": (*RUNS, "api.mounts.git_cache"),
     "tests/system/test_samples.py": (
         "cli.running.mapping", "client.functions", "client.runs", "client.site",
     ),

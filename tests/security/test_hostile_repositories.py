@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.git_cache import GitCache
+from lading.api.mounts.git_cache import GitCache
 from lading.core.containers.git_trees import GitReference
 from lading.core.errors import ExecutionError, Invalid, LadingError, Unavailable
 from lading.supervisor.inputs.git_archives import unpack

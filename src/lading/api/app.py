@@ -28,7 +28,6 @@ from lading.api.events import timers
 from lading.api.events.audit import Relay
 from lading.api.events.event_bus import EventBus
 from lading.api.events.websocket import serve_websocket
-from lading.api.git_cache import GitCache
 from lading.api.http import (
     ROUTE,
     TAKE_OVER,
@@ -44,6 +43,7 @@ from lading.api.http import (
 from lading.api.logins import access_tokens
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import OwnMachines, SharedMachines
+from lading.api.mounts.git_cache import GitCache
 from lading.api.public import load_vocabulary
 from lading.api.request_cancellation import CancellationWorker
 from lading.api.routes import ApiRoute, Routes

@@ -16,7 +16,7 @@ Source: docs/spec/containers, sections Retry, Finalization, Dependencies and Cos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from lading.api import expectations, learning, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
+from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
 from lading.core.containers import finalize, mounts, request, retry
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
@@ -42,16 +43,14 @@ from lading.store import contents, permission_queries, permissions, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
-
-
 _KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
 _Contents: TypeAlias = Mapping[str, contents.StoredContent]
 
 
-async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
-    """Give the Committed requests of an ended container another container, or make them Final."""
+async def finish(unit: Unit, before: Container, after: Container) -> list[Effect]:
+    """The changes that give the Committed requests of an ended container another container, or make
+    them Final.
+    """
     wanting = await unit.committed(after.uuid)
     rows = {subject.uuid: row for row, subject in wanting}
     left = {subject.uuid: subject for _, subject in wanting}
@@ -75,21 +74,21 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     )
     await learning.learn(unit, after, left.values(), earlier)
     await expectations.learn(unit, after)
+    effects: list[Effect] = []
     if again is not None:
         await unit.add_container(again.container)
-        for change in again.changes:
-            subject = left.pop(change.request.uuid)
-            await unit.change_request(
-                rows[subject.uuid], await _with_attempt_log(unit, subject, after, change)
-            )
+        for planned in again.changes:
+            subject = left.pop(planned.request.uuid)
+            change = await _with_attempt_log(unit, subject, after, planned)
+            effects.append(ChangeRequest(rows[subject.uuid], change))
     for subject in left.values():
-        await unit.change_request(
-            rows[subject.uuid], await make_final(unit, subject, after, reused=False)
-        )
+        change = await make_final(unit, subject, after, reused=False)
+        effects.append(ChangeRequest(rows[subject.uuid], change))
     await unit.services.statuses.forget(unit.tx, [after.uuid])
     if after.log is not None:
         # After the commit: until then readers take the log from the spool.
         unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))
+    return effects
 
 
 async def _project_rules(
@@ -108,7 +107,7 @@ async def _project_rules(
 
 
 async def make_final(
-    unit: UnitOfWork, subject: ContainerRequest, container: Container | None, *, reused: bool
+    unit: Unit, subject: ContainerRequest, container: Container | None, *, reused: bool
 ) -> request.RequestChange:
     """The change that makes a request Final, not stored yet: its collections are made, and the
     container that made the request is charged.
@@ -132,7 +131,7 @@ async def make_final(
     return request.with_values(end.change, kept) if kept else end.change
 
 
-async def refresh_logs(unit: UnitOfWork, container: Container) -> None:
+async def refresh_logs(unit: Unit, container: Container) -> None:
     """Bring the log collections of a running container's requests up to date."""
     for row, subject in await unit.committed(container.uuid):
         if await _is_closed(unit, subject):
@@ -140,42 +139,43 @@ async def refresh_logs(unit: UnitOfWork, container: Container) -> None:
         plan = finalize.refresh_log(subject, container, now=unit.now)
         uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
         if uuid is not None and uuid != subject.log_uuid:
-            await unit.set_log(row, uuid)
+            await unit.write_request(row, {"log_uuid": uuid}, expected={})
 
 
-async def cancel_children(unit: UnitOfWork, container_uuid: str) -> None:
-    """Cancel the Committed requests that a container made."""
+async def children(tx: Transaction, container_uuid: str) -> list[str]:
+    """The Committed requests that a container made."""
     rows = await records.matching(
-        unit.tx,
+        tx,
         REQUESTS,
         requesting_container_uuid=container_uuid,
         state=request.RequestState.COMMITTED,
     )
-    for row in rows:
-        # An earlier child may have ended this one meanwhile.
-        fresh = await records.get(unit.tx, REQUESTS, row["uuid"])
-        if fresh is not None and fresh["state"] == request.RequestState.COMMITTED:
-            await unit.cancel(fresh)
+    return [str(row["uuid"]) for row in rows]
 
 
-async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
-    """Let the requests that depend on ended or deleted requests run, or end them too."""
-    for one in ended:
-        waiting = await waits.dependents(unit.tx, one)
-        ends_them = bool(waiting) and await priorities.is_broken(unit.tx, one)
+async def _release_dependents(unit: Unit, ended: Iterable[str]) -> list[Effect]:
+    """Let the requests that depend on ended or deleted requests run; the changes of the others."""
+    concerned: dict[str, None] = {}
+    for request_uuid in ended:
+        waiting = await waits.dependents(unit.tx, request_uuid)
+        ends_them = bool(waiting) and await priorities.is_broken(unit.tx, request_uuid)
         for uuid in waiting:
             # An end that breaks nothing changes nothing for a request that waits for others, too.
             # Each end of a thousand that one merge waits for would else read the thousand.
             if ends_them or not await waits.waits_on(unit.tx, uuid):
-                await _release(unit, uuid)
+                concerned[uuid] = None
+    effects = [await _release(unit, uuid) for uuid in concerned]
+    return [effect for effect in effects if effect is not None]
 
 
-async def _release(unit: UnitOfWork, uuid: str) -> None:
-    """Let a request run if none of its dependencies holds it any more, or end it."""
+async def _release(unit: Unit, uuid: str) -> Effect | None:
+    """Let a request run if none of its dependencies holds it any more; the change that ends it, or
+    that lets the server find its container.
+    """
     row = await records.get(unit.tx, REQUESTS, uuid)
     if row is None or row["state"] != request.RequestState.COMMITTED:
         await waits.unwatch(unit.tx, uuid)
-        return
+        return None
     subject = ContainerRequest.from_record(row)
     # Its times do not matter here, only the requests that it depends on.
     timeless = replace(subject, expires_at=None, start_after=None, retry_after=None, max_parallel=0)
@@ -185,16 +185,17 @@ async def _release(unit: UnitOfWork, uuid: str) -> None:
         # Before priorities are computed: only then it may have its turn in a group.
         await waits.unwatch(unit.tx, uuid)
     if judgement.readiness is Readiness.BROKEN:
-        await unit.fail(row, judgement.sentence)
-    elif row["container_uuid"] is not None:
+        return FailRequest(row, judgement.sentence)
+    if row["container_uuid"] is not None:
         unit.stale([row["container_uuid"]])
     elif judgement.readiness is Readiness.READY and mounts.outputs(subject.mounts):
         # Its inputs are known now, so the server can find its container.
-        await unit.change_request(row, request.defer(subject))
+        return ChangeRequest(row, request.defer(subject))
+    return None
 
 
 async def _with_attempt_log(
-    unit: UnitOfWork, subject: ContainerRequest, ended: Container, change: request.RequestChange
+    unit: Unit, subject: ContainerRequest, ended: Container, change: request.RequestChange
 ) -> request.RequestChange:
     """The change to a further attempt, with the log of the attempt that ended."""
     if await _is_closed(unit, subject):
@@ -204,7 +205,7 @@ async def _with_attempt_log(
     return request.with_values(change, {"log_uuid": uuid}) if uuid else change
 
 
-async def _is_closed(unit: UnitOfWork, subject: ContainerRequest) -> bool:
+async def _is_closed(unit: Unit, subject: ContainerRequest) -> bool:
     """Whether the owner of a request is a frozen project or one in the trash, in which no
     collection is made.
     """
@@ -352,47 +353,59 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
 _ACCOUNTED: Final = ("state", "priority", "container_uuid")
 
 
-async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
-    """End and begin intervals after a container's change, and count it."""
-    if new["state"] == old["state"]:
-        return
-    metrics, now = unit.services.metrics, unit.now
-    unit.tx.after_commit(lambda: metrics.note_transition(old, new, now))
-    if unit.shares is not None:
-        await unit.shares.follow(old, new)
-    if old["state"] in HELD:
-        ended = new["finished_at"] if new["state"] in FINAL else unit.now
-        await intervals.end_intervals(unit.tx, new["uuid"], ended)
-    if new["state"] in HELD:
-        await intervals.begin_intervals(unit.tx, new["uuid"], new["state"], unit.now)
+class Endings(ChangeFollower):
+    """Keeps intervals of allocation, counts changes of states, and lets the dependents of requests
+    that ended go on.
+    """
+
+    async def request_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """End and begin intervals after a request's change or creation."""
+        if all(old.get(name) == new[name] for name in _ACCOUNTED):
+            return
+        if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
+            await intervals.end_intervals(
+                unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
+            )
+        uuid = new["container_uuid"]
+        # A container that was made in this transaction is Queued: it holds nothing, and need not
+        # be read.
+        if uuid is None or uuid in unit.made or new["state"] != request.RequestState.COMMITTED:
+            return
+        container = await unit.container(uuid)
+        if container is not None and container["state"] in HELD:
+            interval = intervals.Interval(
+                request_uuid=new["uuid"],
+                user_uuid=new["committed_by_uuid"] or new["owner_uuid"],
+                priority=new["priority"] or 0,
+                state=container["state"],
+                started_at=unit.now,
+            )
+            await intervals.begin_interval(unit.tx, uuid, interval)
+
+    async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """End and begin intervals after a container's change, and count it."""
+        if not old:
+            return
+        if old["priority"] != new["priority"] == 0 and old["state"] in HELD:
+            # One whose dispatcher's token has ended is to be ended by the timers.
+            unit.tx.after_commit(unit.services.wakeups.wake)
+        if new["state"] == old["state"]:
+            return
+        metrics, now = unit.services.metrics, unit.now
+        unit.tx.after_commit(lambda: metrics.note_transition(old, new, now))
+        if old["state"] in HELD:
+            ended = new["finished_at"] if new["state"] in FINAL else unit.now
+            await intervals.end_intervals(unit.tx, new["uuid"], ended)
+        if new["state"] in HELD:
+            await intervals.begin_intervals(unit.tx, new["uuid"], new["state"], unit.now)
+
+    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+        """Release or end the requests that depend on requests that ended or were deleted."""
+        ended = unit.take_ended()
+        return await _release_dependents(unit, ended) if ended else None
 
 
-async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
-    """End and begin intervals after a request's change, or after its creation (`old` empty)."""
-    if all(old.get(name) == new[name] for name in _ACCOUNTED):
-        return
-    if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
-        await intervals.end_intervals(
-            unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
-        )
-    uuid = new["container_uuid"]
-    # A container that was made in this transaction is Queued: it holds nothing, and need not be
-    # read.
-    if uuid is None or uuid in unit.made or new["state"] != request.RequestState.COMMITTED:
-        return
-    container = await unit.container(uuid)
-    if container is not None and container["state"] in HELD:
-        interval = intervals.Interval(
-            request_uuid=new["uuid"],
-            user_uuid=new["committed_by_uuid"] or new["owner_uuid"],
-            priority=new["priority"] or 0,
-            state=container["state"],
-            started_at=unit.now,
-        )
-        await intervals.begin_interval(unit.tx, uuid, interval)
-
-
-async def end_request(unit: UnitOfWork, row: Record) -> None:
+async def end_request(unit: Unit, row: Record) -> None:
     """End the interval of a request that was deleted."""
     if row["container_uuid"] is not None:
         await intervals.end_intervals(
@@ -400,7 +413,7 @@ async def end_request(unit: UnitOfWork, row: Record) -> None:
         )
 
 
-async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:
+async def charge_parent(unit: Unit, subject: ContainerRequest) -> None:
     """Charge a request that ends before its container to the container that made the request, while
     the latter runs.
     """
@@ -410,7 +423,7 @@ async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:
             await charge(unit, row["uuid"], row["subrequests_cost"] + subject.cumulative_cost)
 
 
-async def charge(unit: UnitOfWork, container_uuid: str, cost: float) -> None:
+async def charge(unit: Unit, container_uuid: str, cost: float) -> None:
     """Set the cost of the requests that a container made."""
     row = await unit.container(container_uuid)
     if row is not None:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lading.api import (
     authorization,
@@ -24,9 +23,10 @@ from lading.api import (
 )
 from lading.api.authorization import acting_for
 from lading.api.events import audit
-from lading.api.live_mounts import check_live_places
+from lading.api.mounts.live_mounts import check_live_places
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
+from lading.api.unit import Unit
 from lading.core import images
 from lading.core.containers import (
     git_trees,
@@ -62,9 +62,6 @@ from lading.core.values import JsonObject
 from lading.store import records
 from lading.store import waiting as waits
 from lading.store.database import Transaction, TransactionInterrupted
-
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
 
 _BY_HAND = "the request names this container"
 _OF_DRAFT = "the draft had been given this container"
@@ -187,7 +184,7 @@ async def check_image(
     )
 
 
-async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
+async def is_over(unit: Unit, change: request.RequestChange) -> bool:
     """Whether a request that is being committed ends at once, because a request that it depends on
     did not end well.
 
@@ -221,9 +218,7 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
     return False
 
 
-async def waits_for_output(
-    unit: UnitOfWork, subject: ContainerRequest, principal: Principal
-) -> bool:
+async def waits_for_output(unit: Unit, subject: ContainerRequest, principal: Principal) -> bool:
     """Whether the request mounts the output of a request that has not ended, so that its container
     can only be found later, by the server.
 
@@ -244,7 +239,7 @@ async def waits_for_output(
 
 
 async def resolve(
-    unit: UnitOfWork,
+    unit: Unit,
     change: request.RequestChange,
     principal: Principal,
     trees: Trees,
@@ -295,7 +290,7 @@ async def resolve(
 
 
 async def _attach(
-    unit: UnitOfWork, change: request.RequestChange, container: Container, made_of: Recipe
+    unit: Unit, change: request.RequestChange, container: Container, made_of: Recipe
 ) -> request.RequestChange:
     """The change with a container that exists; the request is Final if the container has ended."""
     change = request.then(change, request.assign(change.request, container.uuid))
@@ -313,7 +308,7 @@ async def _attach(
 
 
 async def confirm(
-    unit: UnitOfWork, change: request.RequestChange, principal: Principal, uuid: str, trees: Trees
+    unit: Unit, change: request.RequestChange, principal: Principal, uuid: str, trees: Trees
 ) -> request.RequestChange:
     """The change with the draft's container if that still satisfies the request, else with
     another.
@@ -327,7 +322,7 @@ async def confirm(
 
 
 async def adopt(
-    unit: UnitOfWork,
+    unit: Unit,
     change: request.RequestChange,
     principal: Principal,
     uuid: str,
@@ -356,12 +351,12 @@ async def adopt(
     return change
 
 
-async def _may_read(unit: UnitOfWork, principal: Principal, uuid: str) -> bool:
+async def _may_read(unit: Unit, principal: Principal, uuid: str) -> bool:
     return await authorization.can_refer(unit.tx, unit.services, uuid, principal)
 
 
 async def _remember(
-    unit: UnitOfWork, subject: ContainerRequest, explanation: Record, choice: Choice
+    unit: Unit, subject: ContainerRequest, explanation: Record, choice: Choice
 ) -> None:
     unit.tx.after_commit(partial(unit.services.metrics.note_decision, choice, subject))
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}

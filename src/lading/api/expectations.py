@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
 from lading.api import authorization
 from lading.api.services import ApiServices
+from lading.api.unit import Unit
 from lading.config import instance_types
 from lading.core import resources
 from lading.core.containers import learned, mounts, spot
@@ -42,9 +43,6 @@ from lading.store import learned as lessons
 from lading.store import records, run_times
 from lading.store.database import Transaction
 from lading.store.run_times import ExpectedStart
-
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
 
 # Containers of one report about which expectations are made, and seconds until the next ones are.
 _MOST_NOTED: Final = 10
@@ -69,7 +67,7 @@ async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) 
         await _note(services, fresh[:_MOST_NOTED])
 
 
-async def learn(unit: UnitOfWork, ended: Container) -> None:
+async def learn(unit: Unit, ended: Container) -> None:
     """Keep the run time of a container that succeeded."""
     if not has_succeeded(ended) or not ended.started_at or not ended.finished_at:
         return

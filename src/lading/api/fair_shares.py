@@ -1,8 +1,7 @@
 """Fair share between projects: accounts and tickets, kept in the transaction of each change.
 
-`core.policy.fair_share` decides; the rows are in `store.fair_shares`. A `UnitOfWork` has
-`FairShares` where `Containers.FairShare.Enabled` is set, else None, and then nothing is read or
-stored.
+`core.policy.fair_share` decides; the rows are in `store.fair_shares`. Without
+`Containers.FairShare.Enabled` a unit has no `FairShares` (`of`), and nothing is read or stored.
 
 - `priorities` and `enter`: a container that comes to wait gets a ticket, and from it its priority.
 - `follow`: a lock, a return to the queue, an end.
@@ -17,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lading.api.services import ApiServices
+from lading.api.unit import ChangeFollower, Unit
 from lading.core import resources
 from lading.core.containers import learned, priority
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
@@ -31,7 +32,6 @@ from lading.core.policy import fair_share
 from lading.core.policy.fair_share import (
     WINDOW,
     Claim,
-    Ratios,
     ShareAccount,
     SharePosition,
     Ticket,
@@ -46,22 +46,33 @@ from lading.store import permission_queries, records, run_times
 from lading.store.database import Transaction
 from lading.store.fair_shares import Place, StoredTicket
 
-if TYPE_CHECKING:
-    from lading.api.services import ApiServices
-    from lading.api.transaction import UnitOfWork
-
-BY_PROJECT: Final = "project"
-BY_USER: Final = "user"
 _PROLONGED: Final = 200
 _RETIRED: Final = 200
 # Half-lives after which an account that nobody uses is deleted: nothing is left of its use.
 _FORGOTTEN: Final = 20
 
 
+def of(unit: Unit) -> FairShares | None:
+    """The accounts and tickets of a unit; None where fair share is off."""
+    is_on = unit.services.config.Containers.FairShare.Enabled
+    return unit.part(FairShares) if is_on else None
+
+
+class ShareTickets(ChangeFollower):
+    """Keeps the tickets of containers whose state changes."""
+
+    async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """Follow a lock, a return to the queue, an end."""
+        if old and new["state"] != old["state"]:
+            shares = of(unit)
+            if shares is not None:
+                await shares.follow(old, new)
+
+
 class FairShares:
     """Accounts and tickets of one transaction."""
 
-    def __init__(self, unit: UnitOfWork) -> None:
+    def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._tx = unit.tx
         self._config = unit.services.config.Containers.FairShare
@@ -139,7 +150,7 @@ class FairShares:
         nearest to it, else of the topmost project, else of its owner; or of the user.
         """
         configured = self._config.Weights
-        if self._config.By == BY_USER:
+        if self._config.By == fair_share.BY_USER:
             user = request.committed_by_uuid or request.owner_uuid
             return user, configured.get(user, 1.0)
         owner = request.owner_uuid
@@ -399,35 +410,19 @@ async def position(
     return SharePosition(name, times, ahead - own)
 
 
-class KnownCapacity:
-    """The ratios of the resources of all machines that dispatchers reported lately."""
-
-    def __init__(self) -> None:
-        self.ratios = Ratios()
-
-    async def refresh(self, services: ApiServices) -> None:
-        """Read the latest reports."""
-        reports = await services.machines.reports(services.now())
-        totals = [one.total for report in reports for one in report.report.machines]
-        self.ratios = fair_share.ratios_of(
-            resources.total(Resources(one.vcpus, one.ram, 0, one.gpus) for one in totals)
-        )
-
-
 def forget_before(now: datetime, half_life: float) -> int:
     """The time before which an account must have been used to be deleted, in milliseconds."""
     return round((now.timestamp() - _FORGOTTEN * half_life) * 1000)
 
 
-async def retire(unit: UnitOfWork) -> None:
-    """Give some containers that have tickets the priority that they have without fair share, which
-    is off.
+async def retire(unit: Unit) -> None:
+    """Remove some tickets, as fair share is off, and mark their containers: these get the priority
+    that they have without it.
     """
     uuids = await rows.waiting(unit.tx, most=_RETIRED)
     for uuid in uuids:
         await rows.remove_ticket(unit.tx, uuid)
     unit.stale(uuids)
-    await unit.settle()
 
 
 def _priority_of(one: StoredTicket, level: int) -> int:

@@ -8,9 +8,9 @@ Learned amounts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from lading.api.services import ApiServices
+from lading.api.unit import Unit
 from lading.core.containers import learned, mounts
 from lading.core.containers.constraints import Learning
 from lading.core.containers.container import Container
@@ -21,12 +21,9 @@ from lading.core.values import JsonObject
 from lading.store import learned as lessons
 from lading.store.database import Transaction
 
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
-
 
 async def learn(
-    unit: UnitOfWork,
+    unit: Unit,
     ended: Container,
     subjects: Iterable[ContainerRequest],
     known: Mapping[str, Container],

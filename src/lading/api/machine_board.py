@@ -12,6 +12,9 @@ from typing import Protocol
 import msgspec
 
 from lading.api.wait_statuses import believed_since
+from lading.core import resources
+from lading.core.policy import fair_share
+from lading.core.resources import Resources
 from lading.core.scheduling.machines import MachineOrder, MachineReport
 from lading.store import waiting
 from lading.store.database import Database
@@ -42,6 +45,21 @@ class MachineBoard(Protocol):
 
     async def take_orders(self, dispatcher: str) -> list[MachineOrder]:
         """Take the orders of a dispatcher away, and return them."""
+
+
+class KnownCapacity:
+    """The ratios of the resources of all machines that dispatchers reported lately."""
+
+    def __init__(self) -> None:
+        self.ratios = fair_share.Ratios()
+
+    async def refresh(self, machines: MachineBoard, now: str) -> None:
+        """Read the latest reports."""
+        reports = await machines.reports(now)
+        totals = [machine.total for report in reports for machine in report.report.machines]
+        self.ratios = fair_share.ratios_of(
+            resources.total(Resources(total.vcpus, total.ram, 0, total.gpus) for total in totals)
+        )
 
 
 class OwnMachines:

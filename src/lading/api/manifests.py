@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 
 from lading.api.authorization import check_content_scope
 from lading.api.http import ApiCall
+from lading.api.mounts.tree_cache import Trees
 from lading.api.services import ApiServices
-from lading.api.tree_cache import Trees
 from lading.core import ids
 from lading.core.data import filetree, locator, manifest, splice
 from lading.core.data.filetree import FileTree

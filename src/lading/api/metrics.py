@@ -8,15 +8,18 @@ state, waits by reason, webhooks) are the same at each of them. They are read at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final, Protocol
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from lading.api.events.event_bus import EventBus
+from lading.api.wait_statuses import Statuses
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Choice, Reuse
@@ -33,9 +36,7 @@ from lading.metrics import (
     plain,
 )
 from lading.store import containers, webhooks
-
-if TYPE_CHECKING:
-    from lading.api.services import ApiServices
+from lading.store.database import Database
 
 # Seconds for which figures of the database and of the volumes are not read again.
 _PERIOD: Final = 10.0
@@ -46,6 +47,33 @@ _OTHER: Final = "other"
 _OUTCOMES: Final = ("success", "exit code", "cancelled", *Failure)
 _DELIVERIES: Final = ("delivered", "failed", "dead letter")
 _DECISIONS: Final = ("reused", "joined", "new", "not asked")
+
+
+class ObservedServer(Protocol):
+    """The parts of a server whose state the gauges show."""
+
+    @property
+    def database(self) -> Database:
+        """The database."""
+
+    @property
+    def bus(self) -> EventBus:
+        """The listeners for events."""
+
+    @property
+    def statuses(self) -> Statuses:
+        """The reports of dispatchers."""
+
+    @property
+    def storage(self) -> Callable[[], Awaitable[Record]] | None:
+        """Describes the volumes; None where that is not known."""
+
+    @property
+    def clock(self) -> Callable[[], datetime]:
+        """The time."""
+
+    def now(self) -> str:
+        """The time as the API shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +200,7 @@ class ServerMetrics:
         outcome = "delivered" if is_good else "dead letter" if is_dead else "failed"
         self._deliveries.labels(outcome).inc()
 
-    async def look(self, services: ApiServices) -> None:
+    async def look(self, services: ObservedServer) -> None:
         """Bring the figures up to date; those that cost a query at most once in a while."""
         self.figures = replace(
             self.figures,
@@ -246,7 +274,7 @@ class _FigureReader(Collector):
         return self.metrics.families()
 
 
-async def _read_figures(services: ApiServices, figures: ServerFigures) -> ServerFigures:
+async def _read_figures(services: ObservedServer, figures: ServerFigures) -> ServerFigures:
     now = services.now()
     async with services.database.reading() as tx:
         states = await containers.live_counts(tx)

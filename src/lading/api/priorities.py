@@ -7,12 +7,12 @@ project in the trash. Source: docs/spec/containers, section Priority.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from lading.api import quotas
+from lading.api import fair_shares, quotas
+from lading.api.unit import ChangeFollower, Effect, Unit
 from lading.core.containers import priority, request, reuse_rights
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
@@ -23,10 +23,6 @@ from lading.core.records.schema import Record
 from lading.store import containers, permissions, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
-
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
-
 
 # A request of such a readiness has ceased to wait for others.
 _FREE = (
@@ -39,7 +35,19 @@ _FREE = (
 )
 
 
-async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[GroupKey] = ()) -> None:
+class Priorities(ChangeFollower):
+    """Computes the priorities of marked containers, and of marked groups."""
+
+    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+        """Compute them anew, with those below them."""
+        stale, groups = unit.take_stale()
+        if not stale and not groups:
+            return None
+        await _settle(unit, stale, groups)
+        return ()
+
+
+async def _settle(unit: Unit, stale: Collection[str], groups: Iterable[GroupKey]) -> None:
     """Compute anew the priorities of these containers, of containers whose turn in a group has
     changed, and of the containers that any of them asked for; store the changed ones.
     """
@@ -54,11 +62,12 @@ async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[Grou
     known = {uuid: row["priority"] for uuid, row in rows.items()}
     known |= await _of_parents(unit.tx, counting, known.keys())
     counting = await quotas.admit(unit, rows, recompute, counting, known)
-    if unit.shares is None:
+    shares = fair_shares.of(unit)
+    if shares is None:
         changed = priority.propagate(known, counting, recompute=recompute)
     else:
         claims = fair_share.claims(known, counting, recompute=recompute)
-        changed = await unit.shares.priorities(claims, rows)
+        changed = await shares.priorities(claims, rows)
     changes: dict[str, Record] = {uuid: {"priority": value} for uuid, value in changed.items()}
     for uuid, user in _heirs(rows, wanting):
         changes.setdefault(uuid, {})["runtime_user_uuid"] = user
@@ -87,22 +96,21 @@ def _heirs(
                 yield uuid, user
 
 
-async def prioritized(
-    unit: UnitOfWork, container: Container, subject: ContainerRequest
-) -> Container:
+async def prioritized(unit: Unit, container: Container, subject: ContainerRequest) -> Container:
     """A new container, which one request wants, with its priority."""
-    if await unit.ledger.concerning(subject):
+    if await quotas.ledger_of(unit).concerning(subject):
         # Once the request is stored, `settle` finds out whether there is room in its quotas.
         unit.stale([container.uuid])
         return container
     parents = await parent_priority(unit, subject)
     verdicts = await _judge_others(unit.tx, [subject], now=unit.now)
     counting = [subject] if verdicts[subject.uuid].counts else []
-    if unit.shares is None:
+    shares = fair_shares.of(unit)
+    if shares is None:
         worth = priority.container_priority(counting, parents)
     else:
         claim = fair_share.claims(parents, counting, recompute=[container.uuid])[container.uuid]
-        worth = await unit.shares.enter(container, claim) if claim is not None else 0
+        worth = await shares.enter(container, claim) if claim is not None else 0
     return replace(container, priority=worth)
 
 
@@ -238,7 +246,7 @@ async def owners_in_trash(
     return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= now}
 
 
-async def parent_priority(unit: UnitOfWork, subject: ContainerRequest) -> dict[str, int | None]:
+async def parent_priority(unit: Unit, subject: ContainerRequest) -> dict[str, int | None]:
     """The priority of the container that made a request, by its uuid; empty without one."""
     uuid = subject.requesting_container_uuid
     row = await unit.container(uuid) if uuid else None
@@ -262,7 +270,7 @@ async def _with_descendants(tx: Transaction, uuids: Iterable[str]) -> dict[str, 
     return {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", due)}
 
 
-async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[ContainerRequest]:
+async def _counting(unit: Unit, wanting: list[ContainerRequest]) -> list[ContainerRequest]:
     """The requests that count now; those whose dependencies have ended wait for them no more."""
     judgements = await _judge_others(unit.tx, wanting, now=unit.now)
     for subject in wanting:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lading.api import spending
 from lading.api.events import audit
+from lading.api.unit import ChangeFollower, Effect, Unit
 from lading.core.containers import priority, request
 from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
 from lading.core.containers.priority import Readiness, ReadinessVerdict
@@ -37,9 +38,6 @@ from lading.store import permission_queries, quotas, records
 from lading.store.database import Transaction
 from lading.store.quotas import WORKFLOWS, QuotaKey, QuotaWait, StoredCharge
 
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
-
 MOST: Final = 100
 """Requests that are looked at, and containers that give their room away, in one step."""
 _NEVER: Final = -1
@@ -51,11 +49,13 @@ class NoRoom(Conflict):
 
 
 class Ledger:
-    """What a unit of work knows about quotas: they do not change while it lasts."""
+    """What a unit knows about quotas: they do not change while it lasts."""
 
-    def __init__(self, tx: Transaction, cluster: str) -> None:
-        self._tx = tx
-        self._cluster = cluster
+    def __init__(self, unit: Unit) -> None:
+        self.queued: dict[str, int] = {}
+        """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
+        self._tx = unit.tx
+        self._cluster = unit.services.config.ClusterID
         self._kinds: frozenset[str] | None = None
         self._found: dict[QuotaKey, list[Quota]] = {}
 
@@ -82,15 +82,20 @@ class Ledger:
         return self._found[key]
 
 
+def ledger_of(unit: Unit) -> Ledger:
+    """The ledger of a unit."""
+    return unit.part(Ledger)
+
+
 async def admit(
-    unit: UnitOfWork, rows: Mapping[str, Record], recompute: Sequence[str],
+    unit: Unit, rows: Mapping[str, Record], recompute: Sequence[str],
     counting: list[ContainerRequest], parents: Mapping[str, int | None],
 ) -> list[ContainerRequest]:  # fmt: skip
     """Those of the counting requests for containers in `recompute` that have room.
 
     `parents` are the priorities of containers in `rows`, and of others that made the requests.
     """
-    if not await unit.ledger.kinds():
+    if not await ledger_of(unit).kinds():
         return counting
     known = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
     waits = await quotas.waits_for(unit.tx, recompute)
@@ -123,7 +128,7 @@ async def admit(
 
 
 async def _settle_one(
-    unit: UnitOfWork,
+    unit: Unit,
     container: Container,
     ranked: Iterable[tuple[int, ContainerRequest]],
     charged: Mapping[str, StoredCharge],
@@ -135,7 +140,7 @@ async def _settle_one(
     short: list[QuotaWait] = []
     wanted = rules.amounts_of(container)
     for rank, subject in ranked:
-        concerning = await unit.ledger.concerning(subject)
+        concerning = await ledger_of(unit).concerning(subject)
         # Without priority it takes no room; its container has none through it either.
         if not concerning or rank <= 0:
             continue
@@ -187,7 +192,7 @@ class _Look:
 
 
 async def _look(
-    unit: UnitOfWork, look: _Look, concerning: Sequence[Quota], charged: Collection[str],
+    unit: Unit, look: _Look, concerning: Sequence[Quota], charged: Collection[str],
     *, displaces: bool = True,
 ) -> Room | Shortage:  # fmt: skip
     """Whether there is room for a container that is charged to some subjects; others that wait
@@ -233,9 +238,7 @@ async def _of_workflows(
     return await quotas.used(tx, subjects, without=look.container_uuid, held=held, workflows=True)
 
 
-async def _displace(
-    unit: UnitOfWork, room: Room, below: Mapping[str, Sequence[rules.Charge]]
-) -> None:
+async def _displace(unit: Unit, room: Room, below: Mapping[str, Sequence[rules.Charge]]) -> None:
     gone: set[str] = set()
     for subject_uuid, lacking in room.displaces.items():
         waiting = below[subject_uuid]
@@ -252,9 +255,7 @@ async def _displace(
     unit.stale(sorted(gone))
 
 
-async def _wait(
-    unit: UnitOfWork, look: _Look, short: Shortage, concerning: Iterable[Quota]
-) -> QuotaWait:
+async def _wait(unit: Unit, look: _Look, short: Shortage, concerning: Iterable[Quota]) -> QuotaWait:
     quota = next(one for one in concerning if one.subject_uuid == short.subject_uuid)
     again = spending.next_moment(quota, unit.now) if short.limit is Limit.MONEY else None
     if again is not None:
@@ -264,7 +265,7 @@ async def _wait(
     return QuotaWait(look.request_uuid, look.container_uuid, queue, short.limit, rank, again)
 
 
-async def fill(unit: UnitOfWork, subjects: Iterable[str]) -> None:
+async def fill(unit: Unit, subjects: Iterable[str]) -> None:
     """Give free room of quotas to the first requests of both queues."""
     for subject_uuid in dict.fromkeys(one.removesuffix(WORKFLOWS) for one in subjects):
         for queue in (subject_uuid, subject_uuid + WORKFLOWS):
@@ -275,14 +276,14 @@ async def fill(unit: UnitOfWork, subjects: Iterable[str]) -> None:
                 await _go_on_later(unit, queue)
 
 
-async def _go_on_later(unit: UnitOfWork, queue: str) -> None:
+async def _go_on_later(unit: Unit, queue: str) -> None:
     first = await quotas.first_waiting(unit.tx, queue)
     if first is not None:
         await quotas.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
         unit.tx.after_commit(unit.services.wakeups.wake)
 
 
-async def _fill_one(unit: UnitOfWork, queue: str) -> bool:
+async def _fill_one(unit: Unit, queue: str) -> bool:
     """Look at the first request of a queue; whether to look at the next one."""
     first = await quotas.first_waiting(unit.tx, queue)
     if first is None:
@@ -294,7 +295,7 @@ async def _fill_one(unit: UnitOfWork, queue: str) -> bool:
         unit.stale([first.container_uuid] if held is not None and held["state"] in LIVE else [])
         return True
     subject, container = ContainerRequest.from_record(row), Container.from_record(held)
-    concerning = await unit.ledger.concerning(subject)
+    concerning = await ledger_of(unit).concerning(subject)
     rank = first.rank
     if rank == _NEVER:
         rank = await _rank(unit, subject)
@@ -315,23 +316,45 @@ async def _fill_one(unit: UnitOfWork, queue: str) -> bool:
     return moved.queue != queue or moved.rank != first.rank
 
 
-async def _rank(unit: UnitOfWork, subject: ContainerRequest) -> int:
+async def _rank(unit: Unit, subject: ContainerRequest) -> int:
     uuid = subject.requesting_container_uuid
     parent = await unit.container(uuid) if uuid else None
     return priority.request_value(subject, {parent["uuid"]: parent["priority"]} if parent else {})
 
 
-async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
-    """Change the charges of a container after a change of its state or its cost. Raises NoRoom when
-    it may not be locked now.
-    """
+class Quotas(ChangeFollower):
+    """Charges containers to quotas, and gives the room of quotas to requests that wait for it."""
+
+    async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """Change the charges of a container after a change of its state or its cost. Raises NoRoom
+        when it may not be locked now.
+        """
+        if not old:
+            # One that is made with a priority, for a further attempt, may have no room.
+            if new["priority"] > 0 and await ledger_of(unit).kinds():
+                unit.stale([new["uuid"]])
+            return
+        state = new["state"]
+        if (state, new["cost"]) == (old["state"], old["cost"]):
+            return
+        if not await ledger_of(unit).kinds():
+            return
+        if new["cost"] != old["cost"] and old["state"] in HELD:
+            await spending.spend(unit, old, new, ledger_of(unit).concerning)
+        if state != old["state"]:
+            await _follow_state(unit, new)
+
+    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+        """Give room that became free to the first requests that wait for it."""
+        touched = unit.take_touched()
+        if not touched:
+            return None
+        await fill(unit, touched)
+        return ()
+
+
+async def _follow_state(unit: Unit, new: Record) -> None:
     state = new["state"]
-    if (state, new["cost"]) == (old["state"], old["cost"]) or not await unit.ledger.kinds():
-        return
-    if new["cost"] != old["cost"] and old["state"] in HELD:
-        await spending.spend(unit, old, new)
-    if state == old["state"]:
-        return
     if state == ContainerState.LOCKED:
         await _hold(unit, new)
     elif state == ContainerState.QUEUED:
@@ -348,7 +371,7 @@ async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
         unit.touch(await quotas.unwait_container(unit.tx, new["uuid"]))
 
 
-async def _hold(unit: UnitOfWork, row: Record) -> None:
+async def _hold(unit: Unit, row: Record) -> None:
     """Charge a container that is being locked, in place of what it was charged while it waited."""
     container = Container.from_record(row)
     amounts = rules.amounts_of(container)
@@ -363,7 +386,7 @@ async def _hold(unit: UnitOfWork, row: Record) -> None:
     short: Shortage | None = None
     is_free = False
     for subject in wanting:
-        concerning = await unit.ledger.concerning(subject)
+        concerning = await ledger_of(unit).concerning(subject)
         found = await _room_to_hold(unit, container, subject, concerning, charged)
         if isinstance(found, Shortage):
             short = found
@@ -383,13 +406,13 @@ async def _hold(unit: UnitOfWork, row: Record) -> None:
         unit.stale([container.uuid])
 
 
-async def _titles(unit: UnitOfWork, subjects: Iterable[str]) -> str:
+async def _titles(unit: Unit, subjects: Iterable[str]) -> str:
     found = await quotas.find(unit.tx, dict.fromkeys(subjects))
     return ", ".join(one.title for one in found.values()) or "a quota"
 
 
 async def _room_to_hold(
-    unit: UnitOfWork, container: Container, subject: ContainerRequest,
+    unit: Unit, container: Container, subject: ContainerRequest,
     concerning: Sequence[Quota], charged: Mapping[str, StoredCharge],
 ) -> Room | Shortage:  # fmt: skip
     """Whether a container may be locked: beside all that is held, and where it was not admitted
@@ -416,24 +439,25 @@ async def _room_to_hold(
     )
 
 
-async def end_tree(unit: UnitOfWork, request_uuid: str) -> None:
+async def end_tree(unit: Unit, request_uuid: str) -> None:
     """Remove the budget of a request that was deleted; what waits for it is looked at."""
-    if Infix.REQUEST not in await unit.ledger.kinds():
+    if Infix.REQUEST not in await ledger_of(unit).kinds():
         return
     for row in await records.matching(unit.tx, QUOTAS, subject_uuid=request_uuid):
         await records.delete(unit.tx, QUOTAS, row["uuid"])
         await quotas.forget(unit.tx, request_uuid)
         await audit.deleted(unit.tx, unit.services, QUOTAS, row, user_uuid=unit.user_uuid)
-        unit.ledger = Ledger(unit.tx, unit.services.config.ClusterID)
+        unit.forget_part(Ledger)
         # Without the quota there is room for all that waits for it.
         unit.touch([request_uuid])
 
 
-async def refuse(unit: UnitOfWork, container_uuid: str) -> None:
-    """Look anew at a container whose lock was refused: its requests wait, or have room again."""
+async def refuse(unit: Unit, container_uuid: str) -> None:
+    """Have a container looked at anew whose lock was refused: its requests wait, or have room
+    again.
+    """
     unit.touch(await quotas.discharge(unit.tx, container_uuid))
     unit.stale([container_uuid])
-    await unit.settle()
 
 
 async def is_readable(tx: Transaction, quota: Quota, reader: str | None) -> bool:
@@ -496,30 +520,31 @@ async def verdicts(
     return verdict
 
 
-async def check_commit(unit: UnitOfWork, change: request.RequestChange) -> None:
+async def check_commit(unit: Unit, change: request.RequestChange) -> None:
     """Check that a request may be committed: not too many of its subjects wait. Raises Invalid."""
     subject = change.request
     if subject.state is not request.RequestState.COMMITTED or "state" not in change.changed:
         return
-    for one in await unit.ledger.concerning(subject):
+    ledger = ledger_of(unit)
+    for one in await ledger.concerning(subject):
         if one.queued is None:
             continue
-        before = unit.queued.get(one.subject_uuid)
+        before = ledger.queued.get(one.subject_uuid)
         if before is None:
             before = await quotas.queued(unit.tx, one.subject_uuid, most=one.queued + 1)
         queued = partial(rules.check_queued, queued=before)
         await check(unit.tx, one, queued, await _reader(unit))
         # Counted once in a transaction of many requests.
-        unit.queued[one.subject_uuid] = before + 1
+        ledger.queued[one.subject_uuid] = before + 1
 
 
-async def check_new(unit: UnitOfWork, change: request.RequestChange, container: Container) -> None:
+async def check_new(unit: Unit, change: request.RequestChange, container: Container) -> None:
     """Check that a request may be committed that gets this new container. Raises Invalid, also
     when it could never run in its quotas.
     """
     await check_commit(unit, change)
     if change.request.state is request.RequestState.COMMITTED:
-        for one in await unit.ledger.concerning(change.request):
+        for one in await ledger_of(unit).concerning(change.request):
             single = partial(
                 rules.check_single,
                 wanted=rules.amounts_of(container),
@@ -528,7 +553,7 @@ async def check_new(unit: UnitOfWork, change: request.RequestChange, container: 
             await check(unit.tx, one, single, await _reader(unit))
 
 
-async def _reader(unit: UnitOfWork) -> str | None:
+async def _reader(unit: Unit) -> str | None:
     """The user who makes the changes; None for an administrator."""
     user = await records.get(unit.tx, USERS, unit.user_uuid)
     return None if user is not None and user["is_admin"] else unit.user_uuid

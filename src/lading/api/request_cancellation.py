@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from lading.api import authorization
+from lading.api import authorization, fair_shares, quotas
 from lading.api.events import audit
 from lading.api.resources import generic
 from lading.api.services import ApiServices
@@ -380,8 +380,8 @@ async def _facts(
     """What decides how each request is cancelled, in the order of the rows."""
     dialect = unit.services.database.dialect
     needed = await cancellations.with_dependents(unit.tx, dialect, [row["uuid"] for row in rows])
-    charged = set(held) if unit.shares is not None else set[str]()
-    if await unit.ledger.kinds():
+    charged = set(held) if fair_shares.of(unit) is not None else set[str]()
+    if await quotas.ledger_of(unit).kinds():
         charged |= await cancellations.with_charges(unit.tx, dialect, list(held))
     refused = await _refused(unit.tx, principal, rows)
     found = []

@@ -20,12 +20,11 @@ from weakref import WeakValueDictionary
 from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.supervisor_registry import Supervisors, Tunnels
 from lading.api.events.event_bus import EventBus
-from lading.api.fair_shares import BY_PROJECT, BY_USER, KnownCapacity
-from lading.api.git_cache import GitCache
 from lading.api.logins.provider_client import OpenIdClient
-from lading.api.machine_board import MachineBoard
+from lading.api.machine_board import KnownCapacity, MachineBoard
 from lading.api.metrics import ServerMetrics
-from lading.api.tree_cache import KnownContents, Trees
+from lading.api.mounts.git_cache import GitCache
+from lading.api.mounts.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses, WorkInterval
 from lading.api.webhooks.receivers import WebhookSender
 from lading.concurrency import cancel_all, wait_at_most
@@ -37,7 +36,7 @@ from lading.core.containers.container import Container
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import read_rules
 from lading.core.errors import Failure, Invalid, LadingError, Unavailable
-from lading.core.policy.fair_share import read_weight
+from lading.core.policy.fair_share import BY_PROJECT, BY_USER, read_weight
 from lading.core.quantities import format_time
 from lading.core.records.access import Principal
 from lading.core.records.collection_rules import Lifetimes, times

@@ -6,10 +6,13 @@ the subjects that the container is charged to. `core.policy.budgets` has the rul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 from lading.api.events import audit
+from lading.api.unit import CancelRequest, ChangeFollower, Effect, Unit
 from lading.core.containers.container import HELD, Container
+from lading.core.containers.request import ContainerRequest
 from lading.core.policy import budgets
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import ALL_SPENT, SHARE_SPENT, Limit, Quota, crossing_sentence
@@ -18,9 +21,6 @@ from lading.core.records.log_rows import LogRowType
 from lading.core.records.schema import Record
 from lading.store import quotas
 from lading.store.database import Transaction
-
-if TYPE_CHECKING:
-    from lading.api.transaction import UnitOfWork
 
 # Containers that are warned, held or stopped at once; others when they are looked at.
 _MOST: Final = 1000
@@ -50,7 +50,30 @@ async def spent_of(tx: Transaction, quota: Quota, now: str) -> Spent:
     return await quotas.spent(tx, quota.subject_uuid, since)
 
 
-async def spend(unit: UnitOfWork, old: Record, new: Record) -> None:
+Concerning: TypeAlias = Callable[[ContainerRequest], Awaitable[Sequence[Quota]]]
+"""Finds the quotas that concern a request."""
+
+
+class _Stopped:
+    """The requests of a unit that are to be cancelled because a budget is spent."""
+
+    def __init__(self, _unit: Unit) -> None:
+        self.request_uuids: dict[str, None] = {}
+
+
+class SpentBudgets(ChangeFollower):
+    """Cancels the requests whose budget, which stops them, is spent."""
+
+    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+        """The cancellations."""
+        stopped = unit.part(_Stopped)
+        if not stopped.request_uuids:
+            return None
+        uuids, stopped.request_uuids = stopped.request_uuids, {}
+        return [CancelRequest(uuid) for uuid in uuids]
+
+
+async def spend(unit: Unit, old: Record, new: Record, concerning: Concerning) -> None:
     """Add the difference of the cost of a container to what the subjects have spent that it is
     charged to.
     """
@@ -63,9 +86,11 @@ async def spend(unit: UnitOfWork, old: Record, new: Record) -> None:
         after = Spent(before.period + amount, before.total + amount)
         for name, is_end in budgets.crossed(quota.money, before, after):
             await _tell(unit, quota, name, after, is_end=is_end)
+            if is_end and quota.money.stops:
+                await _stop(unit, quota, concerning)
 
 
-async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_end: bool) -> None:
+async def _tell(unit: Unit, quota: Quota, name: str, after: Spent, *, is_end: bool) -> None:
     """Write an event that the share to warn at, or the end, is reached; at the end nothing further
     of the subject starts.
     """
@@ -86,20 +111,20 @@ async def _tell(unit: UnitOfWork, quota: Quota, name: str, after: Spent, *, is_e
     for uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
         # Without the name and the use: the record is read by others than readers of the quota.
         await _warn(unit, uuid, ALL_SPENT if is_end else SHARE_SPENT)
-        if is_end and money.stops:
-            await _stop(unit, uuid, quota)
 
 
-async def _warn(unit: UnitOfWork, container_uuid: str, text: str) -> None:
+async def _warn(unit: Unit, container_uuid: str, text: str) -> None:
     row = await unit.container(container_uuid)
     if row is not None and row["state"] in HELD:
         status = {**Container.from_record(row).runtime_status, "warning": text}
         await unit.write_container(row, {"runtime_status": status}, expected={})
 
 
-async def _stop(unit: UnitOfWork, container_uuid: str, quota: Quota) -> None:
-    """Cancel the requests for a container that a quota concerns; for others it goes on."""
-    for row, subject in await unit.committed(container_uuid):
-        concerning = await unit.ledger.concerning(subject)
-        if any(one.uuid == quota.uuid for one in concerning):
-            await unit.cancel(row)
+async def _stop(unit: Unit, quota: Quota, concerning: Concerning) -> None:
+    """Have the requests for running containers cancelled that a quota concerns; for others these
+    containers go on.
+    """
+    for container_uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
+        for _, subject in await unit.committed(container_uuid):
+            if any(other.uuid == quota.uuid for other in await concerning(subject)):
+                unit.part(_Stopped).request_uuids[subject.uuid] = None

@@ -2,36 +2,40 @@
 
 `core` decides: it returns a change and its effects (`core.containers.container`). A `UnitOfWork`
 stores the change with compare-and-set, writes its log rows, and carries out each effect in the
-`match` of `UnitOfWork._carry_out`, in the order in which the effects are listed. The work of an
-effect is in the module of its subject:
+`match` of `UnitOfWork._carry_out`, in the order in which the effects are listed. This module alone
+imports all features; none of them imports it: they get a `unit.Unit`, and return what else is to be
+changed as effects of `unit`, which `UnitOfWork.carry_out` carries out. The work of an effect is in
+the module of its subject:
 
 - `container_assignment`: a request gets a container, an earlier one or a new one.
 - `completion`: a container has ended; its requests are retried or become Final; intervals of
   allocation, and costs.
 - `priorities`: whether a request counts, and the priority of containers.
 
-Priorities are computed once, by `settle` at the end of the transaction, and so are the requests
-that depend on requests that ended.
+Features that hear of changes are `FOLLOWERS`. Their marked work is done once, by `settle` at the
+end of the transaction.
 
 Source: docs/spec/containers, sections Request states, Priority and Retry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lading.api import completion, container_assignment, priorities, quotas
+from lading.api import completion, container_assignment, quotas
 from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
-from lading.api.fair_shares import FairShares
+from lading.api.fair_shares import ShareTickets
+from lading.api.priorities import Priorities
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
-from lading.core.containers import lifecycle, priority, request
+from lading.api.spending import SpentBudgets
+from lading.api.unit import CancelRequest, ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
+from lading.core.containers import lifecycle, request
 from lading.core.containers.container import (
     FINAL,
-    HELD,
     Adopt,
     CancelChildren,
     Confirm,
@@ -46,18 +50,15 @@ from lading.core.containers.container import (
     Resolve,
     RevokeTokens,
 )
-from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import CONTAINERS, REQUESTS, TOKENS
-from lading.core.records.schema import Record, RecordType
-from lading.core.values import JsonObject
-from lading.store import containers, contents, records
+from lading.core.records.record_types import REQUESTS, TOKENS
+from lading.core.records.schema import Record
+from lading.store import containers, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
-from lading.tracing import current_traceparent
 
 ABANDONED: Final = "No request needs this container any more."
 
@@ -90,28 +91,28 @@ class Commit:
 _Target: TypeAlias = Transition | Commit | request.RequestChange
 
 
-class UnitOfWork:
-    """The changes of one transaction on behalf of one user."""
+FOLLOWERS: Final[Sequence[ChangeFollower]] = (
+    SpentBudgets(),
+    completion.Endings(),
+    ShareTickets(),
+    Priorities(),
+    quotas.Quotas(),
+)
+"""The features that hear of changes, in the order in which they do.
+
+The order has a meaning in `settle`, which begins with the first again after any that had work:
+requests whose budget is spent are cancelled and dependents of ended requests go on before
+priorities are computed, since both make priorities stale; quotas are filled after the priorities,
+which say who waits for them. A change of a container is stored in its accounts of fair share before
+quotas refuse a lock; a refusal undoes the transaction.
+"""
+
+
+class UnitOfWork(Unit):
+    """The changes of one transaction on behalf of one user, with all their effects."""
 
     def __init__(self, tx: Transaction, services: ApiServices, *, user_uuid: str) -> None:
-        self.tx = tx
-        self.services = services
-        self.user_uuid = user_uuid
-        # One time for all rows of the transaction.
-        self.now = services.now()
-        self.made: set[str] = set()
-        """Uuids of the containers that were made in this transaction."""
-        self.shares: FairShares | None = None
-        """The accounts of fair share; None where it is off."""
-        if services.config.Containers.FairShare.Enabled:
-            self.shares = FairShares(self)
-        self._stale: dict[str, None] = {}
-        self._ended: dict[str, None] = {}
-        self._groups: dict[GroupKey, None] = {}
-        self._touched: dict[str, None] = {}
-        self.ledger = quotas.Ledger(tx, services.config.ClusterID)
-        self.queued: dict[str, int] = {}
-        """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
+        super().__init__(tx, services, user_uuid=user_uuid, followers=FOLLOWERS)
 
     async def _carry_out(self, effect: ContainerEffect | RequestEffect, target: _Target) -> None:
         """Carry out one effect that `core` returned with the change of `target`."""
@@ -123,9 +124,10 @@ class UnitOfWork:
             case RefreshLog(), Transition(after=after):
                 await completion.refresh_logs(self, after)
             case Finish(), Transition(before=before, after=after):
-                await completion.finish(self, before, after)
+                await self._carry_out_all(await completion.finish(self, before, after))
             case CancelChildren(uuid), _:
-                await completion.cancel_children(self, uuid)
+                children = await completion.children(self.tx, uuid)
+                await self._carry_out_all([CancelRequest(child) for child in children])
             case ReprioritiseChildren(uuid), _:
                 self.stale(await containers.wanted_below(self.tx, [uuid]))
             case Reprioritise(uuids), _:
@@ -151,6 +153,20 @@ class UnitOfWork:
             case _:
                 raise TypeError(f"{effect} is no effect of the change of a {type(target).__name__}")
 
+    async def _carry_out_all(self, effects: Iterable[Effect]) -> None:
+        """Carry out the effects that a feature returned."""
+        for effect in effects:
+            match effect:
+                case ChangeRequest(row, change):
+                    await self.change_request(row, change)
+                case FailRequest(row, reason):
+                    await self.fail(row, reason)
+                case CancelRequest(uuid):
+                    # Read now: an earlier effect may have ended it.
+                    fresh = await records.get(self.tx, REQUESTS, uuid)
+                    if fresh is not None and fresh["state"] == request.RequestState.COMMITTED:
+                        await self.cancel(fresh)
+
     async def change_container(self, old: Record, change: lifecycle.ContainerChange) -> Record:
         """Store a container's change and carry out its effects; the new row. Raises Conflict when
         the stored container is not the expected one any more.
@@ -164,9 +180,7 @@ class UnitOfWork:
 
     async def change_request(self, old: Record, change: request.RequestChange) -> Record:
         """Store a request's change and carry out its effects; the new row. Raises Conflict."""
-        new = old
-        if change.changed:
-            new = await self._write(REQUESTS, old, change.changed, change.expected)
+        new = await self.write_request(old, change.changed, expected=change.expected)
         for effect in change.effects:
             await self._carry_out(effect, change)
         await self.follow(old, new)
@@ -214,24 +228,18 @@ class UnitOfWork:
         allocation, timers, attempts, dependents.
         """
         was: Record = old or {}
-        await completion.follow_request(self, was, new)
+        for follower in FOLLOWERS:
+            await follower.request_changed(self, was, new)
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await containers.note_attempts(self.tx, new)
         if any(was.get(name) != new[name] for name in _TURNS):
-            self._regroup(new)
+            self.regroup(new)
         if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
             # `settle` releases the dependents once this change is complete.
-            self._ended[new["uuid"]] = None
+            self.ended(new["uuid"])
             if new["depends_on"]:
                 await waits.unwatch(self.tx, new["uuid"])
-
-    def _regroup(self, row: Record) -> None:
-        """Have `settle` look whose turn it is in the group of a request."""
-        if row["max_parallel"]:
-            key = priority.group_of(ContainerRequest.from_record(row))
-            if key is not None:
-                self._groups[key] = None
 
     def _set_timers(self, was: Record, new: Record) -> None:
         timers = self.services.wakeups
@@ -245,8 +253,8 @@ class UnitOfWork:
 
     async def removed(self, row: Record) -> None:
         """Carry out the consequences of a request's deletion."""
-        self._ended[row["uuid"]] = None
-        self._regroup(row)
+        self.ended(row["uuid"])
+        self.regroup(row)
         await waits.unwatch(self.tx, row["uuid"])
         # Its rows in other tables go with it; its dependents end in `settle`.
         await containers.forget_attempts(self.tx, row["uuid"])
@@ -309,95 +317,22 @@ class UnitOfWork:
                 row, lifecycle.cancel(container, now=self.now, reason=reason)
             )
 
-    def stale(self, container_uuids: Iterable[str]) -> None:
-        """Have `settle` compute the priorities of these containers anew."""
-        # Computed once at the end: many changes of a transaction concern the same few containers.
-        self._stale |= dict.fromkeys(container_uuids)
-
-    def touch(self, subjects: Iterable[str]) -> None:
-        """Have `settle` look at the requests that wait for the quotas of these subjects."""
-        self._touched |= dict.fromkeys(subjects)
-
     async def settle(self) -> None:
-        """Release or end the requests that depend on ended requests; then compute stale priorities,
-        and those below them, anew.
+        """Do all marked work: release or end the requests that depend on ended requests; compute
+        stale priorities, and those below them, anew; fill quotas.
         """
-        # Each pass may end further requests, or make further priorities stale; a chain of
-        # dependencies ends one link in each.
-        while self._ended or self._stale or self._groups or self._touched:
-            if self._ended:
-                ended, self._ended = self._ended, {}
-                await completion.release_dependents(self, ended)
-            elif not (self._stale or self._groups):
-                # After the priorities: they say who waits for a quota.
-                touched, self._touched = self._touched, {}
-                await quotas.fill(self, touched)
-            else:
-                # Taken out before the work, which may add further ones.
-                stale, self._stale = self._stale, {}
-                groups, self._groups = self._groups, {}
-                await priorities.settle(self, stale, groups)
+        # Each step may mark more: a chain of dependencies ends one link in each.
+        while await self._settle_first():
+            pass
 
-    async def container(self, uuid: str) -> Record | None:
-        """A container's row."""
-        return await records.get(self.tx, CONTAINERS, uuid)
-
-    async def committed(self, container_uuid: str) -> list[tuple[Record, ContainerRequest]]:
-        """The Committed requests of a container, with their rows."""
-        rows = await records.matching(
-            self.tx, REQUESTS, container_uuid=container_uuid, state=request.RequestState.COMMITTED
-        )
-        return [(row, ContainerRequest.from_record(row)) for row in rows]
-
-    async def add_container(self, container: Container) -> Record:
-        """Store a new container; its row."""
-        row: Record = {
-            **container.to_record(),
-            # The system user owns containers: users read them through their requests alone.
-            "owner_uuid": self.services.system_user,
-            "created_at": self.now,
-            "modified_at": self.now,
-            "modified_by_user_uuid": self.services.system_user,
-            # Dispatcher and supervisor go on with the trace of this call.
-            "traceparent": current_traceparent() or None,
-        }
-        await records.add(self.tx, CONTAINERS, row)
-        # The index by which users of a content are found.
-        await contents.note_inputs(self.tx, row)
-        await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
-        self.made.add(container.uuid)
-        # One that is made with a priority, for a further attempt, may have no room.
-        if container.priority > 0 and await self.ledger.kinds():
-            self.stale([container.uuid])
-        return row
-
-    async def write_container(
-        self, old: Record, changed: JsonObject, *, expected: JsonObject
-    ) -> Record:
-        """Store values of a container without further effects; the new row. Raises Conflict."""
-        if not changed:
-            return old
-        new = await self._write(CONTAINERS, old, changed, expected)
-        if changed.get("priority") == 0 and old["state"] in HELD:
-            # One whose dispatcher's token has ended is to be ended by the timers.
-            self.tx.after_commit(self.services.wakeups.wake)
-        await completion.follow_container(self, old, new)
-        await quotas.follow_container(self, old, new)
-        return new
-
-    async def set_log(self, row: Record, log_uuid: str) -> None:
-        """Let a request point at its log collection."""
-        await self._write(REQUESTS, row, {"log_uuid": log_uuid}, {})
-
-    async def _write(
-        self, kind: RecordType, old: Record, changed: JsonObject, expected: JsonObject
-    ) -> Record:
-        real: Record = {**changed, "modified_at": self.now, "modified_by_user_uuid": self.user_uuid}
-        # Compare-and-set: `expected` are the values that the decision was made from.
-        await records.change(self.tx, kind, old["uuid"], real, expected=expected)
-        new = {**old, **real}
-        await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
-        return new
+    async def _settle_first(self) -> bool:
+        """Do the marked work of the first follower that has some; whether there was any."""
+        for follower in FOLLOWERS:
+            effects = await follower.settle(self)
+            if effects is not None:
+                await self._carry_out_all(effects)
+                return True
+        return False
 
     async def _mint_tokens(self, effect: MintTokens) -> None:
         system = self.services.system_user

@@ -19,10 +19,10 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from lading.api import mount_contents
 from lading.api.authorization import committer
-from lading.api.fair_shares import forget_before, retire
+from lading.api.fair_shares import forget_before, of, retire
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.mounts import mount_contents
 from lading.api.resources import groups
 from lading.api.resources.container_endings import end_orphans
 from lading.api.resources.repositories import look_up
@@ -97,14 +97,16 @@ async def _keep_shares(services: ApiServices) -> None:
             else await fair_shares.waiting(tx, most=1)
         )
     if is_on:
-        await services.capacity.refresh(services)
+        await services.capacity.refresh(services.machines, services.now())
     if is_due:
         async with services.database.writing() as tx:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
-            if unit.shares is not None:
-                await unit.shares.prolong()
+            shares = of(unit)
+            if shares is not None:
+                await shares.prolong()
             else:
                 await retire(unit)
+                await unit.settle()
 
 
 async def keep_time(services: ApiServices) -> None:

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
+from lading.api.resources.container_changes import find_container, store_change, username
 from lading.api.resources.container_results import save_spooled
-from lading.api.resources.containers import find_container, store_change, username
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import lifecycle

@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api import authorization, completion, mount_contents
+from lading.api import authorization, completion
 from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.mounts import mount_contents
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import NO_TREES, Trees, look_up

@@ -33,7 +33,7 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
 from lading.api.resources.collections import confirm_classes
-from lading.api.resources.containers import (
+from lading.api.resources.container_changes import (
     auth_token,
     caller_of,
     find_container,

@@ -16,29 +16,33 @@ from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.quotas import NoRoom
 from lading.api.resources import generic
-from lading.api.resources.dispatching import is_own_log
-from lading.api.services import ApiServices
+from lading.api.resources.container_changes import (
+    auth_token,
+    caller_of,
+    find_container,
+    output_readable,
+    store_change,
+    username,
+)
+from lading.api.resources.container_results import save_spooled
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
 from lading.core.containers.lifecycle import NewTokens
 from lading.core.containers.sessions import Places
-from lading.core.containers.writers import ContainerWriter
-from lading.core.data import storage_classes
-from lading.core.errors import Failure, Forbidden, Invalid, NotFound
+from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access, attributes
 from lading.core.records.filters import check_number, check_select
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record
-from lading.core.values import JsonObject, printable
-from lading.store import containers, contents, records
+from lading.core.values import JsonObject
+from lading.store import containers, records
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
 MOST_ALTERNATIVES: Final = 100
 """Alternatives that a lock may name."""
-_LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
 _RECIPE: Final = recipe.GIVEN
 
 
@@ -133,9 +137,6 @@ async def update_container(call: ApiCall) -> ApiResponse:
 
 async def _spooled_log(call: ApiCall, given: Record) -> tuple[ApiCall, Record] | None:
     """The log of a container whose supervisor is lost (`container_results.save_spooled`)."""
-    # Few containers end so.
-    from lading.api.resources.container_results import save_spooled
-
     async with call.services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
     return await save_spooled(call, container, given)
@@ -277,6 +278,7 @@ async def _lock_within(
         async with call.services.database.writing() as tx:
             unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
             await quotas.refuse(unit, call.uuid)
+            await unit.settle()
         raise
 
 
@@ -301,12 +303,6 @@ async def unlock_container(call: ApiCall) -> ApiResponse:
             said = {"text": text, "user_uuid": call.caller.user_uuid}
             await audit.note(tx, services, row, DecisionKind.ABANDONED, text, said)
     return ApiResponse(body=show(CONTAINERS, row))
-
-
-async def username(tx: Transaction, call: ApiCall) -> str:
-    """The name of the calling user."""
-    user = await records.get(tx, USERS, call.caller.user_uuid)
-    return str((user and user["username"]) or call.caller.user_uuid)
 
 
 async def get_auth(call: ApiCall) -> ApiResponse:
@@ -413,28 +409,6 @@ async def append_live(call: ApiCall) -> ApiResponse:
     )
 
 
-async def find_container(tx: Transaction, call: ApiCall, *, raw: bool = False) -> Record:
-    """The container that a call names. Raises NotFound unless the caller can read it.
-
-    With `raw` nested values may be JSON texts, to be answered unchanged.
-    """
-    caller = call.caller
-    # A container's own token and its supervisor's name it: no permission query is needed for the
-    # most frequent calls.
-    if call.uuid in (caller.container_uuid, caller.supervises):
-        row = await records.get(tx, CONTAINERS, call.uuid)
-        if row is not None:
-            return row
-    return await authorization.find_readable(
-        tx, call.services, CONTAINERS, call.uuid, caller, raw=raw
-    )
-
-
-def caller_of(call: ApiCall) -> ContainerWriter:
-    """The caller, as the rules for writers of a container see it."""
-    return writers.as_writer(call.caller, call.uuid)
-
-
 def _places(call: ApiCall) -> Places:
     """The addresses that the gateway of a container may have whose supervisor makes this call."""
     services = call.services
@@ -450,104 +424,12 @@ def _new_tokens(call: ApiCall) -> NewTokens:
     )
 
 
-async def store_change(
-    tx: Transaction, call: ApiCall, row: Record, change: lifecycle.ContainerChange
-) -> Record:
-    """Store a container's change and carry out its effects; the new row. Raises Conflict when
-    another call changed the container first.
-    """
-    unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
-    row = await unit.change_container(row, _with_class_warning(call.services, change))
-    await unit.settle()
-    status = change.container.runtime_status
-    if (
-        change.changed.get("state") == ContainerState.CANCELLED
-        and call.caller.supervises
-        and status.get("failure") in _LOST
-    ):
-        # A dispatcher notes the reason when a supervisor ends without a report; here the supervisor
-        # reports it itself.
-        text = f"Cancelled: {status.get('error') or status['failure']}"
-        await audit.note(
-            tx,
-            call.services,
-            row,
-            DecisionKind.CRASHED,
-            text,
-            {"text": text, "failure": status["failure"]},
-        )
-    return row
-
-
-def _with_class_warning(
-    services: ApiServices, change: lifecycle.ContainerChange
-) -> lifecycle.ContainerChange:
-    """The end of a container with a warning about output classes that the site does not have."""
-    if change.changed.get("state") != ContainerState.COMPLETE:
-        return change
-    container, policy = change.container, services.policy
-    status = storage_classes.with_warning(
-        container.runtime_status,
-        container.output_storage_classes,
-        known=policy.storage_classes,
-        default=policy.default_storage_classes,
-    )
-    if status is None:
-        return change
-    return replace(
-        change,
-        container=replace(container, runtime_status=status),
-        changed={**change.changed, "runtime_status": status},
-    )
-
-
-async def output_readable(
-    tx: Transaction, call: ApiCall, container: Container, given: Record
-) -> bool:
-    """Whether the container's user can read the output that the container has after a write of
-    `given` (`lifecycle.output_of`). True without an output.
-
-    The tokens of supervisors and dispatchers belong to the system user or to an admin: without this
-    check a hostile machine could give its user any content whose hash it knows. Raises Invalid for
-    such a log.
-    """
-    caller, output = call.caller, lifecycle.output_of(container, given)
-    log = given.get("log") if caller.supervises or caller.is_dispatcher else None
-    named = [one for one in (output, log) if isinstance(one, str)]
-    if not named:
-        return True
-    reader = None if caller.is_admin else await _user(tx, call, container)
-    found = await contents.present(tx, named, call.services.now(), reader=reader, trashed=True)
-    # Arvados' crunch-run stores the log as the user of its dispatcher.
-    if isinstance(log, str) and log not in found and not await is_own_log(tx, call, log):
-        raise Invalid(
-            f"log: {printable(log)!r} is no collection that the container's user can read"
-        )
-    return output is None or output in found
-
-
-async def _user(tx: Transaction, call: ApiCall, container: Container) -> str | None:
-    """The user whom a container acts for; None for a user who can read everything."""
-    uuid = container.runtime_user_uuid or call.services.system_user
-    row = await records.get(tx, USERS, uuid)
-    return (
-        None if uuid == call.services.system_user or (row is not None and row["is_admin"]) else uuid
-    )
-
-
 def _for_supervisor(call: ApiCall, shown: Record, record: Record) -> Record:
     """A record as its supervisor sees it: with the hash of the secret mounts, which tells whether
     there are any, and the key of the gateway.
     """
     key = call.services.gateway_key(record["uuid"])
     return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}
-
-
-def auth_token(call: ApiCall, container: Container) -> tuple[str, str]:
-    """Uuid and secret of the container's own token. Raises NotFound."""
-    if container.auth_uuid is None:
-        raise NotFound(f"Path not found: container {container.uuid} has no token")
-    return container.auth_uuid, call.services.container_secret(container.auth_uuid)
 
 
 HANDLERS: Final = {

@@ -14,7 +14,7 @@ from lading.api import authorization
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.resources.containers import find_container
+from lading.api.resources.container_changes import find_container
 from lading.api.reuse_candidates import WITHDRAWAL, own_withdrawals
 from lading.core.containers import evidence
 from lading.core.containers.container import Container

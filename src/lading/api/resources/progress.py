@@ -8,12 +8,13 @@ from typing import Final
 
 from msgspec import structs
 
-from lading.api import authorization, expectations, learning, mount_contents, priorities
+from lading.api import authorization, expectations, learning, priorities
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.fair_shares import position
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.mounts import mount_contents
 from lading.api.resources import dispatching, generic
 from lading.api.resources.container_requests import (
     check_dependencies,

@@ -56,6 +56,8 @@ GRAIN: Final = 6
 PARKED: Final = STEP - (1 << 42)
 """First of the tags of parked containers, in units of 64 ms. 42 bits are milliseconds until
 2109."""
+BY_PROJECT: Final = "project"
+BY_USER: Final = "user"
 LEAST_WEIGHT: Final = 0.1
 MOST_WEIGHT: Final = 1000.0
 DEFAULT_EXPECTED: Final = 1_000

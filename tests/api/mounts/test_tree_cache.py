@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.tree_cache import Trees
+from lading.api.mounts.tree_cache import Trees
 from lading.core.data import filetree
 from lading.core.errors import Malformed
 

@@ -1,0 +1,1 @@
+"""Content that mounts show beside collections: git trees, live directories, what a mount shows."""

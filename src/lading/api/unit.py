@@ -1,0 +1,203 @@
+"""One transaction on behalf of one user: its basic writes, and marks of the work that is left.
+
+Features (quotas, fair shares, priorities and the others) get a `Unit`. They write by it, and mark
+what has to be computed anew; what else a change needs they return as effects (`Effect`), which
+`transaction.UnitOfWork` carries out. A feature that has to hear of changes is a `ChangeFollower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar, cast
+
+from lading.api.events import audit
+from lading.api.services import ApiServices
+from lading.core.containers import priority, request
+from lading.core.containers.container import Container
+from lading.core.containers.priority import GroupKey
+from lading.core.containers.request import ContainerRequest
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record, RecordType
+from lading.core.values import JsonObject
+from lading.store import contents, records
+from lading.store.database import Transaction
+from lading.tracing import current_traceparent
+
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """Effect: a request whose row is `row` changes."""
+
+    row: Record
+    change: request.RequestChange
+
+
+@dataclass(frozen=True, slots=True)
+class FailRequest:
+    """Effect: a Committed request that can never be run ends, for this reason."""
+
+    row: Record
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Effect: a request is cancelled, if it is Committed still."""
+
+    uuid: str
+
+
+Effect: TypeAlias = ChangeRequest | FailRequest | CancelRequest
+
+
+class ChangeFollower:
+    """A feature that hears of the changes of requests and containers.
+
+    It writes by the unit, and marks what is left. `transaction.FOLLOWERS` has the order.
+    """
+
+    async def request_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """Follow the change of a request, or its creation (`old` is empty)."""
+
+    async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
+        """Follow the change of a container, or its creation (`old` is empty). Raises Conflict
+        where the change may not be made now.
+        """
+
+    async def settle(self, _unit: Unit, /) -> Sequence[Effect] | None:
+        """Do the work that is marked for this follower; None if there is none."""
+        return None
+
+
+class Unit:
+    """The changes of one transaction, and what is left to be done in it."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        services: ApiServices,
+        *,
+        user_uuid: str,
+        followers: Sequence[ChangeFollower] = (),
+    ) -> None:
+        self.tx = tx
+        self.services = services
+        self.user_uuid = user_uuid
+        # One time for all rows of the transaction.
+        self.now = services.now()
+        self.made: set[str] = set()
+        """Uuids of the containers that were made in this transaction."""
+        self._followers = followers
+        self._parts: dict[object, object] = {}
+        self._stale: dict[str, None] = {}
+        self._ended: dict[str, None] = {}
+        self._groups: dict[GroupKey, None] = {}
+        self._touched: dict[str, None] = {}
+
+    def part(self, make: Callable[[Unit], _Part]) -> _Part:
+        """What a feature knows while this unit lasts; made at its first use."""
+        if make not in self._parts:
+            self._parts[make] = make(self)
+        return cast("_Part", self._parts[make])
+
+    def forget_part(self, make: Callable[[Unit], object]) -> None:
+        """Have a part made anew at its next use."""
+        self._parts.pop(make, None)
+
+    def stale(self, container_uuids: Iterable[str]) -> None:
+        """Mark containers whose priorities are to be computed anew."""
+        # Computed once at the end: many changes of a transaction concern the same few containers.
+        self._stale |= dict.fromkeys(container_uuids)
+
+    def touch(self, subjects: Iterable[str]) -> None:
+        """Mark subjects of quotas for which requests may wait that have room now."""
+        self._touched |= dict.fromkeys(subjects)
+
+    def ended(self, request_uuid: str) -> None:
+        """Mark a request that ended or was deleted, so that its dependents are looked at."""
+        self._ended[request_uuid] = None
+
+    def regroup(self, row: Record) -> None:
+        """Mark the group of a request: it may be the turn of another one."""
+        if row["max_parallel"]:
+            key = priority.group_of(ContainerRequest.from_record(row))
+            if key is not None:
+                self._groups[key] = None
+
+    def take_stale(self) -> tuple[dict[str, None], dict[GroupKey, None]]:
+        """The marked containers and groups, which are marked no more."""
+        taken = self._stale, self._groups
+        self._stale, self._groups = {}, {}
+        return taken
+
+    def take_touched(self) -> dict[str, None]:
+        """The marked subjects of quotas, which are marked no more."""
+        taken, self._touched = self._touched, {}
+        return taken
+
+    def take_ended(self) -> dict[str, None]:
+        """The marked requests that ended, which are marked no more."""
+        taken, self._ended = self._ended, {}
+        return taken
+
+    async def container(self, uuid: str) -> Record | None:
+        """A container's row."""
+        return await records.get(self.tx, CONTAINERS, uuid)
+
+    async def committed(self, container_uuid: str) -> list[tuple[Record, ContainerRequest]]:
+        """The Committed requests of a container, with their rows."""
+        rows = await records.matching(
+            self.tx, REQUESTS, container_uuid=container_uuid, state=request.RequestState.COMMITTED
+        )
+        return [(row, ContainerRequest.from_record(row)) for row in rows]
+
+    async def add_container(self, container: Container) -> Record:
+        """Store a new container; its row."""
+        row: Record = {
+            **container.to_record(),
+            # The system user owns containers: users read them through their requests alone.
+            "owner_uuid": self.services.system_user,
+            "created_at": self.now,
+            "modified_at": self.now,
+            "modified_by_user_uuid": self.services.system_user,
+            # Dispatcher and supervisor go on with the trace of this call.
+            "traceparent": current_traceparent() or None,
+        }
+        await records.add(self.tx, CONTAINERS, row)
+        # The index by which users of a content are found.
+        await contents.note_inputs(self.tx, row)
+        await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
+        self.made.add(container.uuid)
+        for follower in self._followers:
+            await follower.container_changed(self, {}, row)
+        return row
+
+    async def write_container(
+        self, old: Record, changed: JsonObject, *, expected: JsonObject
+    ) -> Record:
+        """Store values of a container; the new row. Raises Conflict."""
+        if not changed:
+            return old
+        new = await self._write(CONTAINERS, old, changed, expected)
+        for follower in self._followers:
+            await follower.container_changed(self, old, new)
+        return new
+
+    async def write_request(
+        self, old: Record, changed: JsonObject, *, expected: JsonObject
+    ) -> Record:
+        """Store values of a request; the new row. Raises Conflict."""
+        return await self._write(REQUESTS, old, changed, expected) if changed else old
+
+    async def _write(
+        self, kind: RecordType, old: Record, changed: JsonObject, expected: JsonObject
+    ) -> Record:
+        real: Record = {**changed, "modified_at": self.now, "modified_by_user_uuid": self.user_uuid}
+        # Compare-and-set: `expected` are the values that the decision was made from.
+        await records.change(self.tx, kind, old["uuid"], real, expected=expected)
+        new = {**old, **real}
+        await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
+        return new
