@@ -11,7 +11,7 @@ import io
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 _SHORT = 100
@@ -46,11 +46,13 @@ def main(checkout: Path) -> None:
         for node in tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
+    knots = circles(imports(source, trees))
     figures: dict[str, object] = {
         "source files": len(paths),
         "lines": len(lines),
         "modules of the largest folder": f"{modules} ({largest.relative_to(source)})",
         "public class names defined twice or more": sum(1 for count in names.values() if count > 1),
+        "circles of modules; the largest": f"{len(knots)}; {max(map(len, knots), default=0)}",
         f"modules under {_SHORT} lines with one importer": _lonely(source, texts, trees),
         "complexity, mean": f"{sum(complexities) / len(complexities):.2f}",
         f"functions of complexity over {_COMPLEX}": _share(complexities),
@@ -93,6 +95,59 @@ def _comments(texts: Iterable[str]) -> tuple[int, int]:
             elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
                 code.update((number, line) for line in range(token.start[0], token.end[0] + 1))
     return len(comments), len(code)
+
+
+def imports(source: Path, trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
+    """The modules that each module imports, also under `if TYPE_CHECKING` and inside of functions.
+
+    `trees` are the parsed files below `source`, the directory of the package.
+    """
+    names = {path: _module_name(source, path) for path in trees}
+    known = set(names.values())
+    return {
+        names[path]: {
+            imported
+            for node in ast.walk(tree)
+            for imported in _imported(node, known)
+            if imported != names[path]
+        }
+        for path, tree in trees.items()
+    }
+
+
+def _module_name(source: Path, path: Path) -> str:
+    return ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(node: ast.AST, known: Collection[str]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known)
+    elif isinstance(node, ast.ImportFrom) and node.module in known and not node.level:
+        # A name of a package is one of its modules, or something that it defines itself.
+        for alias in node.names:
+            module = f"{node.module}.{alias.name}"
+            yield module if module in known else str(node.module)
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The modules that import one another, directly or not; the largest circle first."""
+    reached = {name: _reached(graph, name) for name in graph}
+    found = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in graph
+        if name in reached[name]
+    }
+    return sorted(map(list, found), key=lambda modules: (-len(modules), modules))
+
+
+def _reached(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
+    reached, waiting = set[str](), [start]
+    while waiting:
+        for name in graph[waiting.pop()]:
+            if name not in reached:
+                reached.add(name)
+                waiting.append(name)
+    return reached
 
 
 def _lonely(source: Path, texts: dict[Path, str], trees: dict[Path, ast.Module]) -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.figures import complexity
+from scripts.figures import circles, complexity, imports
 from tests.rules.sources import PRODUCT, TESTS, modules, nodes, refuse, shown, text, tree
 
 MODULES = modules(PRODUCT)
@@ -59,6 +59,20 @@ def _complex_functions(path: Path) -> Iterator[str]:
         words = _BRANCHING.findall("\n".join(lines[node.lineno - 1 : node.end_lineno]))
         if len(words) >= limit and (found := complexity(node)) > limit:
             yield f"{shown(path)}: {node.name}: complexity {found}"
+
+
+def test_no_modules_import_one_another() -> None:
+    """Imports under `if TYPE_CHECKING` and inside of functions count: a reader has to follow them
+    as well.
+    """
+    graph = imports(PRODUCT.parent, {path: tree(path) for path in MODULES})
+    assert "lading.core.containers.container" in graph["lading.api.unit"]
+    refuse(" <-> ".join(circle) for circle in circles(graph))
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}
+    assert circles(graph) == [["b", "c"], ["e", "f"]]
 
 
 def test_folders_are_small() -> None:
