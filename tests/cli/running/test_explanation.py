@@ -148,7 +148,7 @@ def test_what_is_waited_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.count("The quota is 1.") == 1
 
 
-def test_what_never_counts_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_never_counts_is_said_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
     show_preview(
         {
             "decision": "new",
@@ -157,7 +157,8 @@ def test_what_never_counts_is_said(capsys: pytest.CaptureFixture[str]) -> None:
             "candidates": [],
             "not_compared": ["names", "times"],
             "rule": "Only your own.",
-        }
+        },
+        is_verbose=True,
     )
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "never compared: names, times",

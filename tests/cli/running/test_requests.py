@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
-from lading.cli.running.requests import describe
 from tests.cli.site import Play, Site
 
 
@@ -88,15 +86,6 @@ def test_what_requests_wait_for_stands_below(site: Site, image: str) -> None:
         site.lading("request", "cancel", one["uuid"])
 
 
-def test_show(site: Site, image: str) -> None:
-    uuid = _run(site, image, "shown")
-    text = site.lading("request", "show", uuid).stdout
-    assert uuid in text
-    assert "1 vcpus, 256.0 MiB" in text
-    shown = json.loads(site.lading("request", "show", "--json", uuid[-6:]).stdout)
-    assert (shown["uuid"], shown["container"]["state"]) == (uuid, "Complete")
-
-
 def test_change(site: Site, image: str) -> None:
     uuid = site.lading(
         "run", "--detach", "--image", image, "--property", "a=1", "--", "changed"
@@ -166,20 +155,6 @@ def test_requests_that_are_not_there(site: Site, image: str, text: str, said: st
     assert said in site.lading("request", "show", text, code=1).stderr
 
 
-def test_mounts_are_described() -> None:
-    request = {
-        "uuid": "u", "name": None, "state": "Committed", "created_at": "2026-01-02T03:04:05Z",
-        "priority": 1, "command": ["x"], "container_image": "i",
-        "output_uuid": None, "log_uuid": None,
-        "runtime_constraints": {"vcpus": [1, 4], "ram": 1 << 30},
-        "mounts": {"/a": {"kind": "collection", "uuid": "c", "path": "p"}, "/b": {"kind": "tmp"}},
-    }  # fmt: skip
-    described = dict(describe(request, None, datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)))
-    assert (described["mount /a"], described["mount /b"]) == ("c/p", "tmp")
-    assert described["created"].endswith("(1 h ago)")
-    assert described["needs"] == "1 to 4 vcpus, 1.0 GiB"
-
-
 def test_decisions_of_dispatchers(site: Site, image: str) -> None:
     spec = site.call(site.world.spec("waits"))
     made = site.call(
@@ -204,23 +179,6 @@ def test_decisions_of_dispatchers(site: Site, image: str) -> None:
     assert json.loads(site.lading(*shown, "--json").stdout)[0]["event_type"] == "decided_to_run"
     assert "It fits." in site.lading("request", "why", made["uuid"]).stdout
     assert "leave out --follow" in site.lading(*shown, "-f", code=2).stderr
-
-
-def test_every_attempt_is_shown_with_class_amounts_and_cost(site: Site, image: str) -> None:
-    wanted = ("run", "--detach", "--image", image, "--retry", "oom=1,factor=2", "--", "hog")
-    uuid = site.lading(*wanted).stdout.strip()
-    world = site.world
-    first = site.call(world.ok("GET", f"container_requests/{uuid}"))["container_uuid"]
-    oom = {"failure": "oom", "error": "all its ram was used"}
-    site.call(world.run(first, exit_code=137, runtime_status=oom, cost=0.5))
-    text = site.lading("request", "show", uuid).stdout
-    assert f"{first}: failed 137 (oom): all its ram was used" in text
-    assert "256.0 MiB of ram, cost 0.5000" in text
-    (attempt,) = json.loads(site.lading("request", "show", "--json", uuid).stdout)["attempts"]
-    assert (attempt["uuid"], attempt["cost"]) == (first, 0.5)
-    why = site.lading("request", "why", uuid).stdout
-    assert "tried before" in why
-    assert "with 512.0 MiB of ram in place of 256.0 MiB" in why
 
 
 def test_a_long_command_is_cut_in_the_list_and_whole_in_its_own(site: Site, image: str) -> None:

@@ -28,12 +28,12 @@ def test_the_first_that_failed_gives_the_exit_code(site: Site, image: str) -> No
     for name, code in (("w.0", 0), ("w.1", 7), ("other", 5)):
         site.command(
             "run", "--image", image, "--name", name, "--", "waits", name,
-            plays=[Play(exit_code=code)], code=code,
+            plays=[Play(exit_code=code, stderr=b"went wrong\n" * bool(code))], code=code,
         )  # fmt: skip
     assert "0 of 1 succeeded" in site.lading("wait", "last", code=5).stderr
     ended = site.lading("wait", "--name", "w.*", code=7)
     assert "1 of 2 succeeded" in ended.stderr
-    assert "w.1: exit code 7" in ended.stdout
+    assert "w.1: exit code 7\n  | went wrong\n" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,22 @@ async def test_a_failure_shows_its_last_lines(here: PageSite, browser: Browser) 
         assert "no <such> file" in words
 
 
+async def test_a_cancelled_request_names_the_step_that_failed(
+    here: PageSite, browser: Browser
+) -> None:
+    world = here.world
+    first = await world.submit("false", name="align")
+    last = await world.submit("plot", name="plot", depends_on=[first["uuid"]])
+    log = await here.files.collection({"stderr.txt": b"no <such> sample\n"})
+    await world.run(first["container_uuid"], exit_code=3, log=await here.files.pdh(log))
+    path = f"/ui/requests/{last['uuid']}"
+    words = await browser.words(path)
+    assert "Failed step: align ✗ failed 3" in words
+    assert "no <such> sample" in words
+    assert words.index("no <such> sample") < words.index("Why")
+    assert f'href="/ui/requests/{first["uuid"]}/log"' in await browser.text(path)
+
+
 async def test_needs_that_are_not_asked_are_not_shown(here: PageSite, browser: Browser) -> None:
     assert "gpu" not in await browser.words(await _page(here, "y"))
     gpu = {"stack": "cuda", "device_count": 2, "driver_version": "11.0", "hardware_target": ["9.0"]}

@@ -17,32 +17,34 @@ from lading.client.explanations import Explanation
 _LONGEST = 48
 
 
-def show_preview(answer: Explanation) -> None:
+def show_preview(answer: Explanation, *, is_verbose: bool = False) -> None:
     """Show the response of `container_requests/preview`: the effect that a request would have."""
     click.echo(explanations.decision_text(answer, would="would "))
     if learned := explanations.learned_text(answer):
         click.echo(f"learned: {learned}")
     show_trail(answer)
-    _show_not_compared(answer)
+    _show_rules(answer, is_verbose=is_verbose)
 
 
-def show_why(answer: Explanation) -> None:
+def show_why(answer: Explanation, *, is_verbose: bool = False) -> None:
     """Show the response of `container_requests/{uuid}/why`: its progress, and the decision behind
-    it.
+    it; `is_verbose`: with the attributes that never count.
     """
     display.fields(explanations.why_fields(answer))
     show_trail(answer["decision"] or {})
     if answer.get("dispatch"):
         click.echo()
         show_decisions(answer["dispatch"])
-    _show_not_compared(answer)
+    _show_rules(answer, is_verbose=is_verbose)
 
 
-def _show_not_compared(answer: Explanation) -> None:
-    """Show the attributes that never count for reuse, for a request without reuse."""
+def _show_rules(answer: Explanation, *, is_verbose: bool) -> None:
+    """Show the rule about containers of other users, for a request without reuse; `is_verbose`:
+    also the attributes that never count.
+    """
     decision = answer.get("decision")
     made = decision.get("decision") if isinstance(decision, Mapping) else decision
-    if made == "new" and answer.get("not_compared"):
+    if is_verbose and made == "new" and answer.get("not_compared"):
         click.echo()
         click.echo(f"never compared: {', '.join(map(str, answer['not_compared']))}")
     # The decision is in the answer of `why`, and is the answer of a preview.

@@ -47,6 +47,7 @@ from lading.core.placeholders import PLACEHOLDER, fill, fill_command
 if TYPE_CHECKING:
     from lading.client.api import Record
     from lading.client.outcomes import RequestOutcome
+    from lading.client.provenance.failures import FailureReport
 
 _PIECES = "outputs_sha256"
 """The property of a collection of outputs that tells of what it was made."""
@@ -218,7 +219,7 @@ async def _finish(
     requests.
     """
     # Imported here, as everywhere below: `lading map --detach` waits for nothing.
-    from lading.cli.running.waiting import tell_failure, worst
+    from lading.cli.running.waiting import read_failures, tell_failure, worst
 
     ended, is_interrupted = await _await_all(session, uuids, see=see, is_quiet=as_json)
     combined = await _combine(session, ended, spec)
@@ -229,11 +230,12 @@ async def _finish(
 
         place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
         written = f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}"
+    failures = {} if as_json or is_interrupted else await read_failures(session, ended)
     with unread():
         if as_json:
             _emit(ended, combined)
         else:
-            _show(ended, combined, is_interrupted=is_interrupted)
+            _show(ended, failures, combined, is_interrupted=is_interrupted)
             if written:
                 display.note(written)
             tell_failure(session, ended)
@@ -409,11 +411,15 @@ def _emit(ended: Sequence[RequestOutcome], combined: Record | None) -> None:
 
 
 def _show(
-    ended: Sequence[RequestOutcome], combined: Record | None, *, is_interrupted: bool
+    ended: Sequence[RequestOutcome],
+    failures: Mapping[str, FailureReport],
+    combined: Record | None,
+    *,
+    is_interrupted: bool,
 ) -> None:
     from lading.cli.running.waiting import show_end
 
-    show_end(ended, is_interrupted=is_interrupted)
+    show_end(ended, failures, is_interrupted=is_interrupted)
     if combined is not None:
         display.note(f"output {combined['uuid']} ({display.plain(combined['name'])})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,23 +18,18 @@ from lading.cli.references import find_request
 from lading.cli.running import bulk_actions, explanation, selection, usage
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, tell_page, with_session
-from lading.client.explanations import attempt_text, evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     find_waits,
     is_reused,
     late_text,
-    run_time,
     seconds_of,
     shown_command,
-    shown_container,
     shown_state,
     waits_unseen,
-    whole_command,
 )
-from lading.core.containers import spot
 from lading.core.errors import NotFound
-from lading.core.quantities import MAX_SHOWN, told_time
+from lading.core.quantities import MAX_SHOWN
 
 # Following a log takes long to import; lists need none.
 if TYPE_CHECKING:
@@ -51,17 +46,6 @@ _SELECT = (
     "container_uuid",
     "container_count",
     "scheduling_parameters",
-)
-_ATTEMPT = (
-    "uuid",
-    "state",
-    "exit_code",
-    "runtime_status",
-    "runtime_constraints",
-    "started_at",
-    "finished_at",
-    "cost",
-    "subrequests_cost",
 )
 # Reasons of waiting that are told below the list.
 _TOLD = 3
@@ -166,45 +150,13 @@ def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, 
 @click.argument("uuid", metavar="REQUEST")
 @display.json_option
 def show(uuid: str, as_json: bool) -> None:
-    """Show one request and its container."""
+    """Show one request and its container; of one that failed first the last lines of its standard
+    error, or the step that it failed for.
+    """
+    # Imported here: other commands of this module show lists.
+    from lading.cli.running import request_details
 
-    wait: dict[str, Record] = {}
-
-    async def action(session: CliSession) -> tuple[Record, Record | None, Record, list[Record]]:
-        found = await find_request(session, uuid)
-        held, tried = found["container_uuid"], await _tried(session, found)
-        container = await session.api.get("containers", held) if held else None
-        if waits_unseen(found, container):
-            wait.update(await find_waits(session.api, [found["uuid"]]))
-        if container is None or container["state"] != "Complete":
-            return found, container, {}, tried
-        evidence = await session.api.action("containers", held, "evidence", method="GET")
-        return found, container, evidence, tried
-
-    found, container, evidence, tried = with_session(action)
-    if as_json:
-        display.emit_json(
-            {**found, "container": container, "evidence": evidence or None, "attempts": tried}
-        )
-        return
-    told = [(f"  {name}", text) for name, text in evidence_fields(evidence)]
-    before = [
-        (f"attempt {number}", f"{one['uuid']}: {attempt_text(one)}")
-        for number, one in enumerate(tried, 1)
-    ]
-    display.fields([*describe(found, container, datetime.now(UTC)), *told, *before])
-
-
-async def _tried(session: CliSession, found: Record) -> list[Record]:
-    """The containers that were tried before, oldest first, but for deleted ones."""
-    uuids = found.get("attempted_container_uuids") or []
-    if not uuids:
-        return []
-    rows = await session.api.list(
-        "containers", filters=[["uuid", "in", uuids]], limit=len(uuids), select=_ATTEMPT
-    )
-    known = {one["uuid"]: one for one in rows}
-    return [known[uuid] for uuid in uuids if uuid in known]
+    with_session(lambda session: request_details.show(session, uuid, as_json=as_json))
 
 
 @request.command()
@@ -356,30 +308,40 @@ async def _files_of(session: CliSession, found: Record) -> str:
 
 @request.command()
 @click.argument("uuid", metavar="REQUEST")
+@click.option("-v", "--verbose", is_flag=True, help="Name the attributes that never count, too.")
 @display.json_option
-def why(uuid: str, as_json: bool) -> None:
-    """Explain a request: what was reused and why, or what differs from the nearest earlier
-    container. Where an input differs, the cause is sought in the steps that made it.
+def why(uuid: str, verbose: bool, as_json: bool) -> None:
+    """Explain a request: the step that it failed for and its last lines; what was reused and why,
+    or what differs from the nearest earlier container. Where an input differs, the cause is sought
+    in the steps that made it.
     """
+    # Imported here, as most commands of this module compare nothing.
+    from lading.cli.provenance.differences import cause_text, climb
+    from lading.cli.running.failures import failure_fields
+    from lading.cli.running.request_details import failure_document
+    from lading.client.provenance.failures import FailureReport, find_failure
 
-    async def action(session: CliSession) -> tuple[Mapping[str, Any], str]:
-        # Imported here, as most commands of this module compare nothing.
-        from lading.cli.provenance.differences import cause_text, climb
-
+    async def action(
+        session: CliSession,
+    ) -> tuple[Mapping[str, Any], str, FailureReport | None]:
         found = await find_request(session, uuid)
         answer: Mapping[str, Any] = await session.api.action(
             "container_requests", found["uuid"], "why", method="GET"
         )
         causes = await climb(session, found, answer)
+        outcome = RequestOutcome(found, answer["container"])
+        failure = await find_failure(session.api, outcome)
         if not as_json:
             tell_page(session, found["uuid"])
-        return answer, cause_text(causes) if causes else ""
+        return answer, cause_text(causes) if causes else "", failure
 
-    answer, cause = with_session(action)
+    answer, cause, failure = with_session(action)
     if as_json:
-        display.emit_json({**answer, "first_cause": cause or None})
+        display.emit_json({**answer, "first_cause": cause or None, **failure_document(failure)})
         return
-    explanation.show_why(answer)
+    if said := failure_fields(failure):
+        click.echo(f"{said}\n")
+    explanation.show_why(answer, is_verbose=verbose)
     if cause:
         click.echo()
         click.echo(f"first cause: {cause}")
@@ -399,61 +361,6 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
         explanation.show_decisions(decisions)
     else:
         display.note("no dispatcher has decided anything about it yet")
-
-
-def describe(
-    found: Record, container: Record | None, now: datetime, wait: Record | None = None
-) -> list[tuple[str, str]]:
-    """Names and values of the relevant fields of a request; `wait` is that of `find_waits`."""
-    constraints, parameters = found["runtime_constraints"], found.get("scheduling_parameters") or {}
-    pairs = [
-        ("request", found["uuid"]),
-        ("name", found["name"] or ""),
-        ("state", shown_state(RequestOutcome(found, container), wait)),
-        ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
-        ("priority", str(found["priority"])),
-        ("command", whole_command(found)),
-        ("image", found["container_image"]),
-        (
-            "needs",
-            f"{_amount(constraints.get('vcpus'), str)} vcpus, "
-            f"{_amount(constraints.get('ram'), display.size)}",
-        ),
-        *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
-        ("after", ", ".join(found.get("depends_on") or ())),
-        ("starts after", found.get("start_after") or ""),
-        ("deadline", told_time(deadline) if (deadline := spot.deadline(parameters)) else ""),
-        ("tried again after", found.get("retry_after") or ""),
-        ("expires", found.get("expires_at") or ""),
-        ("output", found["output_uuid"] or ""),
-        ("log", found["log_uuid"] or ""),
-    ]
-    return pairs if container is None else pairs + _describe_container(found, container)
-
-
-def _describe_container(found: Record, container: Record) -> list[tuple[str, str]]:
-    status = container["runtime_status"] or {}
-    return [
-        ("container", container["uuid"]),
-        ("  state", shown_container(container)),
-        ("  reused", "yes" if is_reused(found, container) else "no"),
-        ("  given", _given(found["runtime_constraints"], container)),
-        ("  started", container["started_at"] or ""),
-        ("  took", _took(container)),
-        *((f"  {name}", text) for name, text in usage.describe(container)),
-        ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
-        ("  output", container["output"] or ""),
-        *((f"  {key}", str(value)) for key, value in status.items()),
-        ("  withdrawn", withdrawal_text(container)),
-    ]
-
-
-def _given(asked: Mapping[str, Any], container: Record) -> str:
-    """The resources that a container got, if ranges were requested."""
-    got = container.get("runtime_constraints") or {}
-    if not any(isinstance(asked.get(name), list) for name in ("vcpus", "ram")):
-        return ""
-    return f"{got.get('vcpus')} vcpus, {display.size(got.get('ram') or 0)}"
 
 
 def _log_files(
@@ -477,25 +384,3 @@ class _Empty:
         """No bytes."""
         for piece in list[bytes]():
             yield piece
-
-
-def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
-    """A number, or a range."""
-    if isinstance(value, list):
-        return f"{shown(value[0])} to {shown(value[1])}"
-    return shown(value or 0)
-
-
-def _took(container: Record) -> str:
-    return (
-        display.duration(run_time(container))
-        if container["started_at"] and container["finished_at"]
-        else ""
-    )
-
-
-def _mount(one: Mapping[str, Any]) -> str:
-    if one["kind"] != "collection":
-        return str(one["kind"])
-    path = f"/{one['path']}" if one.get("path") else ""
-    return f"{one.get('portable_data_hash') or one.get('uuid')}{path}"

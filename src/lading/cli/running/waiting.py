@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -27,6 +27,9 @@ from lading.client.outcomes import RequestOutcome, wait_for_all
 from lading.client.request_states import status_of
 from lading.core.errors import NotFound
 from lading.core.request_status import RequestStatus
+
+if TYPE_CHECKING:
+    from lading.client.provenance.failures import FailureReport
 
 
 @click.command(cls=PassingCommand)
@@ -47,18 +50,21 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         )
     counts = Counts()
 
-    async def action(session: CliSession) -> list[RequestOutcome]:
+    async def action(
+        session: CliSession,
+    ) -> tuple[list[RequestOutcome], dict[str, FailureReport]]:
         found = await _find(session, requests, wanted)
         counts.total = len(found)
         async with asyncio.timeout(timeout or None):
             ended = await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
-        if not as_json:
-            with unread():
-                tell_failure(session, ended)
-        return ended
+        if as_json:
+            return ended, {}
+        with unread():
+            tell_failure(session, ended)
+        return ended, await read_failures(session, ended)
 
     try:
-        ended = with_session(action)
+        ended, failures = with_session(action)
     except TimeoutError:
         said = f"{counts.total - counts.ended} of {counts.total} have not ended"
         fail(f"{said} after {display.duration(timeout)}", TIMED_OUT, as_json=as_json)
@@ -66,7 +72,7 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         if as_json:
             display.emit_json([_row(one) for one in ended])
         else:
-            show_end(ended)
+            show_end(ended, failures)
     sys.exit(worst(ended))
 
 
@@ -100,17 +106,48 @@ def tell_failure(session: CliSession, ended: Sequence[RequestOutcome]) -> None:
         tell_page(session, failed.request["uuid"])
 
 
-def show_end(ended: Sequence[RequestOutcome], *, is_interrupted: bool = False) -> None:
-    """Print how many have succeeded and were cancelled, and those that failed, one a line. After
-    Ctrl-C those that it cancelled are only counted.
+async def read_failures(
+    session: CliSession, ended: Sequence[RequestOutcome]
+) -> dict[str, FailureReport]:
+    """The steps that the first failures come from, with their last lines, by the uuid of the
+    request.
+    """
+    if not any(one.exit_code for one in ended):
+        return {}
+    # Imported here: most waits end without a failure.
+    from lading.cli.running.failures import AMONG_OTHERS, LINES_AMONG_OTHERS
+    from lading.client.provenance.failures import find_failures
+
+    return await find_failures(session.api, ended, most=AMONG_OTHERS, lines=LINES_AMONG_OTHERS)
+
+
+def show_end(
+    ended: Sequence[RequestOutcome],
+    failures: Mapping[str, FailureReport],
+    *,
+    is_interrupted: bool = False,
+) -> None:
+    """Print how many have succeeded and were cancelled, and those that failed, one a line, with the
+    last lines of those in `failures`. After Ctrl-C those that it cancelled are only counted.
     """
     bad = [one for one in ended if one.exit_code]
     cancelled = [one for one in bad if status_of(one) is RequestStatus.CANCELLED]
     for one in bad:
         if not (is_interrupted and status_of(one) is RequestStatus.CANCELLED):
             click.echo(_line(one))
+            _show_failure(failures.get(one.request["uuid"]))
     also = f", {len(cancelled)} cancelled" if cancelled else ""
     display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded{also}")
+
+
+def _show_failure(report: FailureReport | None) -> None:
+    if report is not None:
+        # Imported here, as in `read_failures`.
+        from lading.cli.running.failures import failure_text
+
+        head, *lines = failure_text(report).split("\n")
+        for line in ([f"  failed step: {head}"] if report.is_other else []) + lines:
+            click.echo(line)
 
 
 def _line(one: RequestOutcome) -> str:

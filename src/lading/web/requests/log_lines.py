@@ -6,13 +6,13 @@ without one has that of the line before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote
 
 from lading.core.errors import Invalid
+from lading.core.log_tail import ESCAPE, STAMP
 
 Cursor = Mapping[str, int]
 """A byte of each file, by name."""
@@ -20,9 +20,6 @@ _LONGEST: Final = 4000
 """Characters of a line that are shown."""
 _DIGITS: Final = 15
 """Digits of a place in a file."""
-# The timestamp of a line, to nanoseconds, and the escape sequences of terminals (ECMA-48, 5.4).
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.?(\d*)Z ")
-_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +82,12 @@ def parse_line(data: bytes, at: int, *, source: str, before: str = "") -> LogLin
     order of the line before it.
     """
     text = data.decode(errors="replace")
-    stamp = _STAMP.match(text)
+    stamp = STAMP.match(text)
     order = f"{stamp[1]}.{stamp[2]:0<9}" if stamp else before
     if stamp:
         text = text[stamp.end() :]
     # A progress bar writes over itself: its last state counts.
-    shown = _ESCAPE.sub("", text.rstrip("\r").rpartition("\r")[2])
+    shown = ESCAPE.sub("", text.rstrip("\r").rpartition("\r")[2])
     cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)" if len(shown) > _LONGEST else shown
     return LogLine(
         source=source,

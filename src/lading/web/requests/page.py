@@ -12,6 +12,7 @@ from starlette.responses import Response
 from lading.client import explanations, sharing
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, warnings
+from lading.client.provenance.failures import find_failed_step
 from lading.client.request_states import (
     is_reused,
     repeated,
@@ -20,6 +21,7 @@ from lading.client.request_states import (
     shown_container,
     shown_state,
     state_of,
+    status_of,
     waits_unseen,
     whole_command,
 )
@@ -28,9 +30,9 @@ from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_time, size
+from lading.core.request_status import RequestStatus
 from lading.core.secrets import restored
 from lading.web.requests import files, log, rows
-from lading.web.requests.log_lines import LogLine
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
@@ -51,7 +53,7 @@ async def show(visit: Visit) -> Response:
         "request.html",
         **values,
         **results,
-        last_words=await _last_words(visit, request, container),
+        **await _failure(visit, request, container),
         inputs=list(_inputs(request)),
         owner=(await sharing.names_of(visit.api, [request["owner_uuid"]])).get(
             request["owner_uuid"], request["owner_uuid"]
@@ -64,8 +66,8 @@ async def show(visit: Visit) -> Response:
 async def refresh_state(visit: Visit) -> Response:
     """The part of the page that tells the state."""
     values = await _facts(visit)
-    last_words = await _last_words(visit, values["request"], values["container"])
-    return visit.page("request_state.html", **values, last_words=last_words)
+    failure = await _failure(visit, values["request"], values["container"])
+    return visit.page("request_state.html", **values, **failure)
 
 
 async def refresh_results(visit: Visit) -> Response:
@@ -184,11 +186,30 @@ async def _results(visit: Visit, request: Record, container: Record | None) -> d
     return found
 
 
-async def _last_words(visit: Visit, request: Record, container: Record | None) -> list[LogLine]:
-    """The last lines of the log of a command that has failed."""
-    if not container or container["state"] not in _ENDED or not container["exit_code"]:
-        return []
-    return await log.last_words(visit, request["uuid"], container["uuid"])
+async def _failure(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
+    """The step that a request has failed for, None if it is the request itself, and the last lines
+    of its command.
+    """
+    none: dict[str, Any] = {"failed_step": None, "last_words": []}
+    outcome = RequestOutcome(request, container)
+    if status_of(outcome) not in (RequestStatus.FAILED, RequestStatus.CANCELLED):
+        return none
+    step = await find_failed_step(visit.api, outcome)
+    is_other = step.request["uuid"] != request["uuid"]
+    failed_step = None
+    if is_other:
+        title = step.request["name"] or shown_command(step.request)
+        failed_step = {
+            "uuid": step.request["uuid"],
+            "title": title,
+            "state": shown_state(step),
+            "fault": rows.fault_of(step),
+        }
+    ran = step.container is not None and step.container.get("started_at")
+    if not ran or status_of(step) is not RequestStatus.FAILED:
+        return {**none, "failed_step": failed_step}
+    words = await log.last_words(visit, step.request["uuid"], (step.container or {})["uuid"])
+    return {"failed_step": failed_step, "last_words": words}
 
 
 async def _source(visit: Visit, request: Record, container: Record | None) -> Record | None:
