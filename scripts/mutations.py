@@ -12,6 +12,9 @@ first failure ends the run; the failed test is then run without the mutation, wh
 A mutation is `found` (a test fails), `survived` (none does), `timeout` (no answer within the
 limit) or `unsteady` (the test fails without the mutation too). The exit status is 1 if a smaller
 share than `--least` was found.
+
+The limit counts processor time of pytest, so that a busy machine finds the same mutations; by the
+clock a run takes at most five times as long.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import ast
 import importlib.util
 import itertools
 import json
+import math
 import os
 import queue
 import random
@@ -46,6 +50,10 @@ PACKAGES: Final = ("api", "dispatch", "supervisor", "store", "client")
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", re.MULTILINE)
 # Seconds between SIGTERM and SIGKILL for tests that are stopped.
 _GRACE: Final = 5.0
+# Seconds between two looks whether a run has ended.
+_POLL: Final = 0.05
+# By the clock, a run takes at most so many times its limit of processor time.
+_PATIENCE: Final = 5
 # Exit codes of pytest: all passed, and no test was collected.
 _PASSED: Final = (0, 5)
 _COMPARISONS: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -360,6 +368,8 @@ class TestRuns:
 
     def __init__(self, tree: Path, limit: float) -> None:
         self._tree, self._limit = tree, limit
+        self.processor = 0.0
+        """Seconds of a processor that all runs took."""
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
 
@@ -369,8 +379,13 @@ class TestRuns:
         if self._process is not None:
             _end(self._process)
 
-    def run(self, tests: Sequence[str], *, until: float) -> tuple[int | None, str]:
-        """The exit code and the output; None when there is no answer by the time `until`."""
+    def run(
+        self, tests: Sequence[str], *, processor: float, until: float
+    ) -> tuple[int | None, str]:
+        """The exit code and the output; None when there is no answer within so many seconds of a
+        processor, or by the time `until`.
+        """
+        most = max(1, math.ceil(processor))
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         environment = {**os.environ, "PYTHONPATH": f"{self._tree / 'src'}:{self._tree}"}
         with (
@@ -386,14 +401,16 @@ class TestRuns:
             ) as process,
         ):
             self._process = process
+            # SIGKILL: pytest would take any other signal for a failure.
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most))
             try:
-                code = process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                code = None
+                code = _exit_code(process, until)
+                self.processor += _processor_seconds(process.pid)
             finally:
                 _end(process)
             output.seek(0)
-            return None if self._is_stopped else code, output.read()
+            is_over = self._is_stopped or code == -signal.SIGKILL
+            return None if is_over else code, output.read()
 
     def try_mutation(self, mutation: Mutation, files: TestFiles) -> Trial:
         """Mutate the tree, run the tests, and restore it."""
@@ -401,12 +418,14 @@ class TestRuns:
         source = path.read_text()
         named, others = files.chosen(mutation.path)
         began = time.monotonic()
-        spent = _processor_seconds()
+        before = self.processor
         verdict, test = Verdict.SURVIVED, ""
         _write(path, mutation.apply(source))
         try:
             for tests in filter(None, (named, others)):
-                code, output = self.run(tests, until=began + self._limit)
+                left = self._limit - (self.processor - before)
+                until = began + self._limit * _PATIENCE
+                code, output = self.run(tests, processor=left, until=until)
                 if code is None:
                     verdict = Verdict.TIMEOUT
                 elif code not in _PASSED:
@@ -417,9 +436,10 @@ class TestRuns:
                     break
         finally:
             _write(path, source)
-        seconds, processor = time.monotonic() - began, _processor_seconds() - spent
+        seconds, processor = time.monotonic() - began, self.processor - before
         if verdict is Verdict.FOUND:
-            code, _ = self.run([test], until=time.monotonic() + self._limit)
+            until = time.monotonic() + self._limit * _PATIENCE
+            code, _ = self.run([test], processor=self._limit, until=until)
             verdict = Verdict.FOUND if code in _PASSED else Verdict.UNSTEADY
         return Trial(mutation, verdict, seconds, processor, test)
 
@@ -443,10 +463,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _processor_seconds() -> float:
-    # Of all workers together: exact with one of them.
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def _exit_code(process: subprocess.Popen[bytes], until: float) -> int | None:
+    """The exit code of a process, which is left for `wait`; None if it still runs at the time
+    `until`.
+    """
+    while True:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None:
+            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        if time.monotonic() >= until:
+            return None
+        time.sleep(_POLL)
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a process that is not reaped yet, and its children that are, took of a processor."""
+    # The name, in parentheses, may have spaces. Source: proc(5), utime to cstime.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _git(*arguments: str) -> str:
@@ -503,7 +537,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--package", action="append", choices=PACKAGES)
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for each mutation")
+    parser.add_argument("--limit", type=float, default=60.0, help="processor seconds for each one")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--least", type=float, default=0.9, help="share that must be found")
