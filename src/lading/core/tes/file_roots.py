@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from lading.core.errors import Forbidden
+from lading.core.errors import Forbidden, Invalid
+from lading.core.values import printable
+
+_SETTINGS = ("Path", "Write", "Live", "Users")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +32,12 @@ class FileRoot:
 
 
 def make_roots(configured: Mapping[str, Mapping[str, object]]) -> tuple[FileRoot, ...]:
-    """The roots of the configuration, the longest prefix first."""
+    """The roots of the configuration, the longest prefix first. Raises Invalid for one that no URL
+    can lead to, and for an unknown setting.
+    """
     found = []
     for prefix, one in configured.items():
+        _check_root(prefix, one)
         users = one.get("Users")
         found.append(
             FileRoot(
@@ -39,10 +45,38 @@ def make_roots(configured: Mapping[str, Mapping[str, object]]) -> tuple[FileRoot
                 directory=str(one.get("Path") or prefix),
                 is_writable=one.get("Write") is True,
                 is_live=one.get("Live") is True,
-                users=tuple(str(name) for name in users) if isinstance(users, list) else (),
+                users=tuple(users) if isinstance(users, list) else (),
             )
         )
     return tuple(sorted(found, key=lambda root: -len(root.prefix)))
+
+
+def _check_root(prefix: str, settings: Mapping[str, object]) -> None:
+    where = f"configuration: TES.FileRoots.{printable(prefix)}"
+    if unknown := settings.keys() - _SETTINGS:
+        raise Invalid(
+            f"{where}: unknown key {printable(min(unknown))}; known here: {', '.join(_SETTINGS)}"
+        )
+    if not _is_absolute(prefix):
+        raise Invalid(
+            f"{where}: must be an absolute path without . and .., as the paths of URLs are; "
+            "Path is the directory that it stands for"
+        )
+    path = settings.get("Path") or prefix
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise Invalid(f"{where}.Path: must be the absolute path of a directory of the machine")
+    users = settings.get("Users", [])
+    if not isinstance(users, list) or not all(isinstance(one, str) for one in users):
+        # A single name must not stand for everybody.
+        raise Invalid(f"{where}.Users: must be a list of names; absent, it is everybody")
+    for name in ("Write", "Live"):
+        if not isinstance(settings.get(name, False), bool):
+            raise Invalid(f"{where}.{name}: must be true or false")
+
+
+def _is_absolute(path: str) -> bool:
+    names = path.strip("/").split("/")
+    return path.startswith("/") and {".", ".."}.isdisjoint(names) and "//" not in path
 
 
 def find_root(
