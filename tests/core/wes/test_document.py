@@ -45,6 +45,17 @@ def test_a_whole_form() -> None:
     assert read(workflow_params="null", workflow_url="https://host/w.cwl").params == {}
 
 
+def test_local_files_are_taken_from_the_attachments() -> None:
+    sent = {"x": {"class": "File", "location": "file:///home/ann/wf/data/x%20y.fa"}}
+    run = read(workflow_params=json.dumps(sent))
+    assert run.params == {"x": {"class": "File", "location": "data/x y.fa"}}
+    assert run.sent_params == sent
+    assert "data/x y.fa.fai" in input_attachments(run.params, FILES)
+    other = {"x": {"class": "File", "location": "file:///home/ann/other.fa"}}
+    with pytest.raises(InvalidRun, match=r"other.fa' is no workflow_attachment"):
+        read(workflow_params=json.dumps(other))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [

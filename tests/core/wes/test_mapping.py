@@ -19,7 +19,7 @@ def request(**changes: Any) -> dict[str, Any]:
         "tags": {"a": "b"},
         "engine_parameters": {},
     }
-    run = RunDocument(**{**fields, **changes})
+    run = RunDocument(**{"sent_params": fields["params"], **fields, **changes})
     return make_request(run, workflow=WORKFLOW, inputs=INPUTS, image="image:1")
 
 

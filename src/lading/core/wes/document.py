@@ -20,6 +20,7 @@ from itertools import islice
 
 from lading.core.errors import Malformed
 from lading.core.values import Json, JsonObject, is_too_deep, printable
+from lading.core.wes.local_files import below_base, decoded, find_base, local_path
 
 TYPE = "CWL"
 VERSIONS = ("v1.0", "v1.1", "v1.2")
@@ -35,7 +36,6 @@ MAX_ATTACHMENTS = 2000
 _MAX_PATH, _MAX_ELEMENT = 1024, 255
 # The beginning of a URL with a scheme (RFC 3986, section 3.1).
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 # Control characters, and the backslash, which some clients read as a separator.
 _BAD = re.compile(r"[\0-\x1f\x7f\\]")
 _REQUIRED = ("workflow_params", "workflow_type", "workflow_type_version", "workflow_url")
@@ -45,9 +45,13 @@ _KNOWN = (*_REQUIRED, "tags", "workflow_engine", "workflow_engine_version", _JSO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDocument:
-    """A checked run. `url` names an attachment, without its fragment, unless it has a scheme."""
+    """A checked run. `url` names an attachment, without its fragment, unless it has a scheme. In
+    `params` the attachments have their own paths, also those that `sent_params` names as files of
+    the sender's machine.
+    """
 
     params: JsonObject
+    sent_params: JsonObject
     type_version: str
     url: str
     fragment: str = ""
@@ -82,8 +86,12 @@ def read_run(
         raise InvalidRun(faults)
     params, tags, parameters = (objects[name] for name in _JSON)
     url, _, fragment = found["workflow_url"].strip().partition("#")
+    paths = _with_directories(attachments)
+    base, fault = find_base(locations(params), paths)
+    faults += [f"workflow_params: {fault}"] if fault else []
     run = RunDocument(
-        params=params,
+        params=below_base(params, base) if base else params,
+        sent_params=params,
         type_version=found["workflow_type_version"],
         url=url,
         fragment=fragment,
@@ -95,8 +103,8 @@ def read_run(
     faults += _faults_of_kind(found["workflow_type"], run, engine_version)
     faults += _faults_of_url(run, attachments)
     faults += _faults_of_engine_parameters(run.engine_parameters)
-    paths = _with_directories(attachments)
-    faults += [fault for one in locations(params) if (fault := _fault_of_location(one, paths))]
+    places = (one for one in locations(run.params) if not local_path(one))
+    faults += [fault for one in places if (fault := _fault_of_location(one, paths))]
     if faults:
         raise InvalidRun(faults)
     return run
@@ -185,10 +193,7 @@ def attached(url: str) -> str:
     """The path that a relative URL, or the `path` of a File, names below the directory of the
     run.
     """
-    data = url.removeprefix("./").rstrip("/").encode("utf-8", "surrogatepass")
-    return _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), data).decode(
-        errors="replace"
-    )
+    return decoded(url.removeprefix("./").rstrip("/"))
 
 
 def _object(name: str, text: str, faults: list[str]) -> JsonObject:

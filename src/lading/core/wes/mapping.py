@@ -96,7 +96,7 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
         "cwd": _OUTPUT_PATH,
         "output_path": _OUTPUT_PATH,
         "mounts": {
-            _SENT: {"kind": "json", "content": run.params},
+            _SENT: {"kind": "json", "content": run.sent_params},
             _RESOLVED: {"kind": "json", "content": params},
             _OUTPUT_PATH: {"kind": "collection", "writable": True},
             "stdout": {"kind": "file", "path": f"{_OUTPUT_PATH}/{OUTPUT}"},
