@@ -59,6 +59,14 @@ def _entities(
     return entities
 
 
+def test_an_empty_content_has_no_directory_in_the_crate() -> None:
+    found = _entities(make_step(output=EMPTY_PDH), make_step(1), with_data=True)
+    assert found[f"#content-{EMPTY_PDH}"]["description"] == "It has no files."
+    assert found["#zzzzz-dz642-000000000000000"]["result"] == [{"@id": f"#content-{EMPTY_PDH}"}]
+    assert not [*CrateGraph(images={}, with_data=True).content(EMPTY_PDH, [], is_image=False)]
+    assert f"data/{EMPTY_PDH}/" not in str(found)
+
+
 def test_what_a_container_read_and_made() -> None:
     images = {IMAGE: CrateImage(names=("t:1",), sha256="d")}
     found = _entities(make_step(agent="Ann"), images=images)
@@ -117,7 +125,7 @@ def test_files_and_data_that_are_in_the_crate() -> None:
 
 def test_the_archive_of_an_image_is_about_it() -> None:
     graph = CrateGraph(images={})
-    (made,) = graph.content(IMAGE, [], is_image=True)
+    (made,) = graph.content(IMAGE, ["a.tar"], is_image=True)
     assert made["about"] == {"@id": f"#image-{IMAGE}"}
 
 

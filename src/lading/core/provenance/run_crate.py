@@ -126,8 +126,11 @@ class CrateGraph:
 
     def content(self, pdh: str, paths: list[str], *, is_image: bool) -> Iterator[Entity]:
         """The entity of a content whose files are in the crate, to which references have been made
-        before; `is_image`: it is no input or output.
+        before; `is_image`: it is no input or output. None for one without files, which has no
+        directory in the crate.
         """
+        if not paths:
+            return
         self._parts.append(f"data/{pdh}/")
         made = {**_dataset(pdh, kept=True), "hasPart": [{"@id": escaped(path)} for path in paths]}
         if is_image:
@@ -148,7 +151,7 @@ class CrateGraph:
         contents = [_dataset(output, self._kept)] if output else []
         for entity in (*objects, *contents):
             # The entity of a content whose files are in the crate is made with them.
-            if not (self._kept and entity["@type"] == "Dataset"):
+            if entity["@type"] != "Dataset" or not _has_directory(entity["identifier"], self._kept):
                 yield from self._new(entity)
         known = f"#{uuid}" in self._known
         yield from self._new(_action(one, tool, image, person, objects, self._kept))
@@ -384,8 +387,13 @@ def _end(container: Mapping[str, Any]) -> Entity:
     }
 
 
+def _has_directory(pdh: str, kept: bool) -> bool:
+    """Whether the crate has a directory of a content: an empty one has no files to make it."""
+    return kept and pdh != EMPTY_PDH
+
+
 def _place(pdh: str, kept: bool) -> str:
-    return f"data/{pdh}/" if kept else f"#content-{pdh}"
+    return f"data/{pdh}/" if _has_directory(pdh, kept) else f"#content-{pdh}"
 
 
 def _dataset(pdh: str, kept: bool) -> Entity:
@@ -394,11 +402,15 @@ def _dataset(pdh: str, kept: bool) -> Entity:
         "@type": "Dataset",
         "name": pdh,
         "identifier": pdh,
-        "description": (
-            "The files are in this crate." if kept else "Only its manifest is in this crate."
-        ),
+        "description": _description(pdh, kept),
         "subjectOf": {"@id": f"manifests/{pdh}.txt"},
     }
+
+
+def _description(pdh: str, kept: bool) -> str:
+    if pdh == EMPTY_PDH:
+        return "It has no files."
+    return "The files are in this crate." if kept else "Only its manifest is in this crate."
 
 
 def _file(one: CrateFile) -> Entity:
