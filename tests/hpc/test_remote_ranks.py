@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.errors import ExecutionError
+from lading.core.errors import ExecutionError, Failure
 from lading.hpc import network, ranks
 from lading.hpc.plan import make_identity
 from lading.hpc.ranks import NativeGround, SpreadGround, read_identity
@@ -125,9 +125,17 @@ async def test_why_a_rank_elsewhere_cannot_be_started_is_said(
 ) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    annex.say(fault="no room")
-    with pytest.raises(ExecutionError, match="rank 1: no room"):
-        await ground.start(1, IDENTITY, {})
+    for named, failure in (
+        ({}, Failure.INFRASTRUCTURE),
+        ({"failure": "disk"}, Failure.DISK),
+        ({"failure": "node"}, Failure.NODE),
+        ({"failure": "command"}, Failure.INFRASTRUCTURE),
+        ({"failure": ["disk"]}, Failure.INFRASTRUCTURE),
+    ):
+        annex.say(fault="no room", **named)
+        with pytest.raises(ExecutionError, match="rank 1: no room") as caught:
+            await ground.start(1, IDENTITY, {})
+        assert caught.value.failure is failure
     annex.send(b"")
     with pytest.raises(ExecutionError, match="has ended"):
         await ground.start(1, IDENTITY, {})

@@ -6,7 +6,7 @@ the conductor by a pipe:
     agent      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
                its end of the VXLAN link is made
     conductor  {"peers": [[rank, address, port], ...], "identity": {...}, "environment": {...}}
-    agent      {"started": true} or {"fault": "..."}
+    agent      {"started": true} or {"fault": "...", "failure": "..."}
                its rank runs
     conductor  {"end": true}, or the end of the pipe
                its rank must end
@@ -350,8 +350,16 @@ class SpreadGround:
     def _heard(self, rank: int, heard: dict[str, Any]) -> dict[str, Any]:
         fault = heard.get("fault")
         if fault:
-            raise ExecutionError(f"rank {rank}: {fault}", Failure.INFRASTRUCTURE)
+            raise ExecutionError(f"rank {rank}: {fault}", _failure(heard.get("failure")))
         return heard
+
+
+def _failure(named: object) -> Failure:
+    """The class of a fault that a remote rank names: of a machine that has no room or no GPU
+    another one may have it.
+    """
+    known = (Failure.DISK, Failure.NODE)
+    return next((failure for failure in known if failure == named), Failure.INFRASTRUCTURE)
 
 
 async def _within(rank: int, pipe: LinePipe, word: str) -> dict[str, Any]:

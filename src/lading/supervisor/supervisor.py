@@ -29,20 +29,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lading import __version__
-from lading.client.content_caches import TreeCache
-from lading.client.disk_space import lacks_room
 from lading.client.transport import Transport
 from lading.concurrency import StopEvent, WorkCancelled, together, unless
-from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
-from lading.core.containers.disk_space import Amount, DiskAllowance, allowance_of, spent
-from lading.core.containers.mounts import slower
+from lading.core.containers.disk_space import DiskAllowance
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
 from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
-from lading.supervisor.container_spec import Given, GpuLocks, amount, specify
+from lading.supervisor.container_spec import Given, amount, specify
 from lading.supervisor.ending import (
     LAST_CALL,
     Circumstances,
@@ -54,20 +50,18 @@ from lading.supervisor.ending import (
     stop_early,
 )
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit, Spread
-from lading.supervisor.inputs.collection_image import CollectionImage
-from lading.supervisor.inputs.keep_mount import KeepMount, lost
-from lading.supervisor.inputs.staging import Inputs, Stage, full_places
+from lading.supervisor.inputs.keep_mount import lost
+from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
 from lading.supervisor.limits.counters import descendants, processes
-from lading.supervisor.limits.project_quota import Project, begin_project
 from lading.supervisor.logs import RANKS, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import (
     Costing,
-    device_type,
     log_machine,
     must_report,
     report,
 )
+from lading.supervisor.preparation import SCRATCH, Preparation, reserve_of
 from lading.supervisor.session import Activity, GivenBack, Lost, SupervisorSession, open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -79,7 +73,6 @@ if TYPE_CHECKING:
     from lading.supervisor.process.turn import Turn
 
 _DRAIN = 5.0  # seconds
-_SCRATCH = "mounts"  # directory in the run directory with all that the command can write
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 _Answer = TypeVar("_Answer")
@@ -138,16 +131,14 @@ class Supervisor:
         # Before the first step: after a crash the cleaner must know the engine.
         self._journal = RunJournal(self._directory, session.trace)
         self._journal.open(journal.JournalHeader(engine=config.engine, settings=self._settings))
-        self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
-        self._gpu_locks = GpuLocks(config)
+        kept = reserve_of(config)
+        self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=kept)
+        self._preparation = Preparation(config, session, self._log)
         self._remote_ranks: RemoteRankClient | None = None
         self._make_engine = functools.partial(engines, config.engine, self._settings)
         self._engine = self._make_engine()
         self._gateway = GatewayListener(config, session, self._engine, self._log.say)
         self._activity = Activity(session.report_activity, session.trace.doing)
-        self._inputs: Inputs | None = None
-        self._stage: Stage | None = None
-        self._keep: KeepMount | None = None
         self._pumps: list[Pump] = []
         self._monitors: Monitors | None = None
         self._costing = Costing(config, clock)
@@ -155,10 +146,7 @@ class Supervisor:
         self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
         self._untold: Ending | None = None
-        self._base = Amount()
         self._overfull = ""
-        self._project: Project | None = None
-        self._quota = Amount()
         self._running = self._timed_out = self._stopped = False
         self._lost = self._unmounted = self._kept = self._is_dead = False
 
@@ -166,7 +154,7 @@ class Supervisor:
         """Run all steps, report the end, undo the steps; see `supervise`."""
         steps = (
             JournalStep("record", self._read_record, nothing),
-            JournalStep("inputs", self._make_inputs, self._drop_inputs),
+            JournalStep("inputs", self._make_inputs, self._preparation.close),
             JournalStep(CONTAINER_STEP, self._make_container, self._remove_container),
             JournalStep("command", self._run_command, nothing),
         )
@@ -227,7 +215,7 @@ class Supervisor:
             timed_out=self._timed_out,
             preempted=self._preempted(),
             overfull=self._overfull,
-            full=self._full() if self._exit.code else "",
+            full=self._preparation.full() if self._exit.code else "",
             wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
             left=self._assignment.dispatcher_classifies,
         )
@@ -283,64 +271,30 @@ class Supervisor:
             self._engine = self._gateway.engine = steps
 
     async def _make_inputs(self) -> None:
-        session, container = self._session, self._session.container
-        if why := lacks_room(self._directory, self._reserve):
+        preparation = self._preparation
+        if why := preparation.lacks_room():
             raise GivenBack(f"the container cannot begin, and is given back: {why}")
-        # Before any file exists: a project id applies to files made afterwards.
-        self._project = begin_project(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
-        plan = mount_plan.plan(
-            container.mounts,
-            secret_mounts=await self._unless_stopped(session.secrets()),
-            output_path=container.output_path,
-            scratch=str(self._directory / _SCRATCH),
-        )
-        config, private = self._assignment, self._engine.sees_private_mounts
-        cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
-        large = config.large_input
-        self._inputs = Inputs(
-            session.data, session.blocks, cache, session.fetch_git_tree, large, self._reserve
-        )
-        self._keep = KeepMount(config, self._log, token=session.token, private=private)
-        self._stage = Stage(plan, config.live_roots, engine=self._engine)
-        image = CollectionImage(session.data, session.blocks, container.container_image)
-        self._log.say(
-            f"image {container.container_image}; {len(plan.collections)} input collections"
-        )
-        scratch = functools.partial(device_type, self._directory)
-        for note in slower(container.mounts, scratch, output_path=container.output_path):
-            self._log.say(note)
-        set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
-        unpack = self._by_engine(self._engine.prepare(image))
+        preparation.begin()
+        plan = preparation.plan(await self._unless_stopped(self._session.secrets()))
+        set_stage, unpack = preparation.open(plan, self._engine)
         work = together(
             self._activity.doing("fetching its inputs", set_stage),
-            self._activity.doing("unpacking its image", unpack),
+            self._activity.doing("unpacking its image", self._by_engine(unpack)),
         )
         async with self._activity.shown():
             await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
         if plan.copies:
-            from lading.supervisor.limits.disk_limits import base
-
-            # Copies of collections were made by us; they are not charged to the container.
-            self._base = await asyncio.to_thread(base, self._directory)
-        self._limit_disk()
-
-    async def _drop_inputs(self) -> None:
-        if self._stage is not None:
-            await self._stage.close()
-        if self._keep is not None:
-            await self._keep.close()
-        if self._project is not None:
-            # Zero lifts the limit, so that the removal of the scratch is never refused.
-            self._project.limit(Amount())
+            await asyncio.to_thread(preparation.note_copies)
+        preparation.limit_disk(self._allowance)
 
     async def _make_container(self) -> None:
-        stage = self._stage
+        stage = self._preparation.stage
         if stage is None:
             raise ExecutionError("the mounts were not made")
         if self.stop.is_set():
             raise WorkCancelled("told to stop")
         given = await self._unless_stopped(
-            self._gpu_locks.take(self._session.container.runtime_constraints)
+            self._preparation.gpu_locks.take(self._session.container.runtime_constraints)
         )
         if given.devices:
             self._log.say(given.sentence)
@@ -371,7 +325,7 @@ class Supervisor:
         await self._engine.remove()
         if self._remote_ranks is not None:
             await asyncio.to_thread(self._remote_ranks.close)
-        self._gpu_locks.release()
+        self._preparation.gpu_locks.release()
         for pump in self._pumps:
             await pump.finish(0)
 
@@ -430,13 +384,10 @@ class Supervisor:
 
     def _become_idle(self) -> None:
         """Report that the container uses no more resources, unless something of it still does."""
-        uses_memory = (
-            self._stage is None
-            or self._stage.is_in_memory
-            or (self._keep is not None and self._keep.is_open)
-        )
+        stage, keep = self._preparation.stage, self._preparation.keep
+        uses_memory = stage is None or stage.is_in_memory or (keep is not None and keep.is_open)
         if self.on_idle is not None and not (uses_memory or self._kept or self._nodes > 1):
-            self._gpu_locks.release()
+            self._preparation.gpu_locks.release()
             self.on_idle()
 
     async def _keep_failure(self, ended: Exit) -> None:
@@ -467,17 +418,9 @@ class Supervisor:
     # Parts and their inputs.
 
     def _accompany(self) -> Monitors:
-        from lading.supervisor.limits.disk_limits import DiskWatch
         from lading.supervisor.monitors import Monitors
 
-        disk = DiskWatch(
-            run=self._directory,
-            allowed=self._allowance,
-            kept=self._reserve,
-            processes=self._processes,
-            has_daemon=not self._engine.sees_private_mounts,
-            base=self._base,
-        )
+        disk = self._preparation.disk_watch(self._engine, self._allowance, self._processes)
         return Monitors(
             assignment=self._assignment,
             session=self._session,
@@ -487,26 +430,11 @@ class Supervisor:
             flush=self.flush,
             reprice=self.reprice,
             on_lost=self._on_lost,
-            keep=self._keep,
+            keep=self._preparation.keep,
             on_unmounted=self._on_unmounted,
             disk=disk,
             on_full=self._on_full,
         )
-
-    def _limit_disk(self) -> None:
-        """Set the quota of the container in the kernel, where the file system supports it."""
-        allowed = self._allowance
-        if self._project is not None and allowed != DiskAllowance():
-            used = self._project.used()
-            # Inputs and copies are in the same project, so they add to the allowance.
-            size = allowed.size and used.size + allowed.size
-            self._quota = Amount(size, allowed.files and used.files + allowed.files)
-            self._project.limit(self._quota)
-
-    def _full(self) -> str:
-        """The place that the container had no space for, as a clause; "" for none."""
-        why = spent(self._project.used(), self._quota) if self._project is not None else ""
-        return why or full_places(self._directory, self._stage)
 
     def _processes(self) -> list[int]:
         """Processes of the container."""
@@ -518,11 +446,7 @@ class Supervisor:
     def _allowance(self) -> DiskAllowance:
         config = self._assignment
         here = self._nodes if not (config.annex_command or config.outposts) else 1
-        return allowance_of(self._session.container, config.scratch_limits, ranks=here)
-
-    @property
-    def _reserve(self) -> Amount:
-        return Amount(self._assignment.disk_reserve, self._assignment.disk_reserve_files)
+        return self._preparation.allowance(here)
 
     def _spec(self, stage: Stage, given: Given) -> ContainerSpec:
         return specify(
@@ -581,9 +505,8 @@ class Supervisor:
 
         limit, used = self._assignment.output_limit, self._monitors.used if self._monitors else {}
         self._log.put_record(self._session.record)
-        results = Results(
-            self._session, self._log, self._costing, self._stage, self._inputs, limit, used
-        )
+        stage, inputs = self._preparation.stage, self._preparation.inputs
+        results = Results(self._session, self._log, self._costing, stage, inputs, limit, used)
         report = Report(results, self.stop, kept=self._kept, started=self._is_dead)
         is_told = await report.tell(ending, is_last=is_last)
         self._untold = report.untold or self._untold
@@ -595,6 +518,6 @@ class Supervisor:
         """
         from lading.supervisor.results import free
 
-        self._stage = self._inputs = None
-        await free(self._directory / _SCRATCH)
+        self._preparation.stage = self._preparation.inputs = None
+        await free(self._directory / SCRATCH)
         return await self._report(ending, is_last=True)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from lading.core.errors import ExecutionError, Invalid
+from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings, Exit, Spread
 from lading.supervisor.gang import remote_rank as module
@@ -23,6 +23,7 @@ from lading.supervisor.gang.remote_rank import RemoteRank, read_invitation
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.session import Lost
 from lading.testing.asgi import AsgiTransport
+from lading.testing.images import make_devices
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
 
@@ -34,6 +35,9 @@ GANG: dict[str, Any] = {
 }
 
 
+ONE_GPU = {"stack": "cuda", "device_count": 1}
+
+
 class Engine:
     """Remembers what it is told; its container writes a file."""
 
@@ -43,6 +47,10 @@ class Engine:
         self.settings: EngineSettings | None = None
         self.spec = ContainerSpec(command=())
         self.did: list[str] = []
+        self.pid: int | None = None
+        self.ends = asyncio.Event()
+        """Set when the command ends; it lasts until `abort` if this is `fills`."""
+        self.fills = False
 
     def make(self, _: str, settings: EngineSettings) -> Any:
         self.settings = settings
@@ -55,8 +63,18 @@ class Engine:
         self.spec = spec
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
-        (Path(self.spec.binds[0].source) / "file").write_text("kept")
-        return Exit(code=0)
+        place = Path(self.spec.binds[0].source)
+        (place / "file").write_text("kept")
+        if self.fills:
+            for number in range(50):
+                (place / str(number)).write_text("")
+            self.pid = os.getpid()
+            await self.ends.wait()
+        return Exit(code=137 if self.fills else 0)
+
+    async def abort(self) -> None:
+        self.did.append("abort")
+        self.ends.set()
 
     async def remove(self) -> None:
         self.did.append("remove")
@@ -94,6 +112,52 @@ async def test_a_rank_is_prepared_as_its_record_says_and_nothing_is_written(
     assert (sent, engine.did) == (["file"], ["prepare", "remove"])
     assert bench.server.containers[CONTAINER] == before
     assert list((tmp_path / "annex").iterdir()) == []
+
+
+async def test_a_rank_has_the_limits_of_its_machine(bench: Bench, tmp_path: Path) -> None:
+    bench.settings = {"disk_reserve": 1 << 60, "docker_socket": "/run/d.sock"}
+    bench.add("hostname", **GANG, state="Running")
+    engine = Engine()
+    with pytest.raises(ExecutionError, match=r"rank 2 cannot begin: .*is almost full") as caught:
+        await RemoteRank(invitation(bench), "10.0.0.1", engine.make).run()
+    assert caught.value.failure is Failure.NODE
+    assert engine.settings is not None
+    assert (engine.settings.disk_reserve, engine.settings.docker_socket) == (1 << 60, "/run/d.sock")
+    assert engine.did == ["remove"]
+    assert list((tmp_path / "annex").iterdir()) == []
+
+
+async def test_a_rank_gets_gpus_of_its_machine(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_devices(tmp_path / "tree", cuda=2, real=False)
+    bench.settings = {
+        "device_root": str(tmp_path / "tree"),
+        "device_directory": str(tmp_path / "locks"),
+    }
+    gang = {**GANG, "runtime_constraints": {"vcpus": 1, "ram": 1000, "gpu": ONE_GPU}}
+    bench.add("hostname", **gang, state="Running")
+    monkeypatch.setattr(RemoteRank, "send", lambda _: None)
+    engine = Engine()
+    await RemoteRank(invitation(bench), "10.0.0.1", engine.make).run()
+    assert [device.target for device in engine.spec.devices] == [
+        "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0",
+    ]  # fmt: skip
+    # Released: its file names no holder.
+    assert (tmp_path / "locks/cuda-0").read_text() == ""
+
+
+async def test_a_rank_that_fills_the_disk_is_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.settings = {"scratch_files": 20}
+    bench.add("hostname", **GANG, state="Running")
+    engine = Engine()
+    engine.fills = True
+    with pytest.raises(ExecutionError, match="files") as caught:
+        await RemoteRank(invitation(bench), "10.0.0.1", engine.make).run()
+    assert caught.value.failure is Failure.DISK
+    assert engine.did == ["prepare", "abort", "remove"]
 
 
 async def test_a_container_that_is_over_has_no_annex(bench: Bench, tmp_path: Path) -> None:
@@ -170,7 +234,8 @@ def test_a_fault_is_told_in_the_pipe(
 
     monkeypatch.setattr(linux, "end_with_parent", refuse)
     assert module.serve(RemoteRank(invitation(bench), "10.0.0.1", Engine().make)) == 1
-    assert capfd.readouterr().out == '{"fault":"[Errno 1] Operation not permitted"}\n'
+    told = '{"fault":"[Errno 1] Operation not permitted","failure":"infrastructure"}\n'
+    assert capfd.readouterr().out == told
 
 
 def test_who_is_invited_by_nobody_says_so(

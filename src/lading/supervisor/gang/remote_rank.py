@@ -19,21 +19,19 @@ from pathlib import Path
 from msgspec import structs
 
 from lading import removal
-from lading.client.content_caches import TreeCache
+from lading.concurrency import cancel_all, together
 from lading.confined import Stopped
-from lading.core.containers import mount_plan
-from lading.core.errors import ExecutionError, LadingError, RequestError
+from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
 from lading.net import rpc
 from lading.supervisor import linux
 from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
-from lading.supervisor.inputs.collection_image import CollectionImage
-from lading.supervisor.inputs.keep_mount import KeepMount
-from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
+from lading.supervisor.limits.disk_limits import DiskWatch
 from lading.supervisor.logs import Log
+from lading.supervisor.preparation import Preparation
 from lading.supervisor.process.life_cycle import take_own_mounts
 from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor import EngineMaker
@@ -80,9 +78,10 @@ def serve(remote: RemoteRank) -> int:
 
 def _fault(error: BaseException) -> int:
     fault = error.message if isinstance(error, LadingError) else str(error)
+    failure = error.failure if isinstance(error, ExecutionError) else Failure.INFRASTRUCTURE
     # The reader has closed the connection.
     with contextlib.suppress(BrokenPipeError):
-        rpc.write_line(1, {"fault": fault})
+        rpc.write_line(1, {"fault": fault, "failure": failure})
     return 1
 
 
@@ -135,9 +134,9 @@ class RemoteRank:
         journal.write(CONTAINER_STEP, StepMark.BEGUN)
         engine = self._engines(self._config.engine, self._settings())
         try:
-            async with self._prepared(engine) as spec:
+            async with self._prepared(engine) as (spec, watch):
                 await engine.create(spec)
-                await engine.run(stop=stop, stop_grace=_GRACE)
+                await self._run_watched(engine, watch)
                 if not stop.is_set():
                     await asyncio.to_thread(self.send)
         finally:
@@ -160,61 +159,72 @@ class RemoteRank:
             Path(self._config.api_ca_file).write_text(self._certificate)
 
     def _settings(self) -> EngineSettings:
-        config = self._config
-        return EngineSettings(
-            container_uuid=self._name,
-            run_directory=config.run_directory,
-            cache_directory=config.cache_directory,
-            cache_size=config.cache_size,
-        )
+        # Its own name: the machine may run other ranks of the same container.
+        return structs.replace(self._config.engine_settings, container_uuid=self._name)
+
+    async def _run_watched(self, engine: Engine, watch: DiskWatch) -> None:
+        """Run the rank to its end. Raises ExecutionError(DISK) when it used more of this disk than
+        it may.
+        """
+        running = asyncio.ensure_future(engine.run(stop=self._stop, stop_grace=_GRACE))
+        watching = asyncio.ensure_future(watch.run_until_full())
+        try:
+            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                await engine.abort()
+            await running
+        finally:
+            await cancel_all(running, watching)
+        if watching.done() and not watching.cancelled():
+            raise ExecutionError(watching.result(), Failure.DISK)
 
     @asynccontextmanager
-    async def _prepared(self, engine: Engine) -> AsyncIterator[ContainerSpec]:
-        """Prepare image and inputs as the supervisor does; yields the specification."""
+    async def _prepared(self, engine: Engine) -> AsyncIterator[tuple[ContainerSpec, DiskWatch]]:
+        """Prepare image, inputs, disk and GPUs as the supervisor does; yields the specification,
+        and the watch over the disk.
+        """
         config = self._config
         transport = open_transport(config)
         session = SupervisorSession(config, transport)
         log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=config.log_limit)
+        preparation = Preparation(config, session, log)
         try:
             await session.join()
-            container, private = session.container, engine.sees_private_mounts
-            plan = mount_plan.plan(
-                container.mounts,
-                secret_mounts=await session.secrets(),
-                output_path=container.output_path,
-                scratch=str(self.directory / "mounts"),
-            )
-            cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
-            inputs = Inputs(
-                session.data, session.blocks, cache, session.fetch_git_tree, config.large_input
-            )
-            keep = KeepMount(config, log, token=session.token, private=private)
-            stage = Stage(plan, config.live_roots)
-            try:
-                await stage.set(inputs, memory=private, keep=keep)
-                await engine.prepare(
-                    CollectionImage(session.data, session.blocks, container.container_image)
-                )
-                spec = specify(
-                    container,
-                    stage,
-                    config,
-                    token=session.token,
-                    given=Given(),
-                    stdout=1,
-                    stderr=2,
-                    spread=self._spread,
-                )
-                self.output = next(
-                    (one.source for one in spec.binds if one.target == spec.output_path), ""
-                )
-                yield structs.replace(spec, stdin=0)
-            finally:
-                await stage.close()
-                await keep.close()
+            if why := preparation.lacks_room():
+                raise ExecutionError(f"rank {self._spread.rank} cannot begin: {why}", Failure.NODE)
+            preparation.begin()
+            plan = preparation.plan(await session.secrets())
+            set_stage, unpack = preparation.open(plan, engine)
+            await together(set_stage, unpack)
+            if plan.copies:
+                await asyncio.to_thread(preparation.note_copies)
+            allowed = preparation.allowance(1)
+            preparation.limit_disk(allowed)
+            given = await preparation.gpu_locks.take(session.container.runtime_constraints)
+            yield self._spec(session, preparation, given), preparation.disk_watch(engine, allowed)
         finally:
+            preparation.gpu_locks.release()
+            await preparation.close()
             log.close()
             await transport.close()
+
+    def _spec(
+        self, session: SupervisorSession, preparation: Preparation, given: Given
+    ) -> ContainerSpec:
+        if preparation.stage is None:
+            raise ExecutionError("the mounts were not made")
+        spec = specify(
+            session.container,
+            preparation.stage,
+            self._config,
+            token=session.token,
+            given=given,
+            stdout=1,
+            stderr=2,
+            spread=self._spread,
+        )
+        self.output = next((one.source for one in spec.binds if one.target == spec.output_path), "")
+        return structs.replace(spec, stdin=0)
 
     def send(self) -> None:
         """Send the output to the first machine. Raises ExecutionError, OSError."""

@@ -1,0 +1,172 @@
+"""Prepares a container, or one rank of a gang, on this machine: inputs, image, disk and GPUs.
+
+The supervisor prepares the first machine of a gang, and each further machine prepares its own rank
+(`supervisor.gang.remote_rank`): with the same checks, limits and locks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lading.client.content_caches import TreeCache
+from lading.client.disk_space import lacks_room
+from lading.core.containers import mount_plan
+from lading.core.containers.disk_space import Amount, DiskAllowance, allowance_of, spent
+from lading.core.containers.mount_plan import MountPlan
+from lading.core.containers.mounts import slower
+from lading.supervisor.container_spec import GpuLocks
+from lading.supervisor.engines import Engine
+from lading.supervisor.inputs.collection_image import CollectionImage
+from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.inputs.staging import Inputs, Stage, full_places
+from lading.supervisor.limits.counters import descendants
+from lading.supervisor.limits.project_quota import Project, begin_project
+from lading.supervisor.logs import Log
+from lading.supervisor.machine import device_type
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
+
+# A start of a supervisor waits for each import: this one is needed after the start of the command.
+if TYPE_CHECKING:
+    from lading.supervisor.limits.disk_limits import DiskWatch
+
+SCRATCH: Final = "mounts"
+"""Directory in the run directory with all that the command can write."""
+
+
+class Preparation:
+    """Inputs, image, disk and GPUs of a container on one machine."""
+
+    def __init__(self, config: SupervisorConfig, session: SupervisorSession, log: Log) -> None:
+        self.gpu_locks = GpuLocks(config)
+        self.inputs: Inputs | None = None
+        self.stage: Stage | None = None
+        self.keep: KeepMount | None = None
+        self._config, self._session, self._log = config, session, log
+        self._directory = Path(config.run_directory)
+        self._base = Amount()
+        self._project: Project | None = None
+        self._quota = Amount()
+
+    @property
+    def reserve(self) -> Amount:
+        """What must stay free on the disk."""
+        return reserve_of(self._config)
+
+    def lacks_room(self) -> str:
+        """Why the container cannot begin on this disk, as a sentence; "" if it can. Raises
+        OSError.
+        """
+        return lacks_room(self._directory, self.reserve)
+
+    def begin(self) -> None:
+        """Give the files of the container a project, where the file system has projects: a project
+        applies to files that are made afterwards.
+        """
+        self._project = begin_project(self._directory, {SCRATCH: 0o2777, "bundle": 0o755})
+
+    def plan(self, secrets: Mapping[str, Any]) -> MountPlan:
+        """The plan of its mounts; `secrets` are the secret ones."""
+        container = self._session.container
+        return mount_plan.plan(
+            container.mounts,
+            secret_mounts=secrets,
+            output_path=container.output_path,
+            scratch=str(self._directory / SCRATCH),
+        )
+
+    def open(
+        self, plan: MountPlan, engine: Engine
+    ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
+        """The work that is left: to make the mounts, and to prepare the image."""
+        session, config, private = self._session, self._config, engine.sees_private_mounts
+        container = session.container
+        cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
+        self.inputs = Inputs(
+            session.data,
+            session.blocks,
+            cache,
+            session.fetch_git_tree,
+            config.large_input,
+            self.reserve,
+        )
+        self.keep = KeepMount(config, self._log, token=session.token, private=private)
+        self.stage = Stage(plan, config.live_roots, engine=engine)
+        image = CollectionImage(session.data, session.blocks, container.container_image)
+        self._log.say(
+            f"image {container.container_image}; {len(plan.collections)} input collections"
+        )
+        scratch = functools.partial(device_type, self._directory)
+        for note in slower(container.mounts, scratch, output_path=container.output_path):
+            self._log.say(note)
+        return (
+            self.stage.set(self.inputs, memory=private, keep=self.keep),
+            engine.prepare(image),
+        )
+
+    def note_copies(self) -> None:
+        """Note what the disk holds before the container begins: copies of collections are not
+        charged to it. Raises OSError.
+        """
+        from lading.supervisor.limits.disk_limits import base
+
+        self._base = base(self._directory)
+
+    def allowance(self, ranks: int) -> DiskAllowance:
+        """The disk that so many ranks of the container may fill here."""
+        return allowance_of(self._session.container, self._config.scratch_limits, ranks=ranks)
+
+    def limit_disk(self, allowed: DiskAllowance) -> None:
+        """Set the quota of the container in the kernel, where the file system supports it."""
+        if self._project is not None and allowed != DiskAllowance():
+            used = self._project.used()
+            # Inputs and copies are in the same project, so they add to the allowance.
+            size = allowed.size and used.size + allowed.size
+            self._quota = Amount(size, allowed.files and used.files + allowed.files)
+            self._project.limit(self._quota)
+
+    def disk_watch(
+        self,
+        engine: Engine,
+        allowed: DiskAllowance,
+        processes: Callable[[], Iterable[int]] | None = None,
+    ) -> DiskWatch:
+        """The watch over its use of the disk. `processes` finds those of the container, by default
+        from the first one.
+        """
+        from lading.supervisor.limits.disk_limits import DiskWatch
+
+        def below_first() -> Iterable[int]:
+            return descendants(engine.pid) if engine.pid else []
+
+        return DiskWatch(
+            run=self._directory,
+            allowed=allowed,
+            kept=self.reserve,
+            processes=processes or below_first,
+            has_daemon=not engine.sees_private_mounts,
+            base=self._base,
+        )
+
+    def full(self) -> str:
+        """The place that the container had no space for, as a clause; "" for none."""
+        why = spent(self._project.used(), self._quota) if self._project is not None else ""
+        return why or full_places(self._directory, self.stage)
+
+    async def close(self) -> None:
+        """Release cached data, unmount, and lift the limit."""
+        if self.stage is not None:
+            await self.stage.close()
+        if self.keep is not None:
+            await self.keep.close()
+        if self._project is not None:
+            # Zero lifts the limit, so that the removal of the scratch is never refused.
+            self._project.limit(Amount())
+
+
+def reserve_of(config: SupervisorConfig) -> Amount:
+    """What must stay free on the disk beside all containers."""
+    return Amount(config.disk_reserve, config.disk_reserve_files)
