@@ -70,6 +70,17 @@ def test_the_configuration() -> None:
     )
 
 
+def test_commands_as_texts_and_volumes() -> None:
+    settings = {
+        "Entrypoint": "/bin/cat",
+        "Cmd": "",
+        "Volumes": {"data/": {}, "/": {}, "/a/../b": {}},
+    }
+    found = images.parse_config(config(config=settings), layers=1)
+    assert (found.entrypoint, found.command) == (("/bin/cat",), ())
+    assert found.volumes == ("/b", "/data")
+
+
 @pytest.mark.parametrize(
     "settings", [None, {}, {"Entrypoint": None, "Env": None, "WorkingDir": None, "User": None}]
 )

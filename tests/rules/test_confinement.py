@@ -58,6 +58,7 @@ MAY_WALK = {
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
+    "supervisor/inputs/daemon_image.py": "`MergedLayers.walk`, by `ConfinedTree`s",
     "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",
     "supervisor/inputs/layers.py": (
         "files of the image cache, by patterns of their names; entries of the layer cache, not "
@@ -80,6 +81,8 @@ OPENING = frozenset(
 )
 TREES = (
     "supervisor/gang/gang_output.py",
+    "supervisor/inputs/layer_writer.py",
+    "supervisor/inputs/merged_layers.py",
     "supervisor/inputs/unpack.py",
     "supervisor/inputs/git_archives.py",
     "removal.py",

@@ -48,8 +48,20 @@ def image() -> None:
 @click.argument("source", nargs=-1, required=True, metavar="SOURCE | --from-host PROGRAM...")
 @click.option("--from-host", is_flag=True, help="Make the image from programs of this machine.")
 @click.option("--name", multiple=True, metavar="REPO:TAG", help="Name for it; may be given again.")
+@click.option(
+    "--platform",
+    "wanted",
+    metavar="linux/ARCH",
+    help="Platform of SOURCE, for machines of another kind.  [default: this machine's]",
+)
 @display.json_option
-def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json: bool) -> None:
+def add(
+    source: tuple[str, ...],
+    from_host: bool,
+    name: tuple[str, ...],
+    wanted: str | None,
+    as_json: bool,
+) -> None:
     """Add a container image to the store.
 
     SOURCE is a docker-save or OCI archive or directory, a root file system as a tar or a directory,
@@ -64,13 +76,17 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
         raise click.UsageError(
             f"one SOURCE at a time, not {len(source)}; are these programs? then use --from-host"
         )
+    if from_host and wanted:
+        raise click.UsageError("programs of this machine have its platform: leave out --platform")
     # Checked before the work, which may take minutes.
     for one in name:
         full_name(one)
 
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-            return await _add(session, source, from_host, name, Path(folder), is_quiet=as_json)
+            return await _add(
+                session, source, from_host, name, Path(folder), wanted=wanted, is_quiet=as_json
+            )
 
     done, notes = with_session(action)
     _tell(done, notes, as_json=as_json)
@@ -313,19 +329,24 @@ async def _add(
     names: tuple[str, ...],
     folder: Path,
     *,
+    wanted: str | None,
     is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are not needed by other commands.
     from lading.client.images.from_host import this_host
+    from lading.client.images.registry import parse_platform
     from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
+    architecture = parse_platform(wanted).architecture if wanted else ""
     with display.steps("Making the image", is_quiet=is_quiet) as report:
         if from_host:
             host = await asyncio.to_thread(this_host, os.environ)
             normal = await normalise_programs(source, folder, host=host, report=report)
         else:
             socket = docker_socket(os.environ)
-            normal = await normalise(source[0], folder, socket=socket, report=report)
+            normal = await normalise(
+                source[0], folder, socket=socket, architecture=architecture, report=report
+            )
     return await _register(session, normal, names or normal.names, is_quiet=is_quiet)
 
 

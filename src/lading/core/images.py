@@ -59,6 +59,8 @@ class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`NAME=value`, as in the image."""
     working_directory: str = ""
     user: str = ""
+    volumes: tuple[str, ...] = ()
+    """Directories that a container has, whether a layer makes them or not; "/data"."""
 
 
 class SavedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,12 +141,28 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
     _check_settings(settings)
     return ImageConfig(
         diff_ids=tuple(raw.rootfs.diff_ids),
-        entrypoint=tuple(settings.Entrypoint or ()),
-        command=tuple(settings.Cmd or ()),
+        entrypoint=_words(settings.Entrypoint),
+        command=_words(settings.Cmd),
         environment=tuple(settings.Env or ()),
         working_directory=settings.WorkingDir or "",
         user=settings.User or "",
+        volumes=_volumes(settings.Volumes or {}),
     )
+
+
+def _words(value: list[str] | str | None) -> tuple[str, ...]:
+    """The words of a command; old versions of Docker wrote a program without arguments as a
+    text.
+    """
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(value or ())
+
+
+def _volumes(paths: Iterable[str]) -> tuple[str, ...]:
+    """Absolute paths; those above come first."""
+    whole = {posixpath.normpath(posixpath.join("/", path.lstrip("/"))) for path in paths}
+    return tuple(sorted(whole - {"/"}))
 
 
 def _check_layers(ids: Sequence[str], layers: int) -> None:
@@ -267,11 +285,12 @@ class _ManifestEntry(msgspec.Struct):
 
 
 class _Settings(msgspec.Struct):
-    Entrypoint: list[str] | None = None
-    Cmd: list[str] | None = None
+    Entrypoint: list[str] | str | None = None
+    Cmd: list[str] | str | None = None
     Env: list[str] | None = None
     WorkingDir: str | None = None
     User: str | None = None
+    Volumes: dict[str, msgspec.Raw] | None = None
 
 
 class _RootFS(msgspec.Struct):

@@ -77,7 +77,7 @@ def test_a_user_that_is_not_there_is_refused(
 def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     good = parts(tmp_path, "", BASE)
     settings = json.loads(good.config)
-    for change in ({"Entrypoint": "sh -c"}, {"Env": [1]}, {"Cmd": ["a\0b"]}):
+    for change in ({"Entrypoint": 1}, {"Env": [1]}, {"Cmd": ["a\0b"]}):
         bad = ImageParts(
             config=json.dumps(settings | {"config": change}).encode(), layers=good.layers
         )

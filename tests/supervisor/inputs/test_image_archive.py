@@ -170,12 +170,15 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
 
 def test_proofs_are_of_a_collection_and_an_image(tmp_path: Path) -> None:
     proofs = Proofs(tmp_path)
-    proofs.add("pdh", "sha256:1")
-    assert proofs.has("pdh", "sha256:1")
-    assert not proofs.has("pdh", "sha256:2")
-    assert not proofs.has("other", "sha256:1")
+    proofs.add("pdh", "sha256:1", "sha256:9")
+    assert proofs.find("pdh", "sha256:1") == "sha256:9"
+    assert proofs.find("pdh", "sha256:2") is None
+    assert proofs.find("other", "sha256:1") is None
+    # As earlier versions wrote it.
+    (tmp_path / "pdh.proven").write_text("sha256:1")
+    assert proofs.find("pdh", "sha256:1") is None
     os.utime(tmp_path / "pdh.proven", (1, 1))
-    proofs.add("other", "sha256:1")
+    proofs.add("other", "sha256:1", "sha256:1")
     assert [one.name for one in tmp_path.iterdir()] == ["other.proven"]
 
 

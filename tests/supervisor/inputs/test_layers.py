@@ -16,6 +16,7 @@ from lading import removal
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.inputs.layers import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
+from lading.testing.odd_images import entry, layer
 
 pytestmark = pytest.mark.usefixtures("as_root")
 A, B = make_layer({"a": b"a" * 20000}), make_layer({"b": b"b" * 20000})
@@ -282,3 +283,44 @@ async def test_what_the_disk_refuses_is_told(
     with pytest.raises(ExecutionError, match="cannot be unpacked") as caught:
         await store.lease(image(A))
     assert caught.value.failure is failure
+
+
+async def test_a_layer_that_depends_on_lower_ones_is_unpacked_for_each(
+    store: LayerStore, tmp_path: Path
+) -> None:
+    mark = make_layer({".wh.a": b""})
+    for wanted in (image(A, mark), image(B, mark), image(A, mark, pdh="again")):
+        os.close((await store.lease(wanted))[1])
+    assert layers_in(tmp_path) == 4
+
+
+async def test_a_layer_twice_is_stacked_once(store: LayerStore) -> None:
+    found, lease = await store.lease(image(A, B, A))
+    os.close(lease)
+    assert [(path / "a").exists() for path in found.layers] == [False, True]
+
+
+async def test_the_lowest_of_many_layers_are_one_directory(
+    store: LayerStore, tmp_path: Path
+) -> None:
+    layers = [make_layer({f"f{n}": b"x", "n": b"%d" % n, ".wh.f0": b""}) for n in range(1, 150)]
+    wanted = image(make_layer({"f0": b"x"}), *layers)
+    for pdh in ("", "again"):
+        found, lease = await store.lease(wanted if not pdh else image(A, *layers, pdh=pdh))
+        os.close(lease)
+        assert len(found.layers) == 100
+    found, lease = await store.lease(wanted)
+    os.close(lease)
+    names = sorted(path.name for path in found.layers[0].iterdir())
+    assert names == sorted([*(f"f{n}" for n in range(1, 51)), "n"])
+    assert (found.layers[0] / "n").read_bytes() == b"50"
+
+
+async def test_what_is_left_out_is_told_once(store: LayerStore) -> None:
+    device = layer(entry("mem", tarfile.CHRTYPE, devmajor=1, devminor=1))
+    wanted, notes = image(A, device), []
+    for _ in range(2):
+        found, lease = await store.lease(wanted)
+        os.close(lease)
+        notes.append(len(found.notes))
+    assert notes == [1, 0]

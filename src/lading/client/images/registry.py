@@ -20,6 +20,7 @@ from typing import BinaryIO, Self
 from urllib.parse import urljoin
 
 import msgspec
+from msgspec import structs
 
 from lading.client.collections import Progress
 from lading.client.images.archive import (
@@ -584,5 +585,6 @@ def _assemble(
     diff_ids = read_config(config).rootfs.diff_ids
     layers = read_layers(members, names, diff_ids, folder, steps=steps)
     parts = ImageParts(config=config, layers=layers)
-    check_runnable(parts, steps=steps)
+    notes = check_runnable(parts, steps=steps)
+    parts = structs.replace(parts, notes=(*parts.notes, *notes))
     return write_archive(parts, folder / "image.tar", steps=steps)

@@ -1,7 +1,8 @@
 """Faults of an image for which no engine starts it, found before it is stored.
 
-Its settings must be readable, and its USER must be in its own /etc/passwd and /etc/group, which are
-looked for in the layers without unpacking them. Where a link leads there, only an engine can tell.
+Its settings must be readable, its layers such that they can be unpacked (`layer_scan`), and its
+USER must be in its own /etc/passwd and /etc/group, which are looked for in the layers without
+unpacking them. Where a link leads there, only an engine can tell.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
+from tarfile import TarInfo
 from typing import IO, cast
 
 from lading.client.images.archive import ImageParts, Layer
+from lading.client.images.layer_scan import LayerScan
 from lading.client.images.steps import ImageSteps
 from lading.client.images.tar_reader import TarReader, members
 from lading.core import images
 from lading.core.errors import ExecutionError, Invalid, Malformed
+from lading.core.image_layers import LABEL
 from lading.core.images import ImageConfig
 
 _PASSWD, _GROUP = "etc/passwd", "etc/group"
@@ -27,13 +32,45 @@ _ROOT_ALONE = "root:x:0:0:root:/:"
 _NUMBERS = re.compile(r"(root|[0-9]*)(:[0-9]*)?")
 
 
-def check_runnable(parts: ImageParts, *, steps: ImageSteps) -> None:
-    """Raise Invalid for an image that no engine starts, Malformed for a damaged layer."""
+def check_runnable(parts: ImageParts, *, steps: ImageSteps) -> tuple[str, ...]:
+    """Remarks about entries of the layers that no container gets. Raises Invalid for an image that
+    no engine starts, Malformed for a damaged layer.
+    """
     try:
         config = images.parse_config(parts.config, layers=len(parts.layers))
         _check_user(config, parts.layers, steps)
+        total = len(parts.layers)
+        layers = [partial(_scanned, one, steps, at, total) for at, one in enumerate(parts.layers)]
+        return LayerScan().run(layers).left_out.lines()
     except ExecutionError as error:
         raise Invalid(f"image: it cannot be run: {error.message}") from error
+
+
+@contextmanager
+def _scanned(
+    layer: Layer, steps: ImageSteps, number: int, total: int
+) -> Iterator[Iterator[TarInfo]]:
+    """The members of a layer, for `LayerScan`."""
+    steps.at("checking its layers", number, total)
+
+    def found(tar: TarReader, end: int) -> Iterator[TarInfo]:
+        for member in members(tar):
+            if member.offset >= end:
+                break
+            steps.check()
+            yield member
+
+    with _damage(layer), _opened(layer) as (tar, end):
+        yield found(tar, end)
+
+
+@contextmanager
+def _damage(layer: Layer) -> Iterator[None]:
+    """Raise Malformed for a layer that cannot be read."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        raise Malformed(f"image: layer {layer.diff_id[:19]} is damaged: {error}") from error
 
 
 def _check_user(config: ImageConfig, layers: Sequence[Layer], steps: ImageSteps) -> None:
@@ -71,15 +108,12 @@ class _AccountFiles:
         """Take what a layer has of them. Raises Malformed."""
         found: dict[str, str] = {}
         gone: set[str] = set()
-        try:
-            with _opened(layer) as (tar, end):
-                for member in members(tar):
-                    if member.offset >= end:
-                        break
-                    steps.check()
-                    self._take(tar, member, found, gone)
-        except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
-            raise Malformed(f"image: layer {layer.diff_id[:19]} is damaged: {error}") from error
+        with _damage(layer), _opened(layer) as (tar, end):
+            for member in members(tar):
+                if member.offset >= end:
+                    break
+                steps.check()
+                self._take(tar, member, found, gone)
         for name, hidden in self._is_hidden.items():
             if not hidden:
                 # A layer above has precedence.
@@ -90,6 +124,8 @@ class _AccountFiles:
     def _take(
         self, tar: TarReader, member: tarfile.TarInfo, found: dict[str, str], gone: set[str]
     ) -> None:
+        if member.type == LABEL:
+            return
         path = images.member_path(member.name)
         mark = images.whiteout(path)
         if mark is not None:

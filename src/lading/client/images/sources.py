@@ -22,8 +22,10 @@ from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from lading.client.images.archive import (
+    ArchiveConfig,
     DirectoryMembers,
     ImageParts,
     LayerEntry,
@@ -65,18 +67,24 @@ def docker_socket(environ: Mapping[str, str]) -> Path:
 
 
 async def normalise(
-    source: str, folder: Path, *, socket: Path = DOCKER_SOCKET, report: Report | None = None
+    source: str,
+    folder: Path,
+    *,
+    socket: Path = DOCKER_SOCKET,
+    architecture: str = "",
+    report: Report | None = None,
 ) -> NormalImage:
     """The image that `source` names, written in the normal form below the empty directory `folder`.
+    `architecture`: as Go names it; that of this machine if empty.
 
     Raises NotFound when nothing has this name, Malformed when it is damaged, Invalid when it cannot
     be used.
     """
     path = Path(source)
     if await asyncio.to_thread(path.exists):
-        return await _from_path(path, folder, report)
+        return await _from_path(path, folder, architecture, report)
     saved = await save_from_docker(source, folder / "saved.tar", socket=socket)
-    return await _from_path(saved, folder, report)
+    return await _from_path(saved, folder, architecture, report)
 
 
 async def normalise_programs(
@@ -93,12 +101,15 @@ async def normalise_programs(
     return await run_steps(work, report)
 
 
-async def _from_path(path: Path, folder: Path, report: Report | None) -> NormalImage:
-    architecture = goarch(platform.machine())
+async def _from_path(
+    path: Path, folder: Path, architecture: str, report: Report | None
+) -> NormalImage:
+    architecture = architecture or goarch(platform.machine())
 
     def work(steps: ImageSteps) -> NormalImage:
         parts = read(path, folder, architecture=architecture, steps=steps)
-        check_runnable(parts, steps=steps)
+        notes = check_runnable(parts, steps=steps)
+        parts = structs.replace(parts, notes=(*parts.notes, *notes))
         return write_archive(parts, folder / "image.tar", steps=steps)
 
     return await run_steps(work, report)
@@ -112,7 +123,7 @@ def read(
     if path.is_dir():
         inside = DirectoryMembers(path, source)
         if inside.find("manifest.json"):
-            return read_saved(inside, folder, steps=steps)
+            return read_saved(inside, folder, architecture=architecture, steps=steps)
         if inside.find("index.json"):
             return read_oci(inside, folder, architecture=architecture, steps=steps)
         if not is_rootfs(inside.tops()):
@@ -125,7 +136,7 @@ def read(
     plain = uncompressed(whole, folder / "plain.tar", source, steps=steps).path
     members = TarMembers(plain, source, steps=steps)
     if members.find("manifest.json"):
-        return read_saved(members, folder, steps=steps)
+        return read_saved(members, folder, architecture=architecture, steps=steps)
     if members.find("index.json"):
         return read_oci(members, folder, architecture=architecture, steps=steps)
     if not is_rootfs(members.tops()):
@@ -251,10 +262,13 @@ class Index(msgspec.Struct, frozen=True, rename="camel"):
     layers: list[Descriptor] = []
 
 
-def read_saved(members: Members, folder: Path, *, steps: ImageSteps = UNWATCHED) -> ImageParts:
+def read_saved(
+    members: Members, folder: Path, *, architecture: str, steps: ImageSteps = UNWATCHED
+) -> ImageParts:
     """The parts of the image in a docker-save archive.
 
-    Raises Malformed when it is damaged, Invalid when it contains several images.
+    Raises Malformed when it is damaged, Invalid when it contains several images, or one for another
+    architecture.
     """
     try:
         images = msgspec.json.decode(
@@ -268,8 +282,9 @@ def read_saved(members: Members, folder: Path, *, steps: ImageSteps = UNWATCHED)
             f"{members.source}: holds {len(images)} images ({', '.join(names)}); save one at a time"
         )
     config = read_document(members, images[0].config)
-    diff_ids = read_config(config).rootfs.diff_ids
-    layers = read_layers(members, images[0].layers, diff_ids, folder, steps=steps)
+    described = read_config(config)
+    _check_architecture(members, described, architecture)
+    layers = read_layers(members, images[0].layers, described.rootfs.diff_ids, folder, steps=steps)
     return ImageParts(config=config, layers=layers, names=tuple(images[0].repo_tags or ()))
 
 
@@ -281,10 +296,8 @@ def read_oci(
     Raises Malformed when it is damaged, Invalid when it contains none or several for this
     architecture.
     """
-    found = list(_manifests(members, _index(members, "index.json"), "", depth=0))
-    fitting = [
-        one for one in found if one[1].platform is None or _fits(one[1].platform, architecture)
-    ]
+    top = _index(members, "index.json")
+    fitting = list(_manifests(members, top, "", architecture=architecture, depth=0))
     if not fitting:
         raise Invalid(f"{members.source}: holds no image for linux/{architecture}")
     # An image may be listed under several names.
@@ -295,27 +308,37 @@ def read_oci(
         raise Malformed(f"{members.source}: damaged image: a manifest has no configuration")
     config = read_document(members, _blob(members, manifest.config.digest))
     described = read_config(config)
-    if described.architecture not in ("", architecture):
-        raise Invalid(
-            f"{members.source}: is for {described.architecture}, this machine is {architecture}"
-        )
+    _check_architecture(members, described, architecture)
     blobs = [_blob(members, layer.digest) for layer in manifest.layers]
     layers = read_layers(members, blobs, described.rootfs.diff_ids, folder, steps=steps)
     return ImageParts(config=config, layers=layers, names=(name,) if name else ())
 
 
+def _check_architecture(members: Members, described: ArchiveConfig, architecture: str) -> None:
+    if described.architecture not in ("", architecture):
+        raise Invalid(
+            f"{members.source}: is for {described.architecture}, not for {architecture}; "
+            f"name the machines that it is for, --platform linux/{described.architecture}"
+        )
+
+
 def _manifests(
-    members: Members, index: Index, name: str, *, depth: int
+    members: Members, index: Index, name: str, *, architecture: str, depth: int
 ) -> Iterator[tuple[Index, Descriptor, str]]:
+    """Manifests for an architecture, which need not be there for the others: Docker's containerd
+    store saves the indexes of a registry whole.
+    """
     if depth > _MAX_NESTING:
         raise Malformed(f"{members.source}: damaged image: its indexes are nested too deeply")
     for descriptor in index.manifests or ():
+        if descriptor.platform is not None and not _fits(descriptor.platform, architecture):
+            continue
         inner = _index(members, _blob(members, descriptor.digest))
         label = (
             descriptor.annotations.get(_FULL_NAME) or descriptor.annotations.get(_REF_NAME) or name
         )
         if inner.manifests is not None:
-            yield from _manifests(members, inner, label, depth=depth + 1)
+            yield from _manifests(members, inner, label, architecture=architecture, depth=depth + 1)
         else:
             yield inner, descriptor, label
 

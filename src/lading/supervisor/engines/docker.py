@@ -16,6 +16,7 @@ import contextlib
 import errno
 import os
 import posixpath
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,9 +146,10 @@ class DockerEngine:
 
     async def prepare(self, image: ImageSource) -> None:
         """Let the daemon load the image unless it has it. Raises ExecutionError."""
-        self._image = await image.name()
-        is_there = await self._has_image()
-        if is_there and self._proofs.has(image.pdh, self._image):
+        identity = await image.name()
+        loaded = self._proofs.find(image.pdh, identity)
+        self._image = loaded or identity
+        if await self._has_image() and loaded is not None:
             return
         place = self._images / f".{image.pdh}.{os.getpid()}.tar"
         try:
@@ -157,10 +159,15 @@ class DockerEngine:
             # A daemon reuses layers by their hash alone, also those of other users.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
-                await in_thread(lambda stop, _: self._prove(archive, stop))
-                if not is_there:
-                    await self._load(image, archive)
-            self._proofs.add(image.pdh, self._image)
+                reason = await in_thread(lambda stop, _: self._prove(archive, identity, stop))
+                if reason:
+                    self.notes.append(f"{self._name} gets an image with equal files: {reason}")
+                    self._image = await self._load_equal(image, archive, reason)
+                else:
+                    self._image = identity
+                    if not await self._has_image():
+                        await self._load(image, archive)
+            self._proofs.add(image.pdh, identity, self._image)
         except OSError as error:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
             raise ExecutionError(
@@ -171,12 +178,51 @@ class DockerEngine:
             with contextlib.suppress(OSError):
                 place.unlink()
 
-    def _prove(self, archive: ImageArchive, stop: Stop) -> None:
+    def _prove(self, archive: ImageArchive, identity: str, stop: Stop) -> str:
+        """Prove that the archive is the image; return why the daemon cannot use it as it is."""
+        from lading.supervisor.inputs import daemon_image
+
         def watch() -> None:
             if stop():
                 raise Stopped
 
-        archive.prove(self._image, limit=self._cache_size, watch=watch)
+        archive.prove(identity, limit=self._cache_size, watch=watch)
+        return daemon_image.unfit(archive, watch)
+
+    async def _load_equal(self, image: ImageSource, archive: ImageArchive, reason: str) -> str:
+        """Let the daemon load an image with equal files; its id."""
+        # Imported here, because few images need it.
+        from lading.supervisor.inputs import daemon_image
+        from lading.supervisor.inputs.layers import LayerStore
+
+        if os.geteuid() != 0:
+            raise ExecutionError(
+                f"{self._name} cannot use the image as it is: {reason}; "
+                "make it anew as one layer, or run it where Lading runs as root",
+                Failure.IMAGE,
+            )
+        store = LayerStore(self._images.parent, limit=self._cache_size, kept=self._kept)
+        unpacked, lease = await store.lease(image)
+        self.notes += unpacked.notes
+        try:
+            with tempfile.TemporaryDirectory(dir=self._images, prefix=".equal-") as folder:
+
+                def write(stop: Stop) -> tuple[str, Path]:
+                    def watch() -> None:
+                        if stop():
+                            raise Stopped
+
+                    return daemon_image.write_equal(
+                        archive.configuration, unpacked.layers, Path(folder), watch=watch
+                    )
+
+                self._image, path = await in_thread(lambda stop, _: write(stop))
+                if not await self._has_image():
+                    with await asyncio.to_thread(ImageArchive, path) as made:
+                        await self._load(image, made)
+        finally:
+            os.close(lease)
+        return self._image
 
     async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
         with self._faults("cannot load the image", load_refusal):

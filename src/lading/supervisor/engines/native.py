@@ -57,6 +57,7 @@ from lading.supervisor.engines.bundle import (
 )
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
+from lading.supervisor.engines.mount_points import make_targets, make_volumes
 from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
@@ -149,6 +150,7 @@ class NativeEngine:
     async def prepare(self, image: ImageSource) -> None:
         """Unpack the image's layers. Raises ExecutionError."""
         self._image, self._lease = await self._store.lease(image)
+        self.notes += self._image.notes
 
     async def create(self, spec: ContainerSpec) -> None:
         """Mount the root, write the bundle, start crun up to the gate. Raises ExecutionError."""
@@ -416,6 +418,9 @@ class NativeEngine:
         rootfs, note = mount_root(image.layers, bundle, self._namespace, name=name)
         if note and note not in self.notes:
             self.notes.append(note)
+        owner = self._namespace.root if self._namespace is not None else 0
+        make_volumes(rootfs, image.config.volumes, owner=owner)
+        make_targets(rootfs, spec.binds, owner=owner)
         # The ranks of a gang have a root each.
         self.root_directory = rootfs if spec.nodes == 1 else None
         config = self._configure(spec, image, rootfs, gate)

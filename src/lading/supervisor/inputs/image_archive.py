@@ -35,7 +35,8 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, SavedImage
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.inputs.unpack import Watch, hash_layer, unwatched
+from lading.supervisor.inputs.layer_writer import Watch
+from lading.supervisor.inputs.unpack import hash_layer, unwatched
 
 # Bytes of a JSON document in an archive, which is read into memory.
 MOST_DOCUMENT = 16 << 20
@@ -75,9 +76,9 @@ class ImageArchive:
             for member in members(self._tar, most=self._most_members):
                 self._members[posixpath.normpath(member.name)] = member
             self.saved: SavedImage = images.parse_manifest(self.document(images.MANIFEST))
-            self._configuration = self.document(self.saved.config)
+            self.configuration = self.document(self.saved.config)
             self.config: ImageConfig = images.parse_config(
-                self._configuration, layers=len(self.saved.layers)
+                self.configuration, layers=len(self.saved.layers)
             )
         except (tarfile.TarError, ValueError) as error:
             self._tar.close()
@@ -142,7 +143,7 @@ class ImageArchive:
         The identity is the hash of the configuration, or of an OCI manifest in the archive that
         names the configuration.
         """
-        digest = f"sha256:{hashlib.sha256(self._configuration).hexdigest()}"
+        digest = f"sha256:{hashlib.sha256(self.configuration).hexdigest()}"
         if digest != identity and not self._leads_to(identity, digest):
             raise _fault(f"the image archive is named {identity}, but its content is {digest}")
         left = self.limit(limit)
@@ -190,25 +191,31 @@ class Proofs:
         # Some 100 bytes each: their age bounds them, not their size.
         self._cache = DiskCache(directory, sys.maxsize, layout=_PROOFS)
 
-    def has(self, pdh: str, identity: str) -> bool:
-        """Whether the collection was seen to hold the image."""
+    def find(self, pdh: str, identity: str) -> str | None:
+        """The id of the daemon's image for a collection that was seen to hold the image `identity`,
+        None for any other.
+        """
         try:
             held = self._cache.hold(pdh)
         except OSError:
-            return False
+            return None
         if held is None:
-            return False
+            return None
         with open(held, encoding="utf-8") as file:
-            return file.read() == identity
+            # Earlier versions wrote one line, about images that were not scanned.
+            proven, _, loaded = file.read().partition("\n")
+        return loaded or None if proven == identity else None
 
-    def add(self, pdh: str, identity: str) -> None:
-        """Store a proof, and delete those unused for half a year. Raises OSError."""
+    def add(self, pdh: str, identity: str, loaded: str) -> None:
+        """Store a proof and the id of the daemon's image, and delete those unused for half a year.
+        Raises OSError.
+        """
         descriptor = self._cache.lock(pdh, wait=False)
         # A process that has the lock is about to write the same.
         if descriptor is not None:
             with open(descriptor, "w", encoding="utf-8") as file:
                 file.truncate(0)
-                file.write(identity)
+                file.write(f"{identity}\n{loaded}")
                 file.flush()
                 self._cache.publish(pdh)
         self._cache.evict(unused_since=time.time() - _KEPT)

@@ -2,8 +2,10 @@
 
     <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
     <cache>/images/<pdh>.lock   shared lock: in use
-    <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an
-                                attribute
+    <cache>/layers/<sha256>.any/      one layer as overlayfs wants it: whiteouts are devices 0/0 or
+                                      an attribute
+    <cache>/layers/<sha256>.<sha256>/ one that depends on the layers below it, by its own hash and
+                                      one of theirs; or several merged into one
     <cache>/layers/.lock        shared lock: a process unpacks; exclusive: one removes layers
     <cache>/layers/.lock-<2>    exclusive lock: a layer is built whose hash begins with these digits
 
@@ -22,12 +24,13 @@ import asyncio
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
@@ -37,13 +40,16 @@ from lading.confined import ConfinedTree, Stop, Stopped
 from lading.core import user_ids
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.core.image_layers import merged_below, place_of_layer
 from lading.core.images import MOST_ELEMENTS, ImageConfig
+from lading.core.remarks import Remarks
 from lading.supervisor.engines import ImageSource
 
 # Most containers find their image unpacked: what unpacking needs is imported when there is none.
 if TYPE_CHECKING:
     from lading.supervisor.inputs.image_archive import ImageArchive
-    from lading.supervisor.inputs.unpack import Watch
+    from lading.supervisor.inputs.layer_writer import Watch
+    from lading.supervisor.inputs.unpack import LayerContent
 
 _NEW = ".new-"
 # Bytes for which the disk must have room at each check during unpacking: about those between two.
@@ -61,19 +67,22 @@ class Unpacked(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Path, ...]
     large_ids: frozenset[int] = frozenset()
     """Large ids (`core.user_ids`) of users and groups that its files belong to."""
+    notes: tuple[str, ...] = ()
+    """Remarks about entries that were left out, for the first container of the image alone."""
 
 
 class _Description(msgspec.Struct, kw_only=True):
     """Description of an image in the cache; `size` is the bytes of its layers.
 
     `proven`: the archive of the image contained every layer. `large_ids`: those of its files.
-    Without them the image counts as absent.
+    `layers`: names of their directories, lowest first. Without these the image counts as absent.
     """
 
     config: ImageConfig
     size: int
     proven: bool = False
     large_ids: frozenset[int] | None = None
+    layers: tuple[str, ...] = ()
 
 
 class LayerStore:
@@ -88,6 +97,7 @@ class LayerStore:
         self._limit = limit
         # The images that were whole when they were looked at last, read once for check and use.
         self._found: dict[str, Unpacked] = {}
+        self._notes: dict[str, tuple[str, ...]] = {}
         self._cache = DiskCache(
             self._images,
             limit,
@@ -113,7 +123,8 @@ class LayerStore:
                 f"image {image.pdh}: its layers are gone again; is the cache too small?",
                 Failure.NODE,
             ) from error
-        return self._found[image.pdh], lease
+        notes = self._notes.pop(image.pdh, ())
+        return structs.replace(self._found[image.pdh], notes=notes), lease
 
     def _is_whole(self, pdh: str) -> bool:
         found = self._find(pdh)
@@ -125,11 +136,10 @@ class LayerStore:
         description = _read(self._cache.path(pdh))
         if description is None or not description.proven or description.large_ids is None:
             return None
-        config = description.config
-        layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
-        if not all(one.is_dir() for one in layers):
+        layers = tuple(self._layers / name for name in description.layers)
+        if not layers or not all(one.is_dir() for one in layers):
             return None
-        return Unpacked(config=config, layers=layers, large_ids=description.large_ids)
+        return Unpacked(config=description.config, layers=layers, large_ids=description.large_ids)
 
     async def _unpack(self, image: ImageSource, claim: EntryClaim) -> None:
         from lading.supervisor.inputs import image_archive
@@ -142,7 +152,9 @@ class LayerStore:
             await asyncio.to_thread(self._begin, lock)
             await image_archive.fetch(image, archive, kept=self._kept)
             description = await in_thread(
-                lambda stop, _: self._unpack_archive(archive, self._watch(stop, image.pdh), stop)
+                lambda stop, _: self._unpack_archive(
+                    archive, image.pdh, self._watch(stop, image.pdh), stop
+                )
             )
             claim.part.write_bytes(msgspec.json.encode(description))
             claim.publish(description.size)
@@ -166,60 +178,128 @@ class LayerStore:
 
         return watch
 
-    def _unpack_archive(self, archive: Path, watch: Watch, stop: Stop) -> _Description:
+    def _unpack_archive(self, archive: Path, pdh: str, watch: Watch, stop: Stop) -> _Description:
         from lading.supervisor.inputs.image_archive import ImageArchive
 
+        remarks: list[str] = []
         with ImageArchive(archive) as opened:
-            config, size = opened.config, 0
-            limit = opened.limit(self._limit)
-            for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True):
-                size += self._unpack_layer(opened, member, diff_id, max(limit - size, 0), watch)
-        ids = user_ids.large(self._owners(config, stop))
-        return _Description(config=config, size=size, proven=True, large_ids=ids)
+            config = opened.config
+            limit, size = opened.limit(self._limit), 0
+            number = merged_below(len(config.diff_ids))
+            names: list[str] = []
+            if number:
+                name, size = self._merge(opened, number, limit, watch, remarks)
+                names = [name]
+            for at in range(number, len(config.diff_ids)):
+                name, bytes_ = self._unpack_layer(
+                    opened, at, names, max(limit - size, 0), watch, remarks
+                )
+                names.append(name)
+                size += bytes_
+        # One layer may be in an image twice; overlayfs does not take a directory twice, and the
+        # upper one hides the lower one.
+        layers = tuple(reversed(dict.fromkeys(reversed(names))))
+        self._notes[pdh] = tuple(remarks)
+        ids = user_ids.large(self._owners(layers, stop))
+        return _Description(config=config, size=size, proven=True, large_ids=ids, layers=layers)
 
-    def _owners(self, config: ImageConfig, stop: Stop) -> Iterator[int]:
+    def _owners(self, layers: Sequence[str], stop: Stop) -> Iterator[int]:
         """Users and groups of all files of an image's layers."""
-        for diff_id in dict.fromkeys(config.diff_ids):
-            with ConfinedTree.open(self._layers / diff_id.removeprefix("sha256:")) as tree:
+        for name in layers:
+            with ConfinedTree.open(self._layers / name) as tree:
                 for status in tree.survey(max_depth=MOST_ELEMENTS, stop=stop):
                     yield status.st_uid
                     yield status.st_gid
 
     def _unpack_layer(
-        self, archive: ImageArchive, member: str, diff_id: str, limit: int, watch: Watch
-    ) -> int:
-        """Unpack a layer of at most `limit` bytes unless it is there; the bytes it takes."""
-        digest = diff_id.removeprefix("sha256:")
-        target = self._layers / digest
-        with self._building(digest):
-            if not target.is_dir():
-                return self._build_layer(archive, member, diff_id, target, limit, watch)
-        # Another image has brought this layer. Naming its hash is no proof that this image contains
-        # it.
-        return archive.prove_layer(member, diff_id, limit=limit, watch=watch)
-
-    def _build_layer(
         self,
         archive: ImageArchive,
-        member: str,
-        diff_id: str,
-        target: Path,
+        number: int,
+        below: Sequence[str],
         limit: int,
         watch: Watch,
-    ) -> int:
-        from lading.supervisor.inputs import image_archive, unpack
+        remarks: list[str],
+    ) -> tuple[str, int]:
+        """Unpack a layer of at most `limit` bytes onto the directories `below` unless it is there;
+        the name of its directory, and the bytes it takes.
+        """
+        ids, member = archive.config.diff_ids, archive.saved.layers[number]
+        with self._building(ids[number].removeprefix("sha256:")):
+            for is_bound in (False, True):
+                name = place_of_layer(ids, number, is_bound=is_bound)
+                if (self._layers / name).is_dir():
+                    break
+            else:
+                from lading.supervisor.inputs import unpack
+                from lading.supervisor.inputs.merged_layers import MergedLayers
 
-        aside = target.with_name(_NEW + target.name)
+                def build(aside: Path) -> LayerContent:
+                    paths = [self._layers / one for one in dict.fromkeys(below)]
+                    with archive.open(member) as source, MergedLayers(paths) as merged:
+                        return unpack.unpack_layer(
+                            source, aside, limit=limit, watch=watch, below=merged
+                        )
+
+                return self._build(archive, number, build, remarks)
+        # Another image has brought this layer. Naming its hash is no proof that this image contains
+        # it.
+        return name, archive.prove_layer(member, ids[number], limit=limit, watch=watch)
+
+    def _build(
+        self,
+        archive: ImageArchive,
+        number: int,
+        build: Callable[[Path], LayerContent],
+        remarks: list[str],
+    ) -> tuple[str, int]:
+        """Build the directory of a layer aside, and give it its name; the name, and its bytes."""
+        from lading.supervisor.inputs import image_archive
+
+        ids = archive.config.diff_ids
+        aside = self._layers / (_NEW + ids[number].removeprefix("sha256:"))
         # A process may have been killed while it built this layer.
         self._discard(aside)
         try:
-            with archive.open(member) as source:
-                found = unpack.unpack_layer(source, aside, limit=limit, watch=watch)
-            image_archive.check_layer(member, found.digest, diff_id)
-            aside.rename(target)
+            content = build(aside)
+            image_archive.check_layer(archive.saved.layers[number], content.digest, ids[number])
+            name = place_of_layer(ids, number, is_bound=content.is_bound)
+            aside.rename(self._layers / name)
         finally:
             self._try_to_discard(aside)
-        return max(found.size, found.unpacked)
+        remarks += content.left_out.lines()
+        return name, max(content.size, content.unpacked)
+
+    def _merge(
+        self, archive: ImageArchive, number: int, limit: int, watch: Watch, remarks: list[str]
+    ) -> tuple[str, int]:
+        """Unpack the lowest `number` layers into one directory; its name, and the bytes it
+        takes.
+        """
+        from lading.supervisor.inputs import image_archive, unpack
+
+        ids, members = archive.config.diff_ids[:number], archive.saved.layers[:number]
+        name, size = place_of_layer(ids, number - 1, is_bound=True), 0
+        with self._building(ids[-1].removeprefix("sha256:")):
+            if (self._layers / name).is_dir():
+                for member, diff_id in zip(members, ids, strict=True):
+                    left = max(limit - size, 0)
+                    size += archive.prove_layer(member, diff_id, limit=left, watch=watch)
+                return name, size
+
+            def build(aside: Path) -> LayerContent:
+                nonlocal size
+                aside.mkdir(mode=0o755)
+                for member, diff_id in zip(members, ids, strict=True):
+                    with archive.open(member) as source:
+                        content = unpack.merge_layer(
+                            source, aside, limit=max(limit - size, 0), watch=watch
+                        )
+                    image_archive.check_layer(member, content.digest, diff_id)
+                    size += max(content.size, content.unpacked)
+                    remarks.extend(content.left_out.lines())
+                return structs.replace(content, size=size, is_bound=True, left_out=Remarks())
+
+            return self._build(archive, number - 1, build, remarks)
 
     def _open_lock(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -271,10 +351,10 @@ class LayerStore:
         """
         self._cache.evict()
         kept = {
-            one.removeprefix("sha256:")
+            name
             for path in self._images.glob("*.json")
             if not path.name.startswith(".")
-            for one in _diff_ids(path)
+            for name in _layers(path)
         }
         for layer in self._layers.iterdir():
             if not layer.name.startswith(".") and layer.name not in kept:
@@ -298,9 +378,9 @@ def _size(path: Path) -> int:
     return description.size if description is not None else 0
 
 
-def _diff_ids(path: Path) -> tuple[str, ...]:
+def _layers(path: Path) -> tuple[str, ...]:
     description = _read(path)
-    return description.config.diff_ids if description is not None else ()
+    return description.layers if description is not None else ()
 
 
 def _read(path: Path) -> _Description | None:

@@ -27,6 +27,7 @@ from lading.testing.images import (
     make_layer,
     tiny_image,
 )
+from lading.testing.odd_images import odd_images
 from lading.testing.pulse import Bell
 
 
@@ -280,3 +281,20 @@ class IsolatingEngineSuite(EngineSuite):
         kit.image = ArchiveImage(*layered_image())
         _, out, _ = await kit.run("ls -A /d /e /f; cat /f/same")
         assert out.split() == ["/d:", "kept", "/e:", "new", "/f:", "same", "upper"]
+
+    async def test_images_in_forms_of_other_builders(self, kit: Kit) -> None:
+        found = {}
+        images = odd_images()
+        for form, image in images.items():
+            kit.image = ArchiveImage(image.name, image.archive)
+            _, said, _ = await kit.run(image.script)
+            found[form] = said
+        assert found == {form: image.output for form, image in images.items()}
+
+    async def test_a_mount_over_a_dangling_link_of_the_image(self, kit: Kit) -> None:
+        links = make_layer({"made": "/nowhere/x", "l": "/made"})
+        kit.image = ArchiveImage(*make_archive([first_layer(tiny_image()[1]), links]))
+        made = kit.bind("/made")
+        (Path(made.source) / "f").write_text("inner")
+        _, said, _ = await kit.run("cat /made/f /nowhere/x/f /l/f", binds=(made,))
+        assert said == "inner" * 3

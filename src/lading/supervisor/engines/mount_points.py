@@ -1,0 +1,96 @@
+"""Directories and files in the root of a container, made before its start.
+
+VOLUMEs of an image that no layer makes, and what a mount lies on when a link of the image leads
+there: the link may be dangling, for which crun makes nothing. The root holds files of strangers, so
+links are followed below it only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lading.confined import ConfinedTree
+from lading.supervisor.engines import Bind
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# As the kernel's own limit for one look-up (path_resolution(7)).
+_MOST_LINKS = 40
+
+
+def make_volumes(rootfs: Path, paths: Iterable[str], *, owner: int) -> None:
+    """Make the missing ones of these directories; where another file is in the way, none is made.
+    Raises OSError.
+    """
+    for path in paths:
+        with suppress(NotADirectoryError):
+            _make(rootfs, path, owner=owner, is_file=False, only_links=False)
+
+
+def make_targets(rootfs: Path, binds: Iterable[Bind], *, owner: int) -> None:
+    """Make what a bind lies on, where links of the image lead to nothing. Raises OSError."""
+    for bind in binds:
+        # The engine makes the others, and says what is in the way.
+        with suppress(NotADirectoryError):
+            is_file = not Path(bind.source).is_dir()
+            _make(rootfs, bind.target, owner=owner, is_file=is_file, only_links=True)
+
+
+def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: bool) -> None:
+    """Make the directory or file that `path` names in the root; with `only_links` only if a link is
+    on the way.
+    """
+    rest, links = [name for name in reversed(path.split("/")) if name], 0
+    with ConfinedTree.open(rootfs) as tree, _stack(tree) as stack:
+        while rest:
+            name = rest.pop()
+            if name in (".", ".."):
+                _close_beyond(stack, max(1, len(stack) - (name == "..")))
+                continue
+            try:
+                status = os.stat(name, dir_fd=stack[-1], follow_symlinks=False)
+            except FileNotFoundError:
+                if only_links and not links:
+                    return
+                stack += _new(stack[-1], name, owner, is_file=is_file and not rest)
+                continue
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                target = os.readlink(name, dir_fd=stack[-1])
+                if target.startswith("/"):
+                    _close_beyond(stack, 1)
+                rest += [part for part in reversed(target.split("/")) if part]
+            elif rest or stat.S_ISDIR(status.st_mode):
+                stack.append(os.open(name, _FOLDER, dir_fd=stack[-1]))
+
+
+def _new(folder: int, name: str, owner: int, *, is_file: bool) -> list[int]:
+    """Make an entry; the descriptor of a directory."""
+    if is_file:
+        os.close(os.open(name, _NEW, 0o644, dir_fd=folder))
+    else:
+        os.mkdir(name, 0o755, dir_fd=folder)
+    os.chown(name, owner, owner, dir_fd=folder, follow_symlinks=False)
+    return [] if is_file else [os.open(name, _FOLDER, dir_fd=folder)]
+
+
+@contextmanager
+def _stack(tree: ConfinedTree) -> Iterator[list[int]]:
+    """The descriptor of the root, to which those of directories are added."""
+    stack = [os.dup(tree.descriptor)]
+    try:
+        yield stack
+    finally:
+        _close_beyond(stack, 0)
+
+
+def _close_beyond(stack: list[int], length: int) -> None:
+    while len(stack) > length:
+        os.close(stack.pop())

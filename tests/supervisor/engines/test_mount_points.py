@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor.engines import Bind
+from lading.supervisor.engines.mount_points import make_targets, make_volumes
+
+
+@pytest.fixture
+def rootfs(tmp_path: Path) -> Path:
+    made = tmp_path / "rootfs"
+    made.mkdir()
+    (made / "file").touch()
+    (made / "data").symlink_to("/far/away")
+    (made / "up").symlink_to("../../../elsewhere")
+    (made / "round").symlink_to("round")
+    return made
+
+
+def test_volumes_are_made_below_the_root(rootfs: Path, tmp_path: Path) -> None:
+    own = os.geteuid()
+    make_volumes(rootfs, ["/data", "/data/deep", "/up/x", "/file", "/file/x"], owner=own)
+    assert (rootfs / "far/away/deep").is_dir()
+    assert (rootfs / "elsewhere/x").is_dir()
+    assert (rootfs / "file").is_file()
+    assert [one.name for one in tmp_path.iterdir()] == ["rootfs"]
+
+
+def test_a_link_without_end_is_an_error(rootfs: Path) -> None:
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        make_volumes(rootfs, ["/round/x"], owner=os.geteuid())
+    assert caught.value.errno == errno.ELOOP
+
+
+def test_targets_are_made_where_links_lead_to_nothing(rootfs: Path, tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    binds = [
+        Bind(str(tmp_path), "/data", False),
+        Bind(str(tmp_path / "f"), "/up", False),
+        Bind(str(tmp_path), "/none/x", False),
+        Bind(str(tmp_path), "/file/x", False),
+    ]
+    make_targets(rootfs, binds, owner=os.geteuid())
+    assert (rootfs / "far/away").is_dir()
+    assert (rootfs / "elsewhere").is_file()
+    assert not (rootfs / "none").exists()
