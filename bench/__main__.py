@@ -15,6 +15,7 @@ from typing import Final
 
 from bench import (
     account,
+    backfill,
     cli,
     cloud,
     collections,
@@ -108,6 +109,7 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
         turns=options.turns,
         databases=options.database,
     ),
+    "backfill": lambda options: backfill.measure(containers=options.backfilled),
     "quotas": lambda options: quotas.measure(waiting=options.queued, rounds=options.quota_rounds),
     "shares": lambda options: fair_shares.measure(
         waiting=options.queued, rounds=options.quota_rounds
@@ -172,6 +174,9 @@ def _parse() -> argparse.Namespace:
     )
     group.add_argument(
         "--created", type=int, default=20_000, help="of these, requests that the API creates"
+    )
+    group.add_argument(
+        "--backfilled", type=int, default=400, help="containers of each simulated machine"
     )
     group.add_argument(
         "--turns", type=int, default=2, help="turns of a long and a short queue; 0: none"

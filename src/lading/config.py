@@ -21,12 +21,12 @@ from lading.container_config import (
     CloudVMs,
     Containers,
     Kubernetes,
-    Local,
     ShellAccess,
 )
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, KIB, MIB, Resources
 from lading.core.scheduling.instance_types import Gpu, InstanceType, with_preemptible
+from lading.local_config import Local
 from lading.sections import key
 from lading.share_config import FairShare
 from lading.telemetry_config import SystemLogs, Tracing

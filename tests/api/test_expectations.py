@@ -234,9 +234,12 @@ async def test_the_cost_and_the_end_on_both_kinds_of_vms_are_told(it: World) -> 
     assert ordinary.startswith("On an ordinary VM (m5, $0.72 an hour) its run costs $0.20")
 
 
-async def test_an_ordinary_container_has_no_expectation_in_its_record(it: World) -> None:
+async def test_each_container_has_the_run_time_of_its_tool_in_its_record(it: World) -> None:
+    first = await it.submit("tool", "first")
+    container = await it.ok("GET", f"containers/{first['container_uuid']}")
+    assert "expected_run_time" not in container["scheduling_parameters"]
     await ran(it, 60)
     made = await it.submit("tool", "x")
     container = await it.ok("GET", f"containers/{made['container_uuid']}")
-    assert "expected_run_time" not in container["scheduling_parameters"]
+    assert container["scheduling_parameters"]["expected_run_time"] == 60
     assert (await expected(it, made))["offers"] == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
 
 from lading.core.resources import Resources
 from lading.core.scheduling.batch_planner import plan
-from lading.core.scheduling.planning import FleetWorker
+from lading.core.scheduling.planning import FleetWorker, KeptRoom
 from lading.core.scheduling.reconcile import ReconcileAction
 from lading.dispatch import observe
 from lading.dispatch.fleet import FleetView, SupervisorProcess
@@ -351,3 +352,18 @@ def test_containers_that_were_prepared_take_their_turn_before_new_ones(
         said["low"].sentence
         == "Its image and inputs are ready; it waits for 3 VCPUs and 10 bytes RAM."
     )
+
+
+def test_the_planner_knows_run_times_and_the_rooms_that_are_kept(queue: Queue) -> None:
+    state = DispatchState(DispatchSettings(passing=60.0), known_since=0)
+    known = {"scheduling_parameters": {"expected_run_time": 30}}
+    for uuid in ("mine", "old"):
+        learn(queue, uuid, "Running", **known)
+    learn(queue, "waits", "Queued", runtime_constraints={"vcpus": 4, "ram": 10})
+    state.engage("mine", now=5.0, worker="w")
+    state.kept = {"waits": KeptRoom("w", since=6.0)}
+    found = observe.snapshot(queue, view(mine=True, old=True), state, now=10.0)
+    ends = {one.uuid: one.ends for one in found.workers[0].occupants}
+    # When the one of an earlier dispatcher began is not known.
+    assert ends == {"mine": 35.0, "old": inf}
+    assert (found.now, found.passing, found.kept) == (10.0, 60.0, state.kept)

@@ -173,7 +173,8 @@ def _retry_without_rules(
 def _update_without_code(
     container: Container, changes: Mapping[str, Any], **more: Any
 ) -> ContainerChange:
-    kept = {name: value for name, value in changes.items() if name != "exit_code"}
+    # A record that is Complete has some exit code.
+    kept = {**changes, "exit_code": 0} if changes.get("exit_code") else changes
     return lifecycle.update(container, kept, **more)
 
 

@@ -6,8 +6,8 @@ The decisions are those of `core.scheduling.expected_times`, the rows are in `st
 - A dispatcher's report that containers wait makes expectations about their start, for a few
   containers every few seconds. When the dispatcher withdraws the reason because a container was
   taken, the error of the expectation is kept. Submitting and starting a container do none of this.
-- A container of a request with a deadline, or one that prefers preemptible machines, gets the run
-  time among its scheduling parameters when it is made.
+- A container gets the run time of its tool among its scheduling parameters when it is made.
+  Dispatchers plan with it: deadlines, preemptible machines, and who may pass whom.
 """
 
 from __future__ import annotations
@@ -88,12 +88,10 @@ async def run_time_of(
 
 
 async def with_run_time(tx: Transaction, made_of: Recipe) -> Recipe:
-    """The recipe of a new container, with the run time of its tool if its place depends on that."""
+    """The recipe of a new container, with the run time of its tool as far as that is known: its
+    place depends on that, and whether it may pass another one.
+    """
     scheduling = made_of.scheduling_parameters
-    prefers = spot.preemption(scheduling) is spot.Preemption.PREFERRED
-    # All other containers are made without a further query.
-    if not prefers and not spot.deadline(scheduling):
-        return made_of
     known = await run_time_of(tx, made_of)
     if known is None:
         return made_of

@@ -172,6 +172,7 @@ class Loop:
             if self._state.may_act(uuid, now=now):
                 self._do(uuid, "admit", self._actions.admit, now=now)
         plan = self._planning.plan(seen)
+        self._state.kept = batch_planner.keep(seen, plan)
         # A dispatcher that is alone loses no lock.
         instead = (
             find_alternatives(seen, plan, most=_MOST_ALTERNATIVES)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, rank_need
-from lading.core.scheduling import batch_planner
+from lading.core.scheduling import passing
 from lading.core.scheduling.batch_planner import explain as explain_wait
 from lading.core.scheduling.planning import (
     Category,
@@ -89,7 +89,7 @@ def snapshot(
     workers = tuple(
         _occupied(
             worker,
-            tuple(_occupants(worker, there, queue, view, state, spread)),
+            tuple(_occupants(worker, there, queue, view, state, spread, now=now)),
             queue,
         )
         if (there := (*at.get(worker.id, ()), *anywhere))
@@ -108,6 +108,9 @@ def snapshot(
         quota=state.quota,
         most=most,
         shortage=view.shortage,
+        now=now,
+        kept=state.kept,
+        passing=state.passing,
         busy_at=busy[0],
         overloaded_at=busy[1],
     )
@@ -173,7 +176,11 @@ def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
         if process.asking
     }
     return (
-        [uuid for worker in seen.workers for uuid in batch_planner.admitted(worker, asking)]
+        [
+            uuid
+            for worker in seen.workers
+            for uuid in passing.admitted(worker, asking, now=seen.now, limit=seen.passing)
+        ]
         if asking
         else []
     )
@@ -234,6 +241,8 @@ def _occupants(
     view: FleetView,
     state: DispatchState,
     spread: Collection[str],
+    *,
+    now: float,
 ) -> Iterator[Occupant]:
     for uuid in uuids:
         record, process = queue.get(uuid), view.processes.get(uuid)
@@ -252,7 +261,12 @@ def _occupants(
             # Once it is Locked or Running, `need` in the record includes its extra amounts.
             if record.state is ContainerState.QUEUED:
                 need += state.given(uuid)
-            yield Occupant(uuid=uuid, need=need, started=state.began(uuid), place=record.place)
+            began = state.began(uuid)
+            ends = passing.expected_end(record, began=began, now=now)
+            yield Occupant(
+                uuid=uuid, need=need, started=began, ends=ends, place=record.place,
+                asks=process is not None and process.asking,
+            )  # fmt: skip
 
 
 def _runs_workflow(record: TrackedContainer | None) -> bool:

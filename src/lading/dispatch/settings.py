@@ -23,6 +23,10 @@ class DispatchSettings:
     """Time between two full looks at the queue; events come in between."""
     quota: int = 0
     """Most containers at a time; 0 is as many as fit. Wiring sets it from `Local.MaxContainers`."""
+    passing: float = 0.0
+    """Time for which containers of unknown run time may pass one that room is kept for
+    (`Local.BackfillLimit`).
+    """
     window: int = 1000
     """Most waiting containers looked at in one list, those of highest priority."""
     read_timeout: float = 60.0

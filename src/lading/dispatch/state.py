@@ -20,7 +20,7 @@ from signal import Signals
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
 from lading.core.scheduling import wait_reasons
-from lading.core.scheduling.planning import TrackedContainer, WaitStatus
+from lading.core.scheduling.planning import KeptRoom, TrackedContainer, WaitStatus
 from lading.core.scheduling.wait_reasons import Wait
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue
@@ -125,6 +125,8 @@ class DispatchState:
         # Containers that lock calls under way name as alternatives, with the number of calls.
         self._offered: Counter[str] = Counter()
         self._misfits: set[str] = set()
+        self.kept: Mapping[str, KeptRoom] = {}
+        """The rooms that the last plan has kept for waiting containers."""
 
     def _at(self, uuid: str) -> ContainerActivity:
         """The record to read."""
@@ -151,6 +153,11 @@ class DispatchState:
     def quota(self) -> int:
         """The most containers at a time; 0 is as many as fit."""
         return self._settings.quota
+
+    @property
+    def passing(self) -> float:
+        """Seconds for which containers of unknown run time may pass one that room is kept for."""
+        return self._settings.passing
 
     @property
     def starting(self) -> Iterator[tuple[str, str]]:

@@ -304,6 +304,7 @@ def settings(config: Config, fleet: str) -> DispatchSettings:
     return DispatchSettings(
         poll_interval=config.Local.PollInterval,
         quota=config.Local.MaxContainers,
+        passing=config.Local.BackfillLimit,
         min_retry=config.Containers.MinRetryPeriod,
         only=config.Containers.OnlyDispatcher,
         plans_disk=plans_disk(fleet, config),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from random import Random
 from typing import ClassVar
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling.batch_planner import admitted, apply, explain, plan
+from lading.core.scheduling.batch_planner import apply, explain, plan
 from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.passing import admitted
 from lading.core.scheduling.planning import (
     Category,
     DispatchPlan,
@@ -344,6 +346,8 @@ def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
 needs = st.builds(Resources, st.integers(1, 6), st.integers(1, 60))
 growths = st.just(Resources()) | st.builds(Resources, st.integers(0, 6), st.integers(0, 60))
 times = st.integers(0, 10).map(float)
+lengths = st.sampled_from([0, 0, 5, 20])
+ends = st.sampled_from([math.inf, 12.0, 25.0, 100.0])
 
 
 @st.composite
@@ -354,19 +358,27 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     workers = []
     for number, capacity in enumerate(capacities):
         occupants: list[Occupant] = []
-        for index, (amount, began) in enumerate(
-            draw(st.lists(st.tuples(needs, times), max_size=4))
+        for index, (amount, began, end) in enumerate(
+            draw(st.lists(st.tuples(needs, times, ends), max_size=4))
         ):
             if amount.fits(capacity - total(one.need for one in occupants)):
-                occupants.append(Occupant(uuid=f"r{number}.{index}", need=amount, started=began))
+                uuid = f"r{number}.{index}"
+                occupants.append(Occupant(uuid=uuid, need=amount, started=began, ends=end))
         workers.append(worker(*occupants, id=f"w{number}", capacity=capacity))
-    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times, growths), max_size=8))
+    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times, growths, lengths), max_size=8))
     queue = tuple(
-        replace(entry(f"q{at}", priority, amount, seen=seen), growth=growth)
-        for at, (priority, amount, seen, growth) in enumerate(rows)
+        replace(entry(f"q{at}", priority, amount, seen=seen), growth=growth, run_time=length)
+        for at, (priority, amount, seen, growth, length) in enumerate(rows)
     )
     held = {one.uuid: "held" for one in queue if draw(st.booleans()) and draw(st.booleans())}
-    return Snapshot(queue=queue, workers=tuple(workers), held=held, quota=draw(st.integers(0, 5)))
+    return Snapshot(
+        queue=queue,
+        workers=tuple(workers),
+        held=held,
+        quota=draw(st.integers(0, 5)),
+        now=10.0,
+        passing=draw(st.sampled_from([0.0, 5.0])),
+    )
 
 
 @given(snapshots())

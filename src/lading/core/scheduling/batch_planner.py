@@ -11,7 +11,8 @@ Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Pl
   as they fit together on a worker. There a later container may pass them only inside (capacity -
   what is reserved), and every later container that started there since they were queued counts
   against that. So the head never starves, and small ones of lower priority do not take the place
-  of large ones one by one.
+  of large ones one by one. They may also start on the room of the first container for which a
+  worker keeps room, for as long as it could not use it (`passing`).
 - A container that can use more than it needs gets a part of what remains after all starts.
 - A container that fits no worker stays queued and blocks no other. A dispatcher does not fail one
   that another dispatcher may be able to run (docs/spec/dispatch, section Parts).
@@ -36,17 +37,19 @@ are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lading.core.resources import Resources, total
+from lading.core.scheduling import passing
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import (
     Category,
     DispatchPlan,
     FleetWorker,
+    KeptRoom,
     Occupant,
-    Place,
     Reservation,
     Snapshot,
     StartDecision,
@@ -73,7 +76,7 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     if snapshot.shortage:
         return DispatchPlan()
     first = _workflow_starts(snapshot) if snapshot.workflow_runners else ()
-    rooms = [_WorkerRoom(worker) for worker in snapshot.workers]
+    rooms = [_WorkerRoom(worker, snapshot) for worker in snapshot.workers]
     slots = _slots(snapshot)
     if not _any_open(rooms) or slots <= 0:
         return DispatchPlan(starts=first)
@@ -90,19 +93,23 @@ def _placed(
     reservations: list[Reservation] = []
     most = max(1, _MOST_LOOKS // len(rooms))
     # Rooms only shrink: where one finds neither room nor a reservation, no later one that wants the
-    # same does.
-    hopeless: set[_Wanted] = set()
+    # same, for as long or longer, does.
+    hopeless: dict[_Wanted, float] = {}
+    kept = [room for room in rooms if room.has_head]
     for container in queue:
-        if (wanted := _wanted(container)) in hopeless:
+        wanted, longest = _wanted(container), passing.longest_run(container)
+        if wanted in hopeless and longest >= hopeless[wanted]:
             continue
-        if (room := _tightest(rooms, container)) is not None:
-            room.take(container.need)
+        if (room := _tightest(rooms, container) or _passable(kept, container)) is not None:
+            room.take(container)
             starts.append(StartDecision(container.uuid, room.worker.id))
         elif len(reservations) < most and (room := _reservable(rooms, container)) is not None:
+            if not room.has_head:
+                kept.append(room)
             room.reserve(container)
             reservations.append(Reservation(container.uuid, room.worker.id))
         else:
-            hopeless.add(wanted)
+            hopeless[wanted] = longest
         if not _any_open(rooms) or len(starts) == slots:
             break
     return starts, reservations
@@ -124,26 +131,6 @@ def _slots(snapshot: Snapshot) -> int:
     return min(limits, default=len(snapshot.queue))
 
 
-def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...]:
-    """The occupants of a worker that ask for their resources and may have them now.
-
-    `asking` has the place in the queue of each container that asks.
-
-    They go in the order of the queue, so that a large one is not kept waiting by small ones.
-    """
-    room = worker.capacity - total(one.need for one in worker.occupants if one.uuid not in asking)
-    waiting = {one.uuid: one.need for one in worker.occupants if one.uuid in asking}
-    # Workflow runners are let in first and never wait: they take no room that others could have.
-    found = [one.uuid for one in worker.workflow_runners if one.uuid in asking]
-    for uuid in sorted(waiting, key=lambda one: asking[one]):
-        # In strict order: a smaller one further back would take the room that the first one needs.
-        if not waiting[uuid].fits(room):
-            break
-        room -= waiting[uuid]
-        found.append(uuid)
-    return tuple(found)
-
-
 def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
     """The snapshot after every decision was carried out at `now`."""
     waiting = {
@@ -154,7 +141,13 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
     for start in decided.starts:
         one = waiting[start.uuid]
         placed[start.worker].append(
-            Occupant(uuid=one.uuid, need=one.need + start.extra, started=now, place=one.place)
+            Occupant(
+                uuid=one.uuid,
+                need=one.need + start.extra,
+                started=now,
+                ends=passing.expected_end(one, began=snapshot.now, now=snapshot.now),
+                place=one.place,
+            )
         )
     started = {start.uuid for start in decided.starts}
 
@@ -174,8 +167,22 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
             container for container in snapshot.workflow_runners if container.uuid not in started
         ),
         workers=tuple(with_placed(worker) for worker in snapshot.workers),
+        kept=keep(snapshot, decided),
         most=None if snapshot.most is None else snapshot.most - len(decided.starts),
     )
+
+
+def keep(snapshot: Snapshot, decided: DispatchPlan) -> dict[str, KeptRoom]:
+    """The rooms that are kept for waiting containers after a plan. One for which room was kept once
+    counts from then on, also while no worker has any room.
+    """
+    started = {start.uuid for start in decided.starts}
+    waiting = {one.uuid for one in snapshot.queue} - started
+    found = {uuid: room for uuid, room in snapshot.kept.items() if uuid in waiting}
+    for one in decided.reservations:
+        since = found[one.uuid].since if one.uuid in found else snapshot.now
+        found[one.uuid] = KeptRoom(one.worker, since)
+    return found
 
 
 def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
@@ -220,24 +227,91 @@ def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
 
 
 class _WorkerRoom:
-    """The free part of one worker while a plan is made. Lives inside one call of `plan`."""
+    """The free part of one worker while a plan is made. Lives inside one call of `plan`.
 
-    def __init__(self, worker: FleetWorker) -> None:
+    `open` is free for all, `_free` free as such: a part of it may be kept for containers that have
+    none yet, of which `_head` is the first.
+    """
+
+    def __init__(self, worker: FleetWorker, snapshot: Snapshot) -> None:
         self.worker = worker
-        self.open = _free(worker)
+        self.open = self._free = _free(worker)
+        self._snapshot = snapshot
         self._unreserved = worker.capacity
+        self._occupants = list(worker.occupants)
+        self._head: passing.Head | None = None
+        self._outlook: passing.Outlook | None = None
+        if any(one.asks for one in worker.occupants):
+            self._take_out_blocked()
+
+    def _take_out_blocked(self) -> None:
+        """Do not count the occupants that ask for room which they cannot have yet: the first of
+        them is the head.
+        """
+        asking = {one.uuid: one.place or (0, "", one.uuid) for one in self._occupants if one.asks}
+        limit, now = self._snapshot.passing, self._snapshot.now
+        let_in = passing.admitted(self.worker, asking, now=now, limit=limit)
+        blocked = [one for one in self._occupants if one.asks and one.uuid not in let_in]
+        self._occupants = [one for one in self._occupants if one not in blocked]
+        self._free = self.worker.capacity - total(one.need for one in self._occupants)
+        if blocked:
+            self._head = passing.Head.asking(min(blocked, key=lambda one: asking[one.uuid]))
+
+    @property
+    def has_head(self) -> bool:
+        """Whether a part of it is kept for some container."""
+        return self._head is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some container may find room. Each needs a VCPU and some RAM."""
+        free = self.open if self._head is None else self._free
+        return free.vcpus > 0 and free.ram > 0
 
     def holds(self, container: TrackedContainer) -> bool:
         return container.need.fits(self.open) and self.worker.admits(container)
+
+    def lets_pass(self, container: TrackedContainer) -> bool:
+        """Whether a container may use room that is kept for the head."""
+        if self._head is None or not container.need.fits(self._free):
+            return False
+        if self._outlook is None:
+            capacity, occupants = self.worker.capacity, self._occupants
+            self._outlook = passing.outlook(self._head, capacity=capacity, occupants=occupants)
+        return self.worker.admits(container) and passing.may_pass(
+            passing.longest_run(container),
+            self._outlook,
+            now=self._snapshot.now,
+            until=self._head.since + self._snapshot.passing,
+        )
 
     def left(self, need: Resources) -> tuple[int, int, int, int, str]:
         rest = self.open - need
         return rest.gpus, rest.vcpus, rest.ram, rest.disk, self.worker.id
 
-    def take(self, need: Resources) -> None:
+    def take(self, container: TrackedContainer) -> None:
         # A batch system queues by itself: its containers take no room here.
+        if self.worker.queues:
+            return
+        now = self._snapshot.now
+        ends = passing.expected_end(container, began=now, now=now)
+        # At infinity it has passed each head that comes before it in the queue.
+        self._occupants.append(
+            Occupant(
+                uuid=container.uuid,
+                need=container.need,
+                started=math.inf,
+                ends=ends,
+                place=container.place,
+            )
+        )
+        self.take_more(container.need)
+
+    def take_more(self, need: Resources) -> None:
         if not self.worker.queues:
             self.open -= need
+            self._free -= need
+            self._outlook = None
 
     def reservable(self, container: TrackedContainer) -> bool:
         # What does not fit beside the others would keep a part of the worker empty. Its turn comes
@@ -245,6 +319,10 @@ class _WorkerRoom:
         return container.need.fits(self._unreserved) and self.worker.admits(container)
 
     def reserve(self, container: TrackedContainer) -> None:
+        if self._head is None:
+            kept = self._snapshot.kept.get(container.uuid)
+            since = kept.since if kept else self._snapshot.now
+            self._head = passing.Head.waiting(container, since=since)
         self._unreserved -= container.need
         # Later containers that started since this one was queued have passed it, and are counted
         # against the room beside what is reserved.
@@ -256,6 +334,11 @@ class _WorkerRoom:
         # reserved, then the share of earlier occupants, which all end one day. The id makes the
         # choice stable.
         too_much = self._passed(container) + container.need - self._unreserved
+        kept = self._snapshot.kept.get(container.uuid)
+        if kept is not None and kept.worker == self.worker.id:
+            # Those that were let pass here must not move it to another worker, where others would
+            # be let pass then.
+            return 0.0, before.share_of(capacity), self.worker.id
         return max(0.0, too_much.share_of(capacity)), before.share_of(capacity), self.worker.id
 
     def _passed(self, container: TrackedContainer) -> Resources:
@@ -317,7 +400,7 @@ def _grown(
     for start in starts:
         more, room = growth.get(start.uuid, Resources()), by_worker[start.worker]
         extra = Resources() if room.worker.queues else _positive(more.least(room.open))
-        room.take(extra)
+        room.take_more(extra)
         grown.append(StartDecision(start.uuid, start.worker, extra))
     return tuple(grown)
 
@@ -327,13 +410,17 @@ def _positive(amount: Resources) -> Resources:
 
 
 def _any_open(rooms: list[_WorkerRoom]) -> bool:
-    # Without a VCPU or RAM free no container fits, since each needs some of both.
-    return any(room.open.vcpus > 0 and room.open.ram > 0 for room in rooms)
+    return any(room.is_open for room in rooms)
 
 
 def _tightest(rooms: list[_WorkerRoom], container: TrackedContainer) -> _WorkerRoom | None:
     fitting = (room for room in rooms if room.holds(container))
     return min(fitting, key=lambda room: room.left(container.need), default=None)
+
+
+def _passable(rooms: list[_WorkerRoom], container: TrackedContainer) -> _WorkerRoom | None:
+    able = (room for room in rooms if room.lets_pass(container))
+    return min(able, key=lambda room: room.left(container.need), default=None)
 
 
 def _reservable(rooms: list[_WorkerRoom], container: TrackedContainer) -> _WorkerRoom | None:
@@ -438,10 +525,12 @@ class _WaitReasons:
             sentence = (
                 f"{where}: there is room, "
                 f"but it would hold up {first}, which needs more and comes first."
+                f"{passing.behind_sentence(after.passing)}"
             )
             cause = f"behind {first}, which needs more and came first"
             return WaitStatus(Category.BEHIND_HEAD, sentence, cause)
-        return WaitStatus(Category.CAPACITY, f"{where}: {missing}", cause)
+        passed = passing.head_sentence(after.passing) if container.uuid in after.kept else ""
+        return WaitStatus(Category.CAPACITY, f"{where}: {missing}{passed}", cause)
 
     def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, str]:
         """A clause on the worker that lacks least, the cause of the wait, and, where a worker has

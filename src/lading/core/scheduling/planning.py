@@ -129,20 +129,28 @@ class Occupant:
     """A container that occupies a worker, and how much of it: being started, running or ending.
 
     `started` is on the clock of `TrackedContainer.seen`; minus infinity: before the dispatcher
-    began. `place` is its place in the queue, None where its record is not known.
+    began. `ends` is when it is expected to end; infinity: not known. `place` is its place in the
+    queue, None where its record is not known. `asks`: it is prepared, and waits for its VCPUs, RAM
+    and GPUs on this worker, which `need` has.
     """
 
     uuid: str
     need: Resources
     started: float = float("-inf")
+    ends: float = float("inf")
     place: Place | None = None
+    asks: bool = False
 
     def passed(self, head: TrackedContainer) -> bool:
         """Whether it comes after the head in the queue and started while the head waited. One of
         unknown place counts as such.
         """
+        return self.comes_after(head.place, seen=head.seen)
+
+    def comes_after(self, place: Place, *, seen: float) -> bool:
+        """Whether it comes after a place in the queue and started since `seen`."""
         # In doubt for the head, which has waited longest.
-        return self.started >= head.seen and (self.place is None or self.place > head.place)
+        return self.started >= seen and (self.place is None or self.place > place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +198,14 @@ class FleetWorker:
         return unsuited(container.gpu, self.gpu) if self.gpu is not None else ""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRoom:
+    """The worker on which room is kept for a container, and since when room is kept for it."""
+
+    worker: str
+    since: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The input of a plan: containers that wait (sized ones only), and the workers.
@@ -199,6 +215,9 @@ class Snapshot:
     pause after a failed start, an earlier attempt not yet cleared away). They block nobody. `quota`
     is the most containers at a time, 0 as many as fit; `most` how many may be started now, None any
     number; `shortage` why none may be started now on any worker, as a sentence, "" when some may.
+    `now` is the time on the clock of `TrackedContainer.seen`; `kept` is since when room is kept for
+    containers that wait, and where; `passing` the seconds for which others of unknown run time may
+    pass them (`core.scheduling.passing`).
     `busy_at`: when the API last reported that it is busy, seconds since 1970, 0.0 for never;
     `overloaded_at`: when it last answered so to many requests.
     """
@@ -210,6 +229,9 @@ class Snapshot:
     quota: int = 0
     most: int | None = None
     shortage: str = ""
+    now: float = 0.0
+    kept: Mapping[str, KeptRoom] = field(default_factory=dict)
+    passing: float = 0.0
     busy_at: float = 0.0
     overloaded_at: float = 0.0
 
