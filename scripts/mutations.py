@@ -317,15 +317,22 @@ class TestFiles:
                 self._importers.setdefault(imported, set()).add(name)
 
     def chosen(self, source: str) -> tuple[list[str], list[str]]:
-        """The test files named like a module, and the others of its package that import it, the
-        nearest first.
+        """The test files named like a module, and the others of its package that import it: first
+        the ones that share a word of its name, then the nearest.
         """
         path = Path(source).relative_to("src/lading")
         folder = Path("tests") / path.parts[0]
         near = Path("tests") / path.parent
         named: list[str] = []
         others: list[str] = []
-        for name, _ in sorted(self._distances(source).items(), key=lambda item: item[1]):
+        words = _words(path)
+
+        def rank(item: tuple[str, int]) -> tuple[bool, int]:
+            # Tests of a server import all of it: which of them are near, their names tell.
+            name, distance = item
+            return not words & _words(self._paths[name]), distance
+
+        for name, _ in sorted(self._distances(source).items(), key=rank):
             test = self._paths[name]
             if not test.name.startswith("test_") or not test.is_relative_to(folder):
                 continue
@@ -355,6 +362,11 @@ class TestFiles:
             else:
                 continue
             yield from (imported for imported in names if imported in self._paths)
+
+
+def _words(path: Path) -> set[str]:
+    """The words of a file's name, in the singular."""
+    return {word.removesuffix("s") for word in path.stem.removeprefix("test_").split("_")}
 
 
 def _module_name(path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import mutations
-from scripts.mutations import draw, main, mutations_of
+from scripts.mutations import TestFiles, draw, main, mutations_of
 
 SOURCE = """
 def is_large(size: int, limit: int = 5) -> bool:
@@ -87,6 +87,15 @@ def test_a_mutation_changes_its_place_only() -> None:
 def test_what_only_informs_is_left_alone() -> None:
     source = "def f(a: 'x' = None):\n    '''Text.'''\n    event(_logger, 'x', a=a)\n"
     assert mutations_of("m.py", source) == []
+
+
+def test_files_that_share_a_word_come_first(root: Path) -> None:
+    imports = "import lading.api.sizes\n"
+    (root / "tests/api/test_a.py").write_text(imports)
+    (root / "tests/api/test_size_limits.py").write_text("import tests.api.test_a\n")
+    named, others = TestFiles(root).chosen("src/lading/api/sizes.py")
+    assert named == ["tests/api/test_sizes.py"]
+    assert others == ["tests/api/test_size_limits.py", "tests/api/test_a.py"]
 
 
 def test_the_same_seed_draws_the_same(root: Path) -> None:
