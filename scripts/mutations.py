@@ -212,8 +212,9 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         arguments = node.args
-        # Of these each exchange is an error at once.
-        is_plain = not _begins(node, *_SAYING, "isinstance(", "issubclass(")
+        # Of the checks of types each exchange is an error at once; of `max` and `min` none changes
+        # anything.
+        is_plain = not _begins(node, *_SAYING, "isinstance(", "issubclass(", "max(", "min(")
         if (
             is_plain
             and len(arguments) > 1

@@ -87,6 +87,7 @@ def test_a_mutation_changes_its_place_only() -> None:
 def test_what_only_informs_is_left_alone() -> None:
     source = "def f(a: 'x' = None):\n    '''Text.'''\n    event(_logger, 'x', a=a)\n"
     assert mutations_of("m.py", source) == []
+    assert mutations_of("m.py", "def f(a, b):\n    c = max(a, b), isinstance(a, b)\n") == []
 
 
 def test_files_that_share_a_word_come_first(root: Path) -> None:
