@@ -16,6 +16,7 @@ from typing import Final
 from bench import (
     account,
     backfill,
+    cascades,
     cli,
     cloud,
     collections,
@@ -111,6 +112,9 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     ),
     "backfill": lambda options: backfill.measure(containers=options.backfilled),
     "quotas": lambda options: quotas.measure(waiting=options.queued, rounds=options.quota_rounds),
+    "cascades": lambda options: cascades.measure(
+        waiting=options.queued, databases=options.database, beside=options.beside
+    ),
     "shares": lambda options: fair_shares.measure(
         waiting=options.queued, rounds=options.quota_rounds
     ),
@@ -180,6 +184,10 @@ def _parse() -> argparse.Namespace:
     )
     group.add_argument(
         "--turns", type=int, default=2, help="turns of a long and a short queue; 0: none"
+    )
+    group = parser.add_argument_group("cascades (also --queued and --database)")
+    group.add_argument(
+        "--beside", default="", metavar="PYTHON", help="interpreter of another Lading, in turns"
     )
     group = parser.add_argument_group("quotas")
     group.add_argument(

@@ -41,7 +41,7 @@ MOST_CANCEL: Final = 60.0
 _SHORT: Final = 3000
 _PACE_TIME: Final = 15.0
 _COMMAND: Final = ["sh", "-c", 'date +%s.%N; echo "$0" > number', "template"]
-_DECLINED: Final = {"Containers": {"Dispatcher": "none"}}
+DECLINED: Final = {"Containers": {"Dispatcher": "none"}}
 _TIMES: Final = 15
 _PATIENCE: Final = 120.0
 _LADING: Final = (sys.executable, "-m", "lading")
@@ -59,17 +59,20 @@ def measure(
     counts = _Counts(waiting, restarts, created, turns)
     if "sqlite" in databases:
         with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-            figures += _measured(_sqlite(Path(folder) / "data"), counts, "sqlite")
-            long, short = (_sqlite(Path(folder) / name) for name in ("long", "short"))
+            figures += _measured(sqlite_site(Path(folder) / "data"), counts, "sqlite")
+            long, short = (sqlite_site(Path(folder) / name) for name in ("long", "short"))
             figures += _paces(long, short, counts, "sqlite")
     if "postgresql" not in databases:
         return figures
     if not has_postgres():
         return [*figures, absent("postgresql", "is not installed (Debian package postgresql)")]
     names = ("lading", "long", "short")
-    with _postgres(names) as server, tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
+    with (
+        postgres_databases(names) as server,
+        tempfile.TemporaryDirectory(prefix="lading-bench-") as folder,
+    ):
         one, long, short = (
-            _postgresql(Path(folder) / name, server.connection(name)) for name in names
+            postgres_site(Path(folder) / name, server.connection(name)) for name in names
         )
         figures += _measured(one, counts, "postgresql")
         figures += _paces(long, short, counts, "postgresql")
@@ -87,7 +90,7 @@ class _Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class Site:
     """A data directory, the configuration of its database, and what multiplies a request there
     (arguments: its uuid, how often).
     """
@@ -97,16 +100,16 @@ class _Site:
     copy: Callable[[str, int], None]
 
 
-def _sqlite(data: Path) -> _Site:
-    return _Site(data, {}, functools.partial(multiply, data / "db.sqlite"))
+def sqlite_site(data: Path) -> Site:
+    return Site(data, {}, functools.partial(multiply, data / "db.sqlite"))
 
 
-def _postgresql(data: Path, where: dict[str, str | int]) -> _Site:
+def postgres_site(data: Path, where: dict[str, str | int]) -> Site:
     config = {"PostgreSQL": {"Connection": where}}
-    return _Site(data, config, functools.partial(_multiply_postgres, where))
+    return Site(data, config, functools.partial(_multiply_postgres, where))
 
 
-def _paces(long: _Site, short: _Site, counts: _Counts, database: str) -> list[Figure]:
+def _paces(long: Site, short: Site, counts: _Counts, database: str) -> list[Figure]:
     """Containers a second with all that wait and with a short queue."""
     if not counts.turns:
         return []
@@ -118,7 +121,7 @@ def _paces(long: _Site, short: _Site, counts: _Counts, database: str) -> list[Fi
     return [replace(one, name=f"{database}: {one.name}") for one in figures]
 
 
-def _measured(site: _Site, counts: _Counts, database: str) -> list[Figure]:
+def _measured(site: Site, counts: _Counts, database: str) -> list[Figure]:
     data, config = site.data, site.config
     waiting, restarts = counts.waiting, counts.restarts
     with serving(data, config=json.dumps(config)) as environment:
@@ -126,7 +129,7 @@ def _measured(site: _Site, counts: _Counts, database: str) -> list[Figure]:
         template = asyncio.run(_submit(environment, image))
     floor = durations("lading up with an empty queue, until it is ready", _starts(data, restarts))
     site.copy(template, waiting - counts.created)
-    (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
+    (data / "config.yml").write_text(json.dumps({**config, **DECLINED}))
     with serving(data) as environment:
         figures = asyncio.run(_reads(environment, waiting - counts.created))
         if counts.created:
@@ -134,14 +137,14 @@ def _measured(site: _Site, counts: _Counts, database: str) -> list[Figure]:
         figures += _commands(environment, waiting)
     (data / "config.yml").write_text(json.dumps(config))
     figures += [floor, _restarts(data, waiting, restarts)]
-    (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
+    (data / "config.yml").write_text(json.dumps({**config, **DECLINED}))
     with serving(data) as environment:
         figures += asyncio.run(mass_requests.cancel_all(environment, within=MOST_CANCEL))
     return [replace(one, name=f"{database}: {one.name}") for one in figures]
 
 
 @contextlib.contextmanager
-def _postgres(names: Collection[str]) -> Iterator[PostgresServer]:
+def postgres_databases(names: Collection[str]) -> Iterator[PostgresServer]:
     """A server with empty databases of these names, gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="lading-bench-"))
     if os.getuid() == 0:

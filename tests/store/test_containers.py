@@ -205,7 +205,7 @@ async def test_wanted_below(database: Database) -> None:
                 "state": state,
             }
             await records.insert(tx, REQUESTS, row)
-        assert await containers.wanted_below(tx, ["p"]) == ["child"]
+        assert await containers.wanted_below(tx, ["p"], most=9) == ["child"]
 
 
 async def test_older_containers_get_their_broad_keys(database: Database) -> None:

@@ -19,6 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from lading.api import authorization, bootstrap
+from lading.api.background.cascades import CascadeWorker
+from lading.api.background.request_cancellation import CancellationWorker
 from lading.api.container_access import log_files, published_ports
 from lading.api.container_access.gateway_client import claimed, read_claim
 from lading.api.container_access.log_spool import Spool
@@ -45,7 +47,6 @@ from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import OwnMachines, SharedMachines
 from lading.api.mounts.git_cache import GitCache
 from lading.api.public import load_vocabulary
-from lading.api.request_cancellation import CancellationWorker
 from lading.api.routes import ApiRoute, Routes
 from lading.api.services import ApiServices, Blocks, make_policy
 from lading.api.wait_statuses import OwnStatuses, SharedStatuses
@@ -56,13 +57,7 @@ from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
-from lading.core.errors import (
-    LadingError,
-    MethodNotAllowed,
-    NotFound,
-    Unauthenticated,
-    Unavailable,
-)
+from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated, Unavailable
 from lading.core.ids import make_request_id
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
@@ -217,6 +212,7 @@ class Application:
         self.relay = Relay(services)
         self.webhooks = _make_worker(services)
         self.cancellations = CancellationWorker(services)
+        self.cascades = CascadeWorker(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
         """Create missing first records (`bootstrap`), and mark the log row after which events are
@@ -250,6 +246,7 @@ class Application:
             tasks.create_task(timers.seek_for_ever(self.services), name="containers sought")
             tasks.create_task(self.webhooks.run(), name="webhooks")
             tasks.create_task(self.cancellations.run(), name="cancellations")
+            tasks.create_task(self.cascades.run(), name="cascades")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection scope."""

@@ -142,17 +142,6 @@ async def refresh_logs(unit: Unit, container: Container) -> None:
             await unit.write_request(row, {"log_uuid": uuid}, expected={})
 
 
-async def children(tx: Transaction, container_uuid: str) -> list[str]:
-    """The Committed requests that a container made."""
-    rows = await records.matching(
-        tx,
-        REQUESTS,
-        requesting_container_uuid=container_uuid,
-        state=request.RequestState.COMMITTED,
-    )
-    return [str(row["uuid"]) for row in rows]
-
-
 async def _release_dependents(unit: Unit, ended: Iterable[str]) -> list[Effect]:
     """Let the requests that depend on ended or deleted requests run; the changes of the others."""
     concerned: dict[str, None] = {}

@@ -20,8 +20,9 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.policy import fair_share
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
-from lading.store import containers, permissions, records
+from lading.store import cascades, containers, permissions, records
 from lading.store import waiting as waits
+from lading.store.cascades import AT_ONCE, CascadeKind
 from lading.store.database import Transaction
 
 # A request of such a readiness has ceased to wait for others.
@@ -51,12 +52,12 @@ async def _settle(unit: Unit, stale: Collection[str], groups: Iterable[GroupKey]
     """Compute anew the priorities of these containers, of containers whose turn in a group has
     changed, and of the containers that any of them asked for; store the changed ones.
     """
-    rows = await _with_descendants(unit.tx, stale)
+    rows = await _with_descendants(unit, stale)
     recompute, wanting = await _live(unit.tx, rows)
     keys = {*groups, *(key for one in wanting if (key := priority.group_of(one)) is not None)}
     moved = await _out_of_step(unit.tx, keys, unit.now)
     if not moved <= rows.keys():
-        rows = await _with_descendants(unit.tx, (*stale, *sorted(moved)))
+        rows = await _with_descendants(unit, (*stale, *sorted(moved)))
         recompute, wanting = await _live(unit.tx, rows)
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
@@ -253,21 +254,33 @@ async def parent_priority(unit: Unit, subject: ContainerRequest) -> dict[str, in
     return {row["uuid"]: row["priority"]} if row else {}
 
 
-async def wanted_in(tx: Transaction, group_uuid: str) -> list[str]:
-    """The containers of requests in a project, or in a project below it."""
-    groups = [uuid for uuid, _ in await permissions.below(tx, group_uuid)]
-    return list(await containers.wanted_by(tx, groups))
+async def stale_in(unit: Unit, group_uuid: str) -> None:
+    """Have the priorities computed anew of the containers of requests in a project, or in a project
+    below it: at the end of the transaction, or in the background where there are many.
+    """
+    groups = [uuid for uuid, _ in await permissions.below(unit.tx, group_uuid)]
+    wanted = await containers.wanted_by(unit.tx, groups, most=AT_ONCE + 1)
+    if len(wanted) > AT_ONCE:
+        await unit.defer(CascadeKind.PROJECT, group_uuid)
+    else:
+        unit.stale(wanted)
 
 
-async def _with_descendants(tx: Transaction, uuids: Iterable[str]) -> dict[str, Record]:
-    """The rows of containers and of all that they asked for, directly or indirectly, by uuid."""
+async def _with_descendants(unit: Unit, uuids: Iterable[str]) -> dict[str, Record]:
+    """The rows of containers and of all that they asked for, directly or indirectly, by uuid. Where
+    these are many, they are left to the background.
+    """
     due = dict.fromkeys(uuids)
-    frontier = list(due)
+    frontier, room = list(due), max(AT_ONCE, len(due))
     while frontier:
-        below = await containers.wanted_below(tx, frontier)
+        below = await containers.wanted_below(unit.tx, frontier, most=room + 1)
+        if len(below) > room:
+            for uuid in await cascades.asking(unit.tx, unit.services.database.dialect, frontier):
+                await unit.defer(CascadeKind.BELOW, uuid)
+            break
         frontier = [uuid for uuid in below if uuid not in due]
         due |= dict.fromkeys(frontier)
-    return {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", due)}
+    return {row["uuid"]: row for row in await records.among(unit.tx, CONTAINERS, "uuid", due)}
 
 
 async def _counting(unit: Unit, wanting: list[ContainerRequest]) -> list[ContainerRequest]:

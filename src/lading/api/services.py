@@ -154,14 +154,15 @@ class Upkeep:
 
 
 class Wakeups:
-    """Wakes the two tasks of `events.timers`, and that of `request_cancellation`. A wake-up that no
-    task waits for yet is remembered.
+    """Wakes the two tasks of `events.timers`, and those of `request_cancellation` and `cascades`. A
+    wake-up that no task waits for yet is remembered.
     """
 
     def __init__(self) -> None:
         self._moment = asyncio.Event()
         self._sought = asyncio.Event()
         self._cancelled = asyncio.Event()
+        self._cascade = asyncio.Event()
 
     def wake(self) -> None:
         """Wake the timers: a time that is nearer may have been set."""
@@ -174,6 +175,15 @@ class Wakeups:
     def cancel(self) -> None:
         """Wake the cancellation of many requests: there is a new one."""
         self._cancelled.set()
+
+    def cascade(self) -> None:
+        """Wake the work on cascades: there is a new one."""
+        self._cascade.set()
+
+    async def until_cascade(self, seconds: float) -> None:
+        """Wait for `cascade`, for at most `seconds`."""
+        await wait_at_most(self._cascade, seconds)
+        self._cascade.clear()
 
     async def until_moment(self, seconds: float) -> None:
         """Wait for `wake`, for at most `seconds`."""

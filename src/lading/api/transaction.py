@@ -56,8 +56,9 @@ from lading.core.records.access import Principal
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import REQUESTS, TOKENS
 from lading.core.records.schema import Record
-from lading.store import containers, records
+from lading.store import cascades, containers, records
 from lading.store import waiting as waits
+from lading.store.cascades import AT_ONCE, CascadeKind
 from lading.store.database import Transaction
 
 ABANDONED: Final = "No request needs this container any more."
@@ -126,10 +127,9 @@ class UnitOfWork(Unit):
             case Finish(), Transition(before=before, after=after):
                 await self._carry_out_all(await completion.finish(self, before, after))
             case CancelChildren(uuid), _:
-                children = await completion.children(self.tx, uuid)
-                await self._carry_out_all([CancelRequest(child) for child in children])
+                await self._cancel_children(uuid)
             case ReprioritiseChildren(uuid), _:
-                self.stale(await containers.wanted_below(self.tx, [uuid]))
+                await self._reprioritise_children(uuid)
             case Reprioritise(uuids), _:
                 self.stale(uuids)
             case Resolve() | Confirm(), Commit(awaits_output=True):
@@ -316,6 +316,20 @@ class UnitOfWork(Unit):
             await self.change_container(
                 row, lifecycle.cancel(container, now=self.now, reason=reason)
             )
+
+    async def _cancel_children(self, container_uuid: str) -> None:
+        uuids = await cascades.children(self.tx, container_uuid, most=AT_ONCE + 1)
+        if len(uuids) > AT_ONCE:
+            await self.defer(CascadeKind.CHILDREN, container_uuid)
+        else:
+            await self._carry_out_all([CancelRequest(uuid) for uuid in uuids])
+
+    async def _reprioritise_children(self, container_uuid: str) -> None:
+        below = await containers.wanted_below(self.tx, [container_uuid], most=AT_ONCE + 1)
+        if len(below) > AT_ONCE:
+            await self.defer(CascadeKind.BELOW, container_uuid)
+        else:
+            self.stale(below)
 
     async def settle(self) -> None:
         """Do all marked work: release or end the requests that depend on ended requests; compute

@@ -20,7 +20,8 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
-from lading.store import contents, records
+from lading.store import cascades, contents, records
+from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
 from lading.tracing import current_traceparent
 
@@ -115,6 +116,12 @@ class Unit:
     def touch(self, subjects: Iterable[str]) -> None:
         """Mark subjects of quotas for which requests may wait that have room now."""
         self._touched |= dict.fromkeys(subjects)
+
+    async def defer(self, kind: CascadeKind, subject_uuid: str) -> None:
+        """Have a consequence for many records worked off by `api.background.cascades`."""
+        cascade = Cascade(kind=kind, subject_uuid=subject_uuid, begun_at=self.now)
+        await cascades.put(self.tx, cascade)
+        self.tx.after_commit(self.services.wakeups.cascade)
 
     def ended(self, request_uuid: str) -> None:
         """Mark a request that ended or was deleted, so that its dependents are looked at."""

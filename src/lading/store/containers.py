@@ -306,33 +306,35 @@ async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     return found
 
 
-async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> list[str]:
-    """Unfinished containers of Committed requests made by these containers."""
-    marks = ", ".join("?" for _ in container_uuids)
-    rows = await tx.fetch(
-        "SELECT DISTINCT r.container_uuid FROM container_requests r"
-        " JOIN containers c ON c.uuid = r.container_uuid"
-        f" WHERE r.requesting_container_uuid IN ({marks}) AND r.state = 'Committed'"
-        " AND c.state IN ('Queued', 'Locked', 'Running')",
-        tuple(container_uuids),
-    )
-    return [str(row[0]) for row in rows]
+async def wanted_below(
+    tx: Transaction, container_uuids: Collection[str], *, most: int
+) -> list[str]:
+    """Some unfinished containers of Committed requests made by these containers."""
+    return await _wanted(tx, "requesting_container_uuid", container_uuids, most=most)
 
 
-async def wanted_by(tx: Transaction, owners: Sequence[str]) -> list[str]:
-    """Unfinished containers of Committed requests owned by these projects."""
+async def wanted_by(tx: Transaction, owners: Sequence[str], *, most: int) -> list[str]:
+    """Some unfinished containers of Committed requests owned by these projects."""
     found: dict[str, None] = {}
     for start in range(0, len(owners), CHUNK):
-        part = tuple(owners[start : start + CHUNK])
-        rows = await tx.fetch(
-            "SELECT DISTINCT r.container_uuid FROM container_requests r"
-            " JOIN containers c ON c.uuid = r.container_uuid"
-            f" WHERE r.owner_uuid IN ({', '.join('?' for _ in part)}) AND r.state = 'Committed'"
-            " AND c.state IN ('Queued', 'Locked', 'Running')",
-            part,
-        )
-        found |= {str(row[0]): None for row in rows}
+        part = owners[start : start + CHUNK]
+        found |= dict.fromkeys(await _wanted(tx, "owner_uuid", part, most=most - len(found)))
+        if len(found) >= most:
+            break
     return list(found)
+
+
+async def _wanted(tx: Transaction, column: str, values: Collection[str], *, most: int) -> list[str]:
+    marks = ", ".join("?" for _ in values)
+    rows = await tx.fetch(
+        "SELECT DISTINCT r.container_uuid FROM container_requests r"
+        f" WHERE r.{column} IN ({marks}) AND r.state = 'Committed'"
+        # No join: for many values SQLite would begin with all containers that have not ended.
+        " AND EXISTS (SELECT 1 FROM containers c WHERE c.uuid = r.container_uuid"
+        " AND c.state IN ('Queued', 'Locked', 'Running')) LIMIT ?",
+        (*values, most),
+    )
+    return [str(row[0]) for row in rows]
 
 
 ALLOCATION_TABLES = (

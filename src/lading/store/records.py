@@ -194,6 +194,11 @@ async def find(
     return [table.decode(row, tx.seal, raw=raw) for row in rows]
 
 
+async def owned(tx: Transaction, kind: RecordType, owner_uuid: str, *, most: int) -> list[Record]:
+    """Some full records of an owner."""
+    return await selected(tx, kind, " WHERE owner_uuid = ? LIMIT ?", (owner_uuid, most))
+
+
 async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[Record]:
     """All full records whose fields have these values (no nulls)."""
     table = _TABLES[kind.plural]

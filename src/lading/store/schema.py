@@ -22,6 +22,7 @@ from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RE
 from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
     cancellations,
+    cascades,
     containers,
     contents,
     fair_shares,
@@ -231,6 +232,7 @@ async def prepare(database: Database, *, now: str) -> None:
             *webhooks.TABLES,
             *quotas.TABLES,
             *cancellations.TABLES,
+            *cascades.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))

@@ -46,6 +46,7 @@ from lading.store import (
     upkeep,
     waiting,
 )
+from lading.store.cascades import AT_ONCE
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -69,13 +70,17 @@ async def act(services: ApiServices) -> str | None:
         due = await waiting.outdated(tx, now)
         upcoming = await waiting.next_moment(tx, now)
         subjects = await quotas.due(tx, now)
-    if due or subjects:
+    # Some in a transaction, as each has many requests: others write between two.
+    for start in range(0, len(due), AT_ONCE):
         async with services.database.writing() as tx:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
-            unit.stale(due)
-            for one in subjects:
-                await quotas.clear_due(tx, one, now)
-            unit.touch(subjects)
+            unit.stale(due[start : start + AT_ONCE])
+            await unit.settle()
+    for subject in subjects:
+        async with services.database.writing() as tx:
+            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            await quotas.clear_due(tx, subject, now)
+            unit.touch([subject])
             await unit.settle()
     await _keep_shares(services)
     await end_orphans(services)
@@ -218,7 +223,6 @@ async def sweep(services: ApiServices) -> None:
         due = await upkeep.due_groups(tx, services.now())
         marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
         await groups.follow_trashed(tx, services, due)
-        await groups.delete_expired(tx, services)
         lessons_before = format_time(services.clock() - _LESSONS_LAST)
         await learned.forget(tx, before=lessons_before)
         await run_times.forget(tx, before=lessons_before)
@@ -228,6 +232,7 @@ async def sweep(services: ApiServices) -> None:
             tx,
             seen_before=forget_before(services.clock(), half_life),
         )
+    await groups.delete_expired(services)
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     # As long as a deleted collection would be kept.

@@ -1,8 +1,8 @@
 """Cancellation of many requests by filters, and its progress.
 
 `POST container_requests/cancel_matching` stores what is to be cancelled and answers at once; the
-server does the work in the background (`api.request_cancellation`). Requests that are created later
-are left alone. `GET container_requests/cancellation?id=...` says how far it is.
+server does the work in the background (`api.background.request_cancellation`). Requests that are
+created later are left alone. `GET container_requests/cancellation?id=...` says how far it is.
 
 Source: docs/spec/api, section Cancelling many requests.
 """

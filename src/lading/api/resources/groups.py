@@ -57,6 +57,7 @@ from lading.core.records.record_types import (
 )
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.store import permissions, records, upkeep
+from lading.store.cascades import AT_ONCE
 from lading.store.database import Dialect, Transaction
 from lading.store.permission_queries import PERMISSION
 
@@ -143,25 +144,32 @@ async def untrash_group(call: ApiCall) -> ApiResponse:
     return await _change(call, _out_of_the_trash)
 
 
-async def delete_expired(tx: Transaction, services: ApiServices) -> int:
-    """Delete the groups whose time in the trash is over, and the records that they own; the number
-    of groups.
+async def delete_expired(services: ApiServices) -> int:
+    """Delete the groups whose time in the trash is over, and the records that they own, some in
+    each transaction: others write between two. Returns the number of records.
+
+    A server that ends meanwhile goes on with its next sweep, as what is left is still expired.
     """
-    unit = UnitOfWork(tx, services, user_uuid=services.system_user)
-    expired = await upkeep.expired_groups(tx, services.now())
-    for uuid in expired:
-        group = await records.get(tx, GROUPS, uuid)
-        if group is not None:
-            await _delete(unit, group)
-    await unit.settle()
-    return len(expired)
+    deleted = 0
+    while True:
+        async with services.database.writing() as tx:
+            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            left = AT_ONCE
+            for uuid in await upkeep.expired_groups(tx, services.now()):
+                left -= await _delete_some(unit, uuid, most=left)
+                if left <= 0:
+                    break
+            await unit.settle()
+        deleted += AT_ONCE - left
+        if left > 0:
+            return deleted
 
 
 async def follow_trashed(tx: Transaction, services: ApiServices, uuids: Sequence[str]) -> None:
     """Compute the priorities of the containers of projects that have gone into the trash."""
     unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     for uuid in uuids:
-        unit.stale(await priorities.wanted_in(tx, uuid))
+        await priorities.stale_in(unit, uuid)
     await unit.settle()
 
 
@@ -185,7 +193,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
             # Another owner or trash changes which requests count below the group.
             if any(old[name] != new[name] for name in ("trash_at", "owner_uuid")):
                 unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
-                unit.stale(await priorities.wanted_in(tx, new["uuid"]))
+                await priorities.stale_in(unit, new["uuid"])
                 await unit.settle()
         return ApiResponse(body=await present_one(tx, services, caller, GROUPS, new, select))
 
@@ -202,8 +210,10 @@ async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record
     if new["trash_at"] is not None and old["trash_at"] is None:
         _check_seeded(call, old["uuid"])
         # A frozen project below would go into the trash with this one.
-        for uuid, _ in await permissions.below(tx, old["uuid"]):
-            if (await permissions.group_flags(tx, uuid)).frozen:
+        below = [uuid for uuid, _ in await permissions.below(tx, old["uuid"])]
+        flags = await permissions.flags_by_group(tx, below)
+        for uuid in below:
+            if uuid in flags and flags[uuid].frozen:
                 raise group_rules.frozen_refusal(uuid)
 
 
@@ -266,21 +276,31 @@ async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     record["name"] = f"{name[:237]} ({record['uuid'][-15:]})"
 
 
-async def _delete(unit: UnitOfWork, group: Record) -> None:
-    """Delete a group with all that is in it, the innermost first."""
+async def _delete_some(unit: UnitOfWork, group_uuid: str, *, most: int) -> int:
+    """Delete a group with all that is in it, or a part of that: at most so many records, the
+    innermost first; their number.
+    """
     tx, services, user = unit.tx, unit.services, unit.user_uuid
+    left = most
     # The innermost first: an owner must not go before the records that it owns.
-    for uuid, _ in reversed(await permissions.below(tx, group["uuid"])):
+    for uuid, _ in reversed(await permissions.below(tx, group_uuid)):
         for kind in _OWNED:
-            for record in await records.matching(tx, kind, owner_uuid=uuid):
+            for record in await records.owned(tx, kind, uuid, most=left):
                 await generic.remove(tx, services, kind, record, user_uuid=user)
+                left -= 1
                 if kind is REQUESTS and record["container_uuid"] is not None:
                     unit.stale([record["container_uuid"]])
                     # A container that only this request wanted is cancelled.
                     await unit.abandon(record["container_uuid"])
+            if left <= 0:
+                return most
         inner = await records.get(tx, GROUPS, uuid)
         if inner is not None:
             await generic.remove(tx, services, GROUPS, inner, user_uuid=user)
+            left -= 1
+        if left <= 0:
+            return most
+    return most - left
 
 
 # Attributes whose records may be answered too, and the types of these.

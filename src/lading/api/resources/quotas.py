@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from lading.api import authorization, quotas, spending
+from lading.api.background.cascades import begin_now
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
-from lading.api.transaction import UnitOfWork
-from lading.core.containers.container import HELD, Container, ContainerState
+from lading.core.containers.container import HELD, Container
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.policy import quotas as rules
@@ -27,8 +27,9 @@ from lading.core.records.filters import check_select
 from lading.core.records.record_types import CONTAINERS, GROUPS, REQUESTS, USERS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.core.records.service_records import QUOTAS
+from lading.store import cascades, records
 from lading.store import quotas as rows
-from lading.store import records
+from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
 from lading.store.quotas import StoredCharge
 
@@ -74,7 +75,8 @@ async def create_quota(call: ApiCall) -> ApiResponse:
         for day, amount in (await rows.spent_before(tx, subject["uuid"])).items():
             await rows.spend(tx, [subject["uuid"]], day, amount)
         await _charge_running(tx, Quota.from_record(record))
-    await _look_anew(call, subject["uuid"])
+        await _look_anew(tx, call, subject["uuid"])
+    await begin_now(call.services, CascadeKind.QUOTA, subject["uuid"])
     return ApiResponse(body=show(QUOTAS, record))
 
 
@@ -93,7 +95,8 @@ async def update_quota(call: ApiCall) -> ApiResponse:
         new = await generic.apply(
             tx, call.services, QUOTAS, old, new, user_uuid=call.caller.user_uuid
         )
-    await _look_anew(call, new["subject_uuid"])
+        await _look_anew(tx, call, new["subject_uuid"])
+    await begin_now(call.services, CascadeKind.QUOTA, new["subject_uuid"])
     return ApiResponse(body=show(QUOTAS, new, select))
 
 
@@ -104,7 +107,8 @@ async def delete_quota(call: ApiCall) -> ApiResponse:
         _check_may_write(call, old["subject_uuid"], {}, old)
         await generic.remove(tx, call.services, QUOTAS, old, user_uuid=call.caller.user_uuid)
         await rows.forget(tx, old["subject_uuid"])
-    await _look_anew(call, old["subject_uuid"])
+        await _look_anew(tx, call, old["subject_uuid"])
+    await begin_now(call.services, CascadeKind.QUOTA, old["subject_uuid"])
     return ApiResponse(body=show(QUOTAS, old))
 
 
@@ -248,43 +252,15 @@ async def _charge_running(tx: Transaction, quota: Quota) -> None:
         after = held[-1]
 
 
-async def _look_anew(call: ApiCall, subject_uuid: str) -> None:
-    """Look at all that waits of a subject, some in a transaction: others write between two. Until
-    one is looked at, its lock is refused if there is no room.
+async def _look_anew(tx: Transaction, call: ApiCall, subject_uuid: str) -> None:
+    """Have all that waits of a subject looked at. Until one is looked at, its lock is refused if
+    there is no room.
     """
-    services = call.services
-    after, first = "", True
-    while first or after:
-        async with services.database.writing() as tx:
-            unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
-            some = await rows.live(
-                tx, subject_uuid, states=[ContainerState.QUEUED], after=after, most=_PAGE
-            )
-            if first:
-                await _take_back(unit, subject_uuid)
-            unit.stale(some)
-            unit.touch([subject_uuid])
-            await unit.settle()
-            after, first = (some[-1] if some else ""), False
-    while True:
-        async with services.database.writing() as tx:
-            if not await rows.waiting_at(tx, subject_uuid, most=1):
-                return
-            if await rows.find(tx, [subject_uuid]):
-                # The rest waits for room; `quotas.fill` goes on as it becomes free.
-                return
-            unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
-            waiting = await rows.waiting_at(tx, subject_uuid, most=_PAGE)
-            unit.stale({one.container_uuid: None for one in waiting})
-            await unit.settle()
-
-
-async def _take_back(unit: UnitOfWork, subject_uuid: str) -> None:
-    """Take back what waiting containers were given of a quota that may be smaller now."""
-    while waiting := await rows.admitted(unit.tx, subject_uuid, most=quotas.MOST):
-        for uuid in waiting:
-            unit.touch(await rows.discharge(unit.tx, uuid))
-        unit.stale(waiting)
+    # The task in the background is not woken: the call itself begins (`begin_now`).
+    begun_at = call.services.now()
+    await cascades.put(
+        tx, Cascade(kind=CascadeKind.QUOTA, subject_uuid=subject_uuid, begun_at=begun_at)
+    )
 
 
 HANDLERS: Final = {

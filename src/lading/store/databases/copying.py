@@ -49,6 +49,7 @@ TABLES: Final = (
     "grants",
     "group_standing",
     "cancellations",
+    "cascades",
 )
 LEFT: Final = (
     "schema_versions",

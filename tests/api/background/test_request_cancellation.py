@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from lading.api import request_cancellation
-from lading.api.request_cancellation import CancellationWorker
+from lading.api.background import request_cancellation
+from lading.api.background.request_cancellation import CancellationWorker
 from lading.concurrency import together
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import JSON, Record

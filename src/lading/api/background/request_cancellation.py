@@ -78,7 +78,7 @@ _HELD: Final = 10.0
 _LONGEST: Final = 10.0
 _NO_CONTAINER: Final[tuple[Record, bool]] = ({}, False)
 _STATE: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
-_logger = logging.getLogger("lading.api.request_cancellation")
+_logger = logging.getLogger("lading.api.background.request_cancellation")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Work of the API in the background: cancellations and consequences for very many records."""
