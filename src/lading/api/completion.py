@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from lading.api import expectations, learning, priorities
 from lading.api.events import audit
-from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
 from lading.core.containers import finalize, mounts, request, retry
@@ -35,6 +34,7 @@ from lading.core.data import manifest, storage_classes
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
+from lading.core.records.attributes import distinct_name
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject

@@ -24,7 +24,6 @@ from lading.api import (
 from lading.api.authorization import acting_for
 from lading.api.events import audit
 from lading.api.mounts.live_mounts import check_live_places
-from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.core import images
@@ -39,6 +38,7 @@ from lading.core.containers import (
     reuse_rights,
 )
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
+from lading.core.containers.git_trees import NO_TREES, GitTrees
 from lading.core.containers.learned import Advice
 from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe
@@ -104,7 +104,10 @@ def defer(change: request.RequestChange, principal: Principal) -> request.Reques
 
 
 async def look_ahead(
-    services: ApiServices, change: request.RequestChange, principal: Principal, trees: Trees | None
+    services: ApiServices,
+    change: request.RequestChange,
+    principal: Principal,
+    trees: GitTrees | None,
 ) -> AssignmentChoice | None:
     """The decision for a new request, made before its write transaction where several servers share
     the database; else None.
@@ -132,7 +135,7 @@ async def decide(
     services: ApiServices,
     subject: ContainerRequest,
     principal: Principal,
-    trees: Trees = NO_TREES,
+    trees: GitTrees = NO_TREES,
     made_of: Recipe | None = None,
 ) -> AssignmentChoice:
     """The decision for a request now; `made_of` is its recipe if that is known. Raises Invalid."""
@@ -242,7 +245,7 @@ async def resolve(
     unit: Unit,
     change: request.RequestChange,
     principal: Principal,
-    trees: Trees,
+    trees: GitTrees,
     ahead: AssignmentChoice | None = None,
 ) -> request.RequestChange:
     """The change with the container that `core.containers.reuse` chooses, or with a new one.
@@ -308,7 +311,7 @@ async def _attach(
 
 
 async def confirm(
-    unit: Unit, change: request.RequestChange, principal: Principal, uuid: str, trees: Trees
+    unit: Unit, change: request.RequestChange, principal: Principal, uuid: str, trees: GitTrees
 ) -> request.RequestChange:
     """The change with the draft's container if that still satisfies the request, else with
     another.
@@ -326,7 +329,7 @@ async def adopt(
     change: request.RequestChange,
     principal: Principal,
     uuid: str,
-    trees: Trees,
+    trees: GitTrees,
     reason: str = _BY_HAND,
 ) -> request.RequestChange:
     """The change with the container that the client named. Raises Invalid unless the caller can
@@ -369,7 +372,7 @@ async def _facts(
     services: ApiServices,
     subject: ContainerRequest,
     acting: Principal,
-    trees: Trees,
+    trees: GitTrees,
 ) -> RequestFacts:
     # Later changes of the mounts by another call leave trees that belong to the earlier mounts.
     if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():

@@ -29,7 +29,6 @@ from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
 from lading.api.fair_shares import ShareTickets
 from lading.api.priorities import Priorities
-from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
 from lading.api.spending import SpentBudgets
 from lading.api.unit import CancelRequest, ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
@@ -50,6 +49,7 @@ from lading.core.containers.container import (
     Resolve,
     RevokeTokens,
 )
+from lading.core.containers.git_trees import NO_TREES, GitTrees
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -83,7 +83,7 @@ class Commit:
 
     change: request.RequestChange
     principal: Principal
-    trees: Trees
+    trees: GitTrees
     ahead: AssignmentChoice | None
     is_early: bool
     awaits_output: bool = False
@@ -190,7 +190,7 @@ class UnitOfWork(Unit):
         self,
         change: request.RequestChange,
         principal: Principal,
-        trees: Trees | None = NO_TREES,
+        trees: GitTrees | None = NO_TREES,
         ahead: AssignmentChoice | None = None,
     ) -> request.RequestChange:
         """The change of a request, to be stored, with a container assigned; the request is Final if

@@ -136,3 +136,9 @@ def test_numbers_have_a_bound(value: JSON) -> None:
     with pytest.raises(Invalid, match=r"progress: must be a number from -1e\+300 to 1e\+300"):
         check({"progress": value}, CONTAINERS)
     assert check({"progress": 1}, CONTAINERS) == {"progress": 1.0}
+
+
+def test_a_name_that_is_taken_gets_the_end_of_the_uuid() -> None:
+    uuid = "zzzzz-4zz18-0123456789abcde"
+    assert attributes.distinct_name("result", uuid) == "result (0123456789abcde)"
+    assert len(attributes.distinct_name("n" * 255, uuid)) == 255

@@ -37,6 +37,7 @@ from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access, attributes, collection_rules
 from lading.core.records.access import Principal
+from lading.core.records.attributes import distinct_name
 from lading.core.records.collection_rules import (
     VersionSettings,
     check_present,
@@ -313,7 +314,7 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
             "name: duplicate key value violates unique constraint: "
             f"Key (owner_uuid, name)=({record['owner_uuid']}, {name}) already exists"
         )
-    record["name"] = generic.distinct_name(name, record["uuid"])
+    record["name"] = distinct_name(name, record["uuid"])
 
 
 async def find_collection(

@@ -26,12 +26,13 @@ from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.mounts import mount_contents
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
-from lading.api.resources.repositories import NO_TREES, Trees, look_up
+from lading.api.resources.repositories import look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
+from lading.core.containers.git_trees import NO_TREES, GitTrees
 from lading.core.containers.mounts import git_references
 from lading.core.containers.priority import bind_siblings
 from lading.core.containers.request import ContainerRequest, RequestState
@@ -95,7 +96,7 @@ async def add_to(
     unit: UnitOfWork,
     call: ApiCall,
     given: Record,
-    trees: Trees | None,
+    trees: GitTrees | None,
     uuid: str,
     siblings: Collection[str],
 ) -> Record:
@@ -112,7 +113,7 @@ async def _add(
     unit: UnitOfWork,
     call: ApiCall,
     change: request.RequestChange,
-    trees: Trees | None,
+    trees: GitTrees | None,
     ahead: AssignmentChoice | None,
     siblings: Collection[str] = (),
 ) -> Record:
@@ -145,7 +146,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), REQUESTS)
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
-    trees: Trees | None = NO_TREES
+    trees: GitTrees | None = NO_TREES
     if (
         satisfy
         or given.get("state") == request.RequestState.COMMITTED
@@ -290,7 +291,7 @@ async def find_parent(tx: Transaction, call: ApiCall, given: Record) -> Parent |
     return Parent(container_uuid=uuid, state=Container.from_record(row).state, priority=highest)
 
 
-async def look_up_given(call: ApiCall, given: Record) -> Trees | None:
+async def look_up_given(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; None if they are not found within
     Containers.ResolveTimeout.
     """
@@ -303,14 +304,14 @@ async def look_up_given(call: ApiCall, given: Record) -> Trees | None:
     return await look_up(call.services, subject, call.caller, patience=patience)
 
 
-async def look_up_trees(call: ApiCall, given: Record) -> Trees | None:
+async def look_up_trees(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of a new request, as `look_up_given`; none are looked up for a draft."""
     if not given.get("mounts") or given.get("state") != request.RequestState.COMMITTED:
         return NO_TREES
     return await look_up_given(call, given)
 
 
-async def _look_up(call: ApiCall, given: Record) -> Trees | None:
+async def _look_up(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; the contents of its other mounts are found too."""
     if not given.get("mounts"):
         return NO_TREES
@@ -318,7 +319,7 @@ async def _look_up(call: ApiCall, given: Record) -> Trees | None:
     return await look_up_given(call, given)
 
 
-async def _look_up_stored(call: ApiCall, given: Record) -> Trees | None:
+async def _look_up_stored(call: ApiCall, given: Record) -> GitTrees | None:
     async with call.services.database.reading() as tx:
         row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
     if row["state"] == request.RequestState.FINAL:
@@ -417,7 +418,7 @@ class _Item:
     number: int
     uuid: str
     given: Record
-    trees: Trees | None
+    trees: GitTrees | None
 
 
 async def create_requests(call: ApiCall) -> ApiResponse:

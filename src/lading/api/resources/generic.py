@@ -280,11 +280,3 @@ async def _readable(
         if within:
             found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
     return await present(tx, call.services, call.caller, kind, list(found.values()), names)
-
-
-def distinct_name(name: str, uuid: str) -> str:
-    """The name of a record whose own name is taken: with the end of its uuid, 255 characters at
-    most (docs/spec/api, section Records).
-    """
-    # 237 + " (" + 15 + ")" = 255, the longest name.
-    return f"{name[:237]} ({uuid[-15:]})"

@@ -15,9 +15,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from lading.api import authorization
 from lading.api.authorization import acting_for, committer
@@ -25,7 +24,12 @@ from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.core.containers import git_trees
-from lading.core.containers.git_trees import ResolvedGitTree, host_of, is_allowed
+from lading.core.containers.git_trees import (
+    NO_TREES,
+    GitTrees,
+    host_of,
+    is_allowed,
+)
 from lading.core.containers.mounts import git_references
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.sessions import is_local
@@ -39,16 +43,13 @@ from lading.core.records.service_records import REPOSITORIES
 from lading.store import records
 from lading.store.database import Transaction
 
-Trees: TypeAlias = Mapping[str, tuple[ResolvedGitTree, ...]]
-"""The trees found, by mount target, the newest first."""
-NO_TREES: Final[Trees] = MappingProxyType({})
 # Seconds for the name service.
 _PATIENCE: Final = 10.0
 
 
 async def look_up(
     services: ApiServices, subject: ContainerRequest, principal: Principal, *, patience: float
-) -> Trees | None:
+) -> GitTrees | None:
     """The trees of a request, None if finding them takes longer than `patience` seconds.
 
     Raises Invalid when one does not exist or may not be read, Unavailable when a repository cannot

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -64,6 +66,11 @@ class ResolvedGitTree(msgspec.Struct, frozen=True):
     def mount(self) -> JsonObject:
         """The mount of a container."""
         return {"kind": "git_tree", self.kind: self.hash}
+
+
+GitTrees: TypeAlias = Mapping[str, tuple[ResolvedGitTree, ...]]
+"""The trees of the git mounts of a request, by mount target, the newest first."""
+NO_TREES: Final[GitTrees] = MappingProxyType({})
 
 
 def check(where: str, spec: Mapping[str, Json]) -> None:

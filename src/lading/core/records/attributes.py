@@ -293,3 +293,11 @@ def shorten(value: JSON) -> str:
     """A value for a message: as JSON, of at most 80 characters."""
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def distinct_name(name: str, uuid: str) -> str:
+    """The name of a record whose own name is taken: with the end of its uuid, 255 characters at
+    most (docs/spec/api, section Records).
+    """
+    # 237 + " (" + 15 + ")" = 255, the longest name.
+    return f"{name[:237]} ({uuid[-15:]})"
