@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -70,8 +71,44 @@ def test_what_is_refused_is_raised_where_it_is_needed(site: lading.Site, tmp_pat
     for run in (bad, follower):
         with pytest.raises(Invalid):
             run.result(30)
-    missing = site.run(["x"], image="none", inputs={"/in": tmp_path / "missing"})
-    assert "no such file" in str(missing.exception(30))
+    with pytest.raises(Invalid, match="inputs: /in: .*/missing: no such file or directory"):
+        site.run(["x"], image="none", inputs={"/in": tmp_path / "missing"})
+    with pytest.raises(Invalid, match="no such file or directory"):
+        site.map(["x"], [tmp_path, tmp_path / "missing"], image="none", inputs={"/in": "{}"})
+
+
+def test_values_as_texts(stage: Site, site: lading.Site, image: str) -> None:
+    run = site.run(
+        ["texts"], image=image, ram="1GiB-2GiB", vcpus="1-2", tmp={"/scratch": "2GiB"},
+        max_run_time="2h", output_ttl="14d", start_after="2030-01-02T03:04:05Z", expires="9d",
+    )  # fmt: skip
+    record = stage.call(stage.world.ok("GET", f"container_requests/{run.uuid}"))
+    assert record["runtime_constraints"]["ram"] == [1 << 30, 2 << 30]
+    assert record["mounts"]["/scratch"] == {"kind": "tmp", "capacity": 2 << 30}
+    assert record["scheduling_parameters"]["max_run_time"] == 7200
+    assert (record["output_ttl"], bool(record["expires_at"])) == (14 * 86400, True)
+    run.cancel()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ram": "much"}, "ram: 'much': write an amount, or the least and the most"),
+        ({"ram": 64}, "ram: '64': is 64 bytes, which is too little; write a unit"),
+        ({"vcpus": 0}, "vcpus: '0': write an amount"),
+        ({"tmp": "scratch"}, "tmp: scratch: must be an absolute path"),
+        ({"max_run_time": "soon"}, "max_run_time: not a duration: 'soon'"),
+        ({"start_after": "later"}, "start_after: 'later' is no moment; write for example 2h30m"),
+        ({"ramm": "1GiB"}, "ramm: is no option and no attribute of a request; did you mean 'ram'"),
+        ({"inputs": {"in": b"x"}}, "inputs: in: must be an absolute path"),
+        ({"inputs": {"/in": 5}}, "inputs: /in: is of type int; give a path, bytes, a run"),
+    ],
+)
+def test_mistakes_are_refused_at_once(site: lading.Site, options: Any, said: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(said)):
+        site.run(["x"], image="none", **options)
+    with pytest.raises(Invalid, match="give it as a list of words"):
+        site.run("sort x")
 
 
 def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site, image: str) -> None:

@@ -152,7 +152,7 @@ class Executor(RemoteExecutor):
 
     def _submit(self, jobs: list[JobExecutorInterface]) -> None:
         # First all of them, so that they become one call; then their uuids are waited for.
-        submitted = [(job, self._run(job)) for job in jobs]
+        submitted = [(job, self._run_or_refuse(job)) for job in jobs]
         for job, run in submitted:
             info = SubmittedJobInfo(job, aux={"run": run, "logs": []})
             try:
@@ -162,6 +162,17 @@ class Executor(RemoteExecutor):
                 info.external_jobid = "refused"
             self.logger.info(f"Job {job.jobid} is the request {info.external_jobid} of Lading.")
             self.report_job_submission(info)
+
+    def _run_or_refuse(self, job: JobExecutorInterface) -> lading.Run:
+        """The run of a job; one that is refused at once fails alone, as one that the server
+        refuses.
+        """
+        try:
+            return self._run(job)
+        except LadingError as error:
+            run = lading.Run(self.site, _name(job))
+            run.refuse(error)
+            return run
 
     def _run(self, job: JobExecutorInterface) -> lading.Run:
         steps = list(_steps(job))

@@ -44,6 +44,8 @@ _COLOURS = {
     "missing": "red",
 }
 
+_QUIET = "lading.quiet"
+"""The key of `--quiet` in the context of a command."""
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=note_json, help="Print JSON, for programs."
 )
@@ -68,8 +70,27 @@ def plain(text: str) -> str:
     )
 
 
+def note_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    """Callback of `--quiet`: `note`, `progress` and `steps` of this command show nothing."""
+    if value:
+        ctx.meta[_QUIET] = True
+    return value
+
+
+def is_quiet_command() -> bool:
+    """Whether the present command has `--quiet`."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(_QUIET))
+
+
 def note(text: str) -> None:
-    """Print a message on standard error, if anybody reads it, with the ends of a long value."""
+    """Print a message on standard error, if anybody reads it, and the command has no `--quiet`."""
+    if not is_quiet_command():
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Print a message about a fault on standard error, if anybody reads it."""
     with unread():
         click.echo(f"lading: {bounded(plain(text))}", err=True)
 
@@ -161,7 +182,7 @@ def progress(
     """A function that takes the bytes (or things) done and the total, shown as a bar on standard
     error once `patience` seconds have passed.
     """
-    if is_quiet or not sys.stderr.isatty():
+    if is_quiet or is_quiet_command() or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
     bar = _Bar(label, is_bytes=is_bytes, patience=patience)
@@ -176,7 +197,7 @@ def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int
     """A function that takes the current step, the number done and the total (0: unknown), shown on
     standard error.
     """
-    if is_quiet or not sys.stderr.isatty():
+    if is_quiet or is_quiet_command() or not sys.stderr.isatty():
         yield lambda _what, _done, _total: None
         return
     # rich takes long to import; only a terminal needs it.

@@ -143,7 +143,7 @@ async def interruptible(
         nonlocal count
         count += 1
         if count == 1:
-            display.note(f"cancelling {work}; press Ctrl-C again to leave without waiting")
+            display.warn(f"cancelling {work}; press Ctrl-C again to leave without waiting")
             cancel()
         else:
             # Only the second Ctrl-C leaves: by then the server knows of the cancellation.
@@ -159,7 +159,7 @@ async def interruptible(
         # Cancelled by something else.
         if count < 2:
             raise
-        display.note(f"left {work}; see: {see}")
+        display.warn(f"left {work}; see: {see}")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         for number, handler in zip(numbers, before, strict=True):

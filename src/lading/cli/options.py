@@ -7,9 +7,8 @@ first.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +18,9 @@ import msgspec
 from lading.cli.exit_codes import pass_on
 from lading.cli.running.inputs import Input, parse_input
 from lading.cli.running.secrets import SecretOption, parse_secret
+from lading.client.request_options import LEAST_RAM, parse_moment, parse_seconds, parse_span
 from lading.core.errors import Invalid
-from lading.core.quantities import format_time, parse_duration, parse_size
+from lading.core.quantities import parse_size
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -40,8 +40,7 @@ class _Duration(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            # A bare number is seconds.
-            return round(parse_duration(float(value) if str(value).isdigit() else value))
+            return parse_seconds(value)
         except Invalid as error:
             self.fail(error.message, param, ctx)
 
@@ -62,25 +61,9 @@ class _Span(click.ParamType[int | list[int]]):
         if isinstance(value, int | list):
             return value
         try:
-            amounts = [self._parse(part) for part in str(value).split("-")]
-        except (Invalid, ValueError):
-            amounts = []
-        if not 1 <= len(amounts) <= 2 or amounts[0] < 1 or amounts[-1] < amounts[0]:
-            self.fail(
-                f"{value!r}: write an amount, or the least and the most, "
-                f"for example {self._example}",
-                param,
-                ctx,
-            )
-        if amounts[0] < self._least:
-            # Most likely the unit was forgotten.
-            self.fail(
-                f"{value!r}: is {amounts[0]} bytes, which is too little; "
-                f"write a unit, for example {self._example}",
-                param,
-                ctx,
-            )
-        return amounts[0] if len(amounts) == 1 else amounts
+            return parse_span(value, self._parse, example=self._example, least=self._least)
+        except Invalid as error:
+            self.fail(error.message, param, ctx)
 
 
 class _Moment(click.ParamType[str]):
@@ -89,20 +72,10 @@ class _Moment(click.ParamType[str]):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        now = datetime.now().astimezone()
-        text = str(value).strip()
         try:
-            if _CLOCK.fullmatch(text):
-                hour, minute = (int(part) for part in text.split(":"))
-                moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-                # A time of day that has passed means tomorrow's.
-                return format_time(moment if moment > now else moment + timedelta(days=1))
-            if _NAMED.match(text):
-                return format_time(datetime.fromisoformat(text).astimezone())
-            return format_time(now + timedelta(seconds=parse_duration(text)))
-        except (Invalid, ValueError, OverflowError):
-            example = "2h30m for so long from now, 18:00, or 2026-12-24T18:00"
-            self.fail(f"{value!r} is no moment; write for example {example}", param, ctx)
+            return parse_moment(str(value), now=datetime.now().astimezone())
+        except Invalid as error:
+            self.fail(error.message, param, ctx)
 
 
 class _Property(click.ParamType[tuple[str, Any]]):
@@ -194,12 +167,8 @@ class _Retry(click.ParamType[tuple[str, dict[str, Any]]]):
         return name, dict(rule)
 
 
-# A time of day, and the beginning of a date (others are durations).
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
-# The beginning of a date, which a duration never has.
-_NAMED = re.compile(r"\d{4}-")
 SIZE = _Size()
-SIZES = _Span(parse_size, "2GiB-8GiB", least=1 << 20)
+SIZES = _Span(parse_size, "2GiB-8GiB", least=LEAST_RAM)
 NUMBERS = _Span(int, "2-8")
 MOMENT = _Moment()
 PROPERTY = _Property()

@@ -174,13 +174,13 @@ def _has_result(outcome: RequestOutcome) -> bool:
 def _tell_chosen(name: str, *, newest: RequestOutcome, chosen: RequestOutcome) -> None:
     uuid, newer = chosen.request["uuid"], newest.request["uuid"]
     if uuid != newer:
-        display.note(
+        display.warn(
             f"{name}: the newest, {newer}, is {shown_state(newest)} and has no output; "
             f"this is the output of {uuid}, "
             f"{display.age(chosen.request['created_at'], datetime.now(UTC))} old"
         )
     elif chosen.exit_code:
-        display.note(f"{name}: {uuid} is {shown_state(chosen)}; this is the output that it left")
+        display.warn(f"{name}: {uuid} is {shown_state(chosen)}; this is the output that it left")
 
 
 async def _containers_of(session: CliSession, requests: list[Record]) -> dict[str, Record]:

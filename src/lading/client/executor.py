@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from lading.client.functions import RemoteFunction
 from lading.client.runs import Run, RunFuture
 from lading.client.site import Site, connect, fill
-from lading.core.errors import Invalid
+from lading.core.errors import Invalid, LadingError
 
 _Parameters = ParamSpec("_Parameters")
 _Value = TypeVar("_Value")
@@ -82,7 +82,14 @@ class Executor(concurrent.futures.Executor):
         """
         del chunksize
         end = None if timeout is None else time.monotonic() + timeout
-        futures = [self.submit(fn, *items, **options) for items in zip(*iterables, strict=False)]
+        futures: list[RunFuture[Any]] = []
+        try:
+            for items in zip(*iterables, strict=False):
+                futures.append(self.submit(fn, *items, **options))
+        except LadingError:
+            for future in futures:
+                future.cancel()
+            raise
         return _results(futures, end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

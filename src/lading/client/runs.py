@@ -118,6 +118,21 @@ class RunSite(Protocol):
         """The text of an answer of the API."""
 
 
+def check_inputs(inputs: Mapping[str, Source]) -> None:
+    """Refuse inputs that cannot be mounted, before a request is sent. Raises Invalid."""
+    for target, source in inputs.items():
+        if not target.startswith("/") and target != "stdin":
+            raise Invalid(f"inputs: {target}: must be an absolute path in the container")
+        if isinstance(source, str | Path):
+            if not Path(source).exists():
+                raise Invalid(f"inputs: {target}: {source}: no such file or directory")
+        elif not isinstance(source, bytes | Run | Output | Mapping):
+            raise Invalid(
+                f"inputs: {target}: is of type {type(source).__name__}; give a path, bytes, a run, "
+                "a part of an output, or a mount"
+            )
+
+
 class Run:
     """A command in a container: submitted, running, or ended."""
 

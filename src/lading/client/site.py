@@ -25,6 +25,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
@@ -35,7 +36,8 @@ from lading.client.deposits import ContentSearch, arrange, deposit, label_of
 from lading.client.environment import default_data_directory, find_server
 from lading.client.images.links import list_images
 from lading.client.outcomes import EndWatch, watch_ends
-from lading.client.runs import Output, Run, Runs, Source, follow
+from lading.client.request_options import Amount, Duration, Moment, request_attributes
+from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
 from lading.client.transport import Transport
 from lading.concurrency import cancel_all, together
 from lading.core.errors import Invalid, LadingError, NotFound
@@ -103,8 +105,9 @@ class Site:
         *,
         inputs: Mapping[str, Source] | None = None,
         image: str | None = None,
-        vcpus: int = 1,
-        ram: int = 256 << 20,
+        vcpus: Amount = 1,
+        ram: Amount = 256 << 20,
+        tmp: str | Iterable[str] | Mapping[str, int | str] = (),
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str | Path] | None = None,
         name: str | None = None,
@@ -114,40 +117,51 @@ class Site:
         priority: int = 500,
         project: str | None = None,
         after: Iterable[Run] = (),
+        max_run_time: Duration | None = None,
+        output_ttl: Duration | None = None,
+        start_after: Moment | None = None,
+        expires: Moment | None = None,
+        deadline: Moment | None = None,
         **attributes: Any,
     ) -> Run:
         """Submit a command, and return at once.
 
         The command starts in /out, and the files there become its output. `inputs`: what is mounted
-        at each path. `image`: its name, hash or collection; the one added last by default. `ram` in
-        bytes. `secrets`: contents, as texts or files here, by the name of a variable or by a path
-        there; no record shows them, so whoever runs the request again gives them again. `stdout`: a
-        file of the output that takes the standard output. `reuse`: whether an earlier result may be
-        used. `after`: runs that must have succeeded before. `attributes` are those of a container
-        request.
+        at each path. `image`: its name, hash or collection; the one added last by default. `ram`: a
+        size as "1GiB", a range as "1GiB-4GiB", or bytes. `tmp`: paths of empty directories that are
+        not kept, or a size by each path. `secrets`: contents, as texts or files here, by the name
+        of a variable or by a path there; no record shows them, so whoever runs the request again
+        gives them again. `stdout`: a file of the output that takes the standard output. `reuse`:
+        whether an earlier result may be used. `after`: runs that must have succeeded before.
+        `max_run_time` and `output_ttl` are durations as "2h30m", or seconds; `start_after`,
+        `expires` and `deadline` are moments as "18:00", "2h" from now, or a datetime. `attributes`
+        are those of a container request.
+
+        Raises Invalid for values that cannot be meant, before anything is sent.
         """
-        constraints: Record = {"vcpus": vcpus, "ram": ram}
-        if network:
-            constraints |= {"API": True, "internet": True}
-        mounts: Record = {"/out": {"kind": "tmp"}}
-        if stdout is not None:
-            mounts["stdout"] = {"kind": "file", "path": f"/out/{stdout}"}
-        body: Record = {
-            "state": "Committed",
-            "command": list(command),
-            "container_image": image,
-            "cwd": "/out",
-            "output_path": "/out",
-            "mounts": mounts,
-            "environment": dict(env or {}),
-            "runtime_constraints": constraints,
-            "priority": priority,
-            "use_existing": reuse,
-            "name": name,
-            **({"owner_uuid": project} if project else {}),
-            **({"secret_mounts": mounts_of(_texts(secrets))} if secrets else {}),
-            **attributes,
-        }
+        body = request_attributes(
+            command,
+            now=datetime.now().astimezone(),
+            vcpus=vcpus,
+            ram=ram,
+            tmp=tmp,
+            stdout=stdout,
+            network=network,
+            durations={"max_run_time": max_run_time, "output_ttl": output_ttl},
+            moments={"start_after": start_after, "expires": expires, "deadline": deadline},
+            attributes={
+                "state": "Committed",
+                "container_image": image,
+                "environment": dict(env or {}),
+                "priority": priority,
+                "use_existing": reuse,
+                "name": name,
+                **({"owner_uuid": project} if project else {}),
+                **({"secret_mounts": mounts_of(_texts(secrets))} if secrets else {}),
+                **attributes,
+            },
+        )
+        check_inputs(inputs or {})
         made = Run(self, name or Path(command[0]).name)
         work = self._prepare(made, body, dict(inputs or {}), list(after))
         self._start(work, self._submitting)
@@ -168,10 +182,14 @@ class Site:
         may be an item of any kind, as a run. Names are `name.0`, `name.1`, ...
         """
         base = name or Path(command[0]).name
-        return Runs(
-            self.run(**fill(command, [item], inputs=inputs, name=f"{base}.{number}", **options))
+        filled = [
+            fill(command, [item], inputs=inputs, name=f"{base}.{number}", **options)
             for number, item in enumerate(items)
-        )
+        ]
+        # Other options are the same for all: the first run refuses them before anything is sent.
+        for one in filled:
+            check_inputs(one["inputs"])
+        return Runs(self.run(**one) for one in filled)
 
     @overload
     def function(

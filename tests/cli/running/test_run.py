@@ -416,3 +416,21 @@ def test_standard_input_reaches_the_command(site: Site, image: str) -> None:
     twice = ("--stdin", "--input", f"stdin={mount['portable_data_hash']}/stdin")
     refused = site.lading("run", "--image", image, *twice, "--", "sort", code=125, stdin=b"x")
     assert "--input stdin: given twice" in refused.stderr
+
+
+def test_quiet_says_nothing_but_faults(site: Site, image: str) -> None:
+    run = ("run", "--quiet", "--image", image, "--")
+    done = site.command(*run, "quiet", plays=[Play(stdout=b"x", stderr=b"y")])
+    assert (done.stdout, done.stderr) == ("x", "y")
+    detached = site.lading("run", "-q", "--detach", "--image", image, "--", "quiet", "2")
+    assert (len(detached.stdout.split()), detached.stderr) == (1, "")
+    site.lading("request", "cancel", detached.stdout.strip())
+    failed = site.command(*run, "bad", plays=[Play(error="no room", failure="user")], code=125)
+    assert "not finished: no room" in failed.stderr
+    assert "submitted" not in failed.stderr
+
+
+def test_a_preview_names_what_never_counts_if_asked(site: Site, image: str) -> None:
+    run = ("run", "--preview", "--image", image)
+    assert "never compared" not in site.lading(*run, "--", "looked at").stdout
+    assert "never compared: " in site.lading(*run, "--verbose", "--", "looked at").stdout

@@ -60,6 +60,7 @@ _OWN = {
     "output",
     "overwrite",
     "preview",
+    "verbose",
     "detach",
     "as_json",
     "container",

@@ -275,6 +275,20 @@ _record, _doing = option_of("The record"), option_of("What to do")
 )
 @_doing("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
+@_doing(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=display.note_quiet,
+    help="Write no messages of Lading's own but about faults.",
+)
+@_doing(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="With --preview: name the attributes that never count, too.",
+)
 @display.json_option
 def run(
     command: tuple[str, ...],
@@ -287,6 +301,7 @@ def run(
     output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
     preview: bool,
+    verbose: bool,
     detach: bool,
     as_json: bool,
     stdin: bool,
@@ -341,9 +356,9 @@ def run(
         elif not (
             takes_standard_input(secrets) or any(one.target == STDIN for one in inputs)
         ) and has_data(sys.stdin):
-            display.note("standard input is not given to the command; --stdin gives it")
+            display.warn("standard input is not given to the command; --stdin gives it")
         if preview:
-            _preview(spec, as_json)
+            _preview(spec, as_json=as_json, is_verbose=verbose)
         elif detach:
             _detach(spec, as_json)
         else:
@@ -396,7 +411,7 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
     return request_body(spec, image=image, mounts=mounts, after=after)
 
 
-def _preview(spec: RequestSpec, as_json: bool) -> None:
+def _preview(spec: RequestSpec, *, as_json: bool, is_verbose: bool) -> None:
     async def action(session: CliSession) -> Record:
         # Nothing is fetched for a preview.
         body = await _body(session, structs.replace(spec, pull=False), is_quiet=as_json)
@@ -410,7 +425,7 @@ def _preview(spec: RequestSpec, as_json: bool) -> None:
         # Imported here: most runs are no previews.
         from lading.cli.running import explanation
 
-        explanation.show_preview(answer)
+        explanation.show_preview(answer, is_verbose=is_verbose)
 
 
 def _detach(spec: RequestSpec, as_json: bool) -> None:
@@ -496,12 +511,12 @@ def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
     """Print how the request ended, whether a result was reused, and the output."""
     request, container = outcome.request, outcome.container
     if container is None:
-        display.note("cancelled before it had a container")
+        display.warn("cancelled before it had a container")
         return
     if container["state"] != "Complete":
         why = "cancelled" if is_interrupted else f"not finished: {reason(container)}"
         has_log = container["started_at"] and request["log_uuid"]
-        display.note(
+        display.warn(
             why
             + (
                 f" (see: lading request logs {request['uuid']} --file crunch-run.txt)"
@@ -511,9 +526,9 @@ def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
         )
         return
     if (container["runtime_status"] or {}).get("error"):
-        display.note(reason(container))
+        display.warn(reason(container))
     for line in warnings(container):
-        display.note(f"warning: {line}")
+        display.warn(f"warning: {line}")
     now = datetime.now(UTC)
     if is_reused(request, container):
         how = (

@@ -281,7 +281,7 @@ async def _store(
         progress=partial(display.progress, is_quiet=is_quiet),
     )
     for line in stored.remarks:
-        display.note(line)
+        display.warn(line)
     mount: dict[str, object] = {
         "kind": "collection",
         "portable_data_hash": stored.portable_data_hash,
