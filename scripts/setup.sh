@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares this checkout: setup.sh run|demo|test|kubernetes. Installs system packages only as root on Debian or Ubuntu; elsewhere says
 # exactly what is missing. Safe to run again: what is there already is left alone. Without root, containers run in Docker
-# or podman: `run` says what is missing for them and goes on, as data can be served without; `demo` stops.
+# or podman: `run` says what is missing for them and goes on, as data can be served without; `demo` stops before it installs anything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -98,21 +98,31 @@ need_tools() {
     fi
 }
 
-# Without root: a Docker that this user may use, or podman with the helpers that give a user further ids.
+# Whether a service listens on a socket, and admits this user.
+answers() { [ -S "$1" ] && "$2" -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(1); s.connect(sys.argv[1])' "$1" 2>/dev/null; }
+
+# Without root: a Docker or podman that answers this user (lading.supervisor.engines.choice looks in the same places). It is looked for
+# before anything is installed, and the one command that brings it is said.
 need_engine_of_user() {
-    local missing=()
-    [ ! -w "${DOCKER_HOST:-/var/run/docker.sock}" ] && [ ! -w "${XDG_RUNTIME_DIR:-}/docker.sock" ] || return 0
+    local python runtime socket remedy="" missing=()
+    python=$(find_python)
+    runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
+    for socket in "${DOCKER_HOST:+${DOCKER_HOST#unix://}}" /var/run/docker.sock "$runtime/docker.sock" /run/podman/podman.sock \
+        "$runtime/podman/podman.sock" "${TMPDIR:-/tmp}/podman-run-$(id -u)/podman/podman.sock"; do
+        ! answers "$socket" "$python" || return 0
+    done
     has podman || missing+=(podman)
     has newuidmap || missing+=(uidmap)
     has slirp4netns || missing+=(slirp4netns)
-    [ ${#missing[@]} -eq 0 ] && return
-    say "without root, containers run in podman or Docker, and neither is ready. On Debian or Ubuntu, as root:"
-    say "    apt-get install --no-install-recommends ${missing[*]}"
+    [ ${#missing[@]} -eq 0 ] || remedy="sudo apt-get install --no-install-recommends ${missing[*]} && "
     if [ -d /run/systemd/system ] && [ -n "${XDG_RUNTIME_DIR:-}" ]; then
-        say "then, as yourself: systemctl --user enable --now podman.socket"
+        remedy+="systemctl --user enable --now podman.socket"
     else
-        say "then, as yourself: podman system service --time=0 &"
+        remedy+="{ podman system service --time=0 & }"
     fi
+    say "no Docker or podman answers this user, so no container can run here. First (on Debian or Ubuntu):"
+    say "    $remedy"
+    say "or, with root, which needs neither: sudo make $([ "$1" = demo ] && echo demo || echo setup)"
     [ "$1" != demo ] || exit 1
 }
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli import doctor as module
-from lading.cli.doctor import Check, CheckedMachine, CheckResult
+from lading.cli.doctor import Check, CheckedMachine, CheckResult, first_remedy
 from lading.cli.main import cli
 from tests.cli.site import Site
 
@@ -80,3 +80,27 @@ def test_the_checks_of_a_site_as_json(site: Site) -> None:
     assert first.pop("seconds") > 0
     assert first.pop("found").startswith("lading ")
     assert first == {"number": 1, "name": "server", "result": "ok", "mend": ""}
+
+
+@pytest.mark.parametrize(
+    ("user", "faults", "first"),
+    [
+        (0, ("crun", "docker", "podman"), "crun"),
+        (0, ("namespaces", "docker", "podman"), "namespaces"),
+        (1000, ("root", "crun", "docker", "podman"), "podman"),
+        (1000, ("root", "docker"), None),
+    ],
+)
+def test_one_remedy_comes_first(user: int, faults: tuple[str, ...], first: str | None) -> None:
+    names = ("python", "root", "crun", "overlay", "namespaces", "docker", "podman")
+    checks = [
+        Check(
+            name=name,
+            verdict=CheckResult.MISSING if name in faults else CheckResult.OK,
+            found="x",
+            mend="mend it" if name in faults else "",
+        )
+        for name in names
+    ]
+    remedy = first_remedy(checks, user=user)
+    assert (remedy.name if remedy else None) == first

@@ -90,13 +90,26 @@ def examine(machine: CheckedMachine) -> list[Check]:
 def can_run(checks: Sequence[Check]) -> bool:
     """Whether one of the engines has everything that it needs."""
     verdicts = {check.name: check.verdict for check in checks}
-    native = all(
-        verdicts[name] is not CheckResult.MISSING
-        for name in ("root", "crun", "overlay", "namespaces")
-    )
+    native = all(verdicts[name] is not CheckResult.MISSING for name in _NATIVE)
     return verdicts["python"] is not CheckResult.MISSING and (
         native or CheckResult.OK in (verdicts["docker"], verdicts["podman"])
     )
+
+
+_NATIVE = ("root", "crun", "overlay", "namespaces")
+"""Checks that the native engine needs."""
+
+
+def first_remedy(checks: Sequence[Check], *, user: int) -> Check | None:
+    """The check whose remedy comes first where no container can run: as root the native engine,
+    which needs no service; else podman, which needs no further rights. None where one can.
+    """
+    if can_run(checks):
+        return None
+    names = ("python", *_NATIVE) if user == 0 else ("python", "podman")
+    known = {check.name: check for check in checks}
+    wanted = [known[name] for name in names if known[name].verdict is not CheckResult.OK]
+    return next((check for check in wanted if check.mend), None)
 
 
 def _python(machine: CheckedMachine) -> Check:
@@ -471,16 +484,25 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float, as_json: b
             is_cut=False,
         )
         click.echo()
-        if any(check.mend for check in checks):
-            click.echo("To mend:")
-            display.fields((f"  {check.name}", check.mend) for check in checks)
-            click.echo()
+        _show_remedies(checks, first_remedy(checks, user=os.geteuid()))
         click.echo(
             "This machine can run containers."
             if is_fit
             else "This machine cannot run containers yet."
         )
     sys.exit(0 if is_fit else 1)
+
+
+def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
+    """Show how to mend each fault; where no container can run, what to do first."""
+    if first is not None:
+        click.echo("First, so that containers can run:")
+        click.echo(f"  {first.mend}\n")
+    others = [check for check in checks if check.mend and check is not first]
+    if others:
+        click.echo("Then, or for another engine:" if first is not None else "To mend:")
+        display.fields((f"  {check.name}", check.mend) for check in others)
+        click.echo()
 
 
 def _check_site(image: str, timeout: float, *, as_json: bool) -> bool:

@@ -11,10 +11,10 @@ from lading.cli import display, references
 from lading.cli.options import MOMENT
 from lading.cli.session import CliSession, with_session
 from lading.cli.users import find_user
-from lading.client import token_scopes
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.core.policy import token_scopes
 from lading.core.quantities import format_time, parse_time
 
 _TOKENS: Final = "api_client_authorizations"

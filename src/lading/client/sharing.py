@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import Final
 
 from lading.client.api import ApiClient, Record
-from lading.client.token_scopes import reading_collection
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.policy.token_scopes import reading_collection
 
 _TOKENS: Final = "api_client_authorizations"
 _ENTERING: Final = "container_access"

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from lading.client import token_scopes
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.core.policy import token_scopes
 from lading.core.quantities import format_time
 from lading.web.keyset import key_of, page_after
 from lading.web.visit import Visit

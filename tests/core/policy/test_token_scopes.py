@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client import token_scopes
+from lading.core.policy import token_scopes
 
 
 @pytest.mark.parametrize(
