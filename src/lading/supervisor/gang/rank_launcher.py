@@ -27,6 +27,8 @@ from pathlib import Path
 from lading import removal
 from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
+from lading.core.protocols.connection_limits import Connection, HttpLimits
+from lading.net.acceptor import StreamServer
 from lading.supervisor import journal, linux
 from lading.supervisor.gang.remote_rank_client import keep_alive, trust
 from lading.supervisor.process import standalone
@@ -37,8 +39,8 @@ DIRECTORY, REMOTE_RANKS = "outposts", "annex"
 _RANKS = "ranks"
 # Seconds for the supervisor to prepare its own inputs.
 _PATIENCE = 3600.0
-# Seconds of a TLS handshake.
-_HANDSHAKE_TIME = 30.0
+# A gang has a connection for each rank; strangers get no further than the handshake.
+_LIMITS = HttpLimits(connections=4096, connections_per_address=64, trusted=())
 # Seconds between the end of a connection, TERM and KILL of its rank.
 _END_TIME = 20.0
 # Seconds between two looks at a lock.
@@ -136,7 +138,8 @@ class RankLauncher:
         self._listener = listener
         self._command = command or (sys.executable, "-m", "lading.supervisor", "--annex")
         self._left = order.ranks
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving = 0
+        self._server = StreamServer(self._take, _LIMITS)
         self._over = asyncio.Event()
 
     async def serve(self) -> None:
@@ -149,36 +152,36 @@ class RankLauncher:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._over.set)
-        server = await asyncio.start_server(
-            self._take, sock=self._listener, ssl=context, ssl_handshake_timeout=_HANDSHAKE_TIME
-        )
+        # The server closes its own copy of the listening socket.
+        self._server.start([self._listener.dup()], context=context)
         loop.call_later(self._patience, self._give_up)
         try:
             await self._over.wait()
         finally:
-            server.close()
-            await cancel_all(*self._tasks)
+            await self._server.close()
 
     def _give_up(self) -> None:
         if self._left:
             self._over.set()
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
+    async def _take(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> None:
+        # The handshake has proven the key of the gang.
+        self._server.table.know(connection)
+        self._server.table.serve(connection)
         # More connections than ranks.
-        if self._left == 0 or task is None:
-            writer.close()
+        if self._left == 0:
             return
         self._left -= 1
-        self._tasks.add(task)
+        self._serving += 1
         try:
             await self._relay(reader, writer)
         except OSError as error:
             _logger.error("container=%s its rank cannot be started: %s", self._order.uuid, error)
         finally:
-            writer.close()
-            self._tasks.discard(task)
-            if not self._left and not self._tasks:
+            self._serving -= 1
+            if not self._left and not self._serving:
                 self._over.set()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
