@@ -7,9 +7,6 @@ Only dispatchers write such rows, each about what waits or what it was the last 
 too late for another container it says once, in the words of the server. No event is sent for them:
 the events of the record itself have the same information. `trail` has the rows of all containers of
 a request, those of earlier attempts too.
-
-Log rows are changes and events of records; users may add rows of other types than those that the
-server writes (docs/spec/api, section Log rows).
 """
 
 from __future__ import annotations
@@ -20,9 +17,7 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api import authorization, expectations
-from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, show
-from lading.api.resources import generic
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.api.wait_statuses import believed_since
@@ -35,8 +30,7 @@ from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.expressions import Among, Column, Query, SortKey
-from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, LOGS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
@@ -365,73 +359,3 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
                 unit = UnitOfWork(tx, services, user_uuid=services.system_user)
                 await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
                 await unit.settle()
-
-
-# Arvados' dispatchers write rows of this type themselves.
-_HOLDERS_OWN: Final = DecisionKind.NOT_DISPATCHED
-_OURS: Final = {*LogRowType, *DecisionKind} - {_HOLDERS_OWN}
-
-
-async def list_logs(call: ApiCall) -> ApiResponse:
-    """A page of log rows."""
-    return await generic.list_records(call, LOGS)
-
-
-async def get_log(call: ApiCall) -> ApiResponse:
-    """One log row."""
-    return await generic.get_record(call, LOGS)
-
-
-async def create_log(call: ApiCall) -> ApiResponse:
-    """Add a row about a record that the caller can read."""
-    given = generic.check_attributes(call, LOGS, None)
-    record = generic.new_record(call, LOGS, {**given, "owner_uuid": call.caller.user_uuid})
-    record.pop("id")
-    if record["event_type"] in _OURS:
-        raise Invalid(f"event_type: '{record['event_type']}' rows are written by the server only")
-    record["event_at"] = record["event_at"] or record["created_at"]
-    uuid = record["object_uuid"]
-    if call.caller.is_dispatcher and not (uuid and is_uuid(uuid, Infix.CONTAINER)):
-        raise Forbidden(
-            "Forbidden: object_uuid: the token of a dispatcher writes rows about containers"
-        )
-    about: Record | None = None
-    async with call.services.database.writing() as tx:
-        if uuid is not None:
-            kind = BY_INFIX.get(uuid[6:11])
-            if kind is None or not kind.stored:
-                raise Invalid(f"object_uuid: '{uuid}' not found")
-            about = await authorization.find_readable(
-                tx, call.services, kind, uuid, call.caller, include_trash=True
-            )
-            record["object_owner_uuid"] = about["owner_uuid"]
-        if record["event_type"] == _HOLDERS_OWN:
-            _check_holder(call, about)
-        record["id"] = await records.insert(tx, LOGS, record)
-        if audit.is_event(record):
-            audit.tell(tx, call.services, record)
-    return ApiResponse(body=show(LOGS, record))
-
-
-def _check_holder(call: ApiCall, about: Record | None) -> None:
-    """Check that the caller holds the container that a decision is about: readers of its requests
-    take the row for the word of the dispatcher. Raises Forbidden.
-    """
-    if (
-        about is None
-        or ids.infix_of(about["uuid"]) != Infix.CONTAINER
-        or writers.role_of(
-            Container.from_record(about), writers.as_writer(call.caller, about["uuid"])
-        )
-        not in writers.HOLDERS
-    ):
-        raise Forbidden(
-            f"Forbidden: event_type: '{_HOLDERS_OWN}' rows are written by who holds the container"
-        )
-
-
-HANDLERS: Final = {
-    "logs.list": list_logs,
-    "logs.get": get_log,
-    "logs.create": create_log,
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from msgspec import structs
@@ -22,6 +22,7 @@ from lading.api.resources.container_requests import (
     look_up_given,
 )
 from lading.api.resources.evidence import evidence_about
+from lading.api.resources.log_rows import narrow
 from lading.api.wait_statuses import believed_since
 from lading.core.containers import learned, recipe, request, retry, reuse, reuse_rights
 from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState
@@ -34,12 +35,9 @@ from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
 from lading.core.records import access
 from lading.core.records.expressions import (
-    All,
     Among,
     Column,
     Compare,
-    Either,
-    Expression,
     Query,
     SortKey,
 )
@@ -107,7 +105,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         decision: Record | None = decided["properties"] if decided else None
         subject = ContainerRequest.from_record(row)
         if decision is not None:
-            await _narrow(tx, call, decision)
+            await narrow(tx, call, decision)
         if decision is not None and decision["decision"] == "new":
             decision |= await _nearest(tx, call, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
@@ -223,7 +221,7 @@ async def preview(call: ApiCall) -> ApiResponse:
         rule = reuse_rights.rule(decision.recipe)
         said = reuse.explain(choice, container_uuid=uuid, near=near, trees=trees, rule=rule)
         said |= learning.shown(decision.advice)
-        await _narrow(tx, call, said)
+        await narrow(tx, call, said)
     return ApiResponse(
         body={
             **said,
@@ -401,29 +399,6 @@ async def _nearest(
     near = await _find_nearest(tx, call, ours, made.created_at)
     shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
-
-
-async def _narrow(tx: Transaction, call: ApiCall, decision: Record) -> None:
-    """Leave in a stored decision only the candidates, and the learned amounts of a container, that
-    the caller can read, or that ran for it.
-    """
-    named = [str(one["container_uuid"]) for one in decision["candidates"]]
-    teacher = str((decision.get("learned") or {}).get("container_uuid") or "")
-    readable = await _readable(tx, call, [*named, teacher])
-    decision["candidates"] = reuse.shown_candidates(decision["candidates"], readable)
-    # Of a container that was deleted its uuid says nothing.
-    if teacher not in readable and await records.among(tx, CONTAINERS, "uuid", [teacher]):
-        del decision["learned"]
-
-
-async def _readable(tx: Transaction, call: ApiCall, uuids: Sequence[str]) -> dict[str, Container]:
-    """The containers that the caller can read, or that ran for it, by uuid."""
-    where: list[Expression] = [Among(Column("uuid", Type.STRING), tuple(uuids))]
-    if may_read := access.readable(CONTAINERS, call.caller, now=call.services.now()):
-        of_caller = records.equals(CONTAINERS, "runtime_user_uuid", call.caller.user_uuid)
-        where.append(Either((of_caller, All(may_read))))
-    rows = await records.find(tx, call.services.database.dialect, CONTAINERS, where)
-    return {str(row["uuid"]): Container.from_record(row) for row in rows}
 
 
 async def _find_nearest(

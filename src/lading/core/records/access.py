@@ -27,6 +27,7 @@ from lading.core.records.expressions import (
     OfContainer,
     SortKey,
 )
+from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import (
     CONTAINER_ACCESS,
     About,
@@ -310,7 +311,9 @@ def _shown(kind: RecordType, user: str, asked: frozenset[str]) -> tuple[Expressi
     if kind is USERS and not asked <= PUBLIC:
         return (_is("uuid", user),)
     if kind is LOGS and "properties" in asked:
-        return (FormerPlace(user),)
+        # A decision names containers that not each of its readers can read.
+        decision = Compare(Column("event_type", Type.STRING), "=", LogRowType.RESOLVE)
+        return (FormerPlace(user), Not(decision))
     return ()
 
 

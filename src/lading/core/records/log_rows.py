@@ -1,5 +1,6 @@
 """Types of the log rows that the server writes itself, besides those of decisions about containers
-(`core.containers.container.DecisionKind`). Users write rows of other types.
+(`core.containers.container.DecisionKind`). Users write rows of other types. Rows of the types in
+`RUN_TYPES` tell of a run: readers take them for the word of whoever ran it.
 
 Source: docs/spec/api, section Log rows.
 """
@@ -7,6 +8,9 @@ Source: docs/spec/api, section Log rows.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+from lading.core.errors import Forbidden
 
 
 class LogRowType(StrEnum):
@@ -26,3 +30,36 @@ class LogRowType(StrEnum):
     SECRET_ACCESS = "secret_access"
     SHELL = "shell"
     SHELL_END = "shell_end"
+
+
+RUN_TYPES: Final = frozenset(
+    {
+        "stdout",
+        "stderr",
+        "crunch-run",
+        "crunchstat",
+        "hoststat",
+        "node-info",
+        "arv-mount",
+        "keepstore",
+        "container",
+        "cancel",
+    }
+)
+"""Types of rows that tell of a run: the names of Arvados' log files, and of its end."""
+
+
+def check_outsider(event_type: str | None, event_at: str | None) -> None:
+    """Check a new row about a record that its writer can read, and neither change nor hold. Raises
+    Forbidden.
+    """
+    if event_type in RUN_TYPES:
+        raise Forbidden(
+            f"Forbidden: event_type: '{event_type}' rows are written by who holds the container, "
+            "and by who may change the record"
+        )
+    if event_at:
+        raise Forbidden(
+            "Forbidden: event_at: the server dates rows about records that you may not change; "
+            "leave it out"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.containers.container import DecisionKind
-from lading.core.records.log_rows import LogRowType
+from lading.core.records.log_rows import RUN_TYPES, LogRowType
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
 from tests.api.sharing_world import group, share, uuid_of
@@ -61,6 +61,75 @@ async def test_decisions_are_of_who_holds_the_container(it: World) -> None:
     for event_type in ("stderr", "crunch-run"):
         body = {"event_type": event_type, "object_uuid": uuid, "properties": {"text": "t"}}
         assert (await it.request("POST", "logs", body, token=token)).status == 200
+
+
+async def test_readers_write_no_word_of_whoever_ran_it(it: World) -> None:
+    owner, reader, writer = await it.user("u"), await it.user("v"), await it.user("w")
+    place = await group(it, "shared", token=owner)
+    for name, level in (("v", "can_read"), ("w", "can_write")):
+        await share(it, await uuid_of(it, name), place["uuid"], level, token=owner)
+    request = await it.submit(token=owner, owner_uuid=place["uuid"])
+    file = await it.ok("POST", "collections", {"owner_uuid": place["uuid"]}, token=owner)
+    await it.lock(request["container_uuid"])
+
+    async def post(by: str, about: str, **row: JSON) -> int:
+        body = {"event_type": "note", "object_uuid": about, **row}
+        return (await it.request("POST", "logs", body, token=by)).status
+
+    old = "2001-01-01T00:00:00Z"
+    for about in (request["uuid"], request["container_uuid"], file["uuid"]):
+        assert await post(reader, about) == 200
+        for forged in ({"event_at": old}, *({"event_type": one} for one in RUN_TYPES)):
+            assert await post(reader, about, **forged) == 403
+            assert await post(owner, about, **forged) == 200
+            assert await post(it.admin, about, **forged) == 200
+    for forged in ({"event_at": old}, {"event_type": "stderr"}):
+        assert await post(writer, request["uuid"], **forged) == 200
+        # Who may change a request did not run its container.
+        assert await post(writer, request["container_uuid"], **forged) == 403
+        assert await post(it.dispatcher, request["container_uuid"], **forged) == 200
+
+
+async def test_a_decision_names_to_each_reader_what_it_can_read(it: World) -> None:
+    owner, reader = await it.user("u"), await it.user("v")
+    first = await it.submit("echo", "same", token=owner)
+    place = await group(it, "shared", token=owner)
+    await share(it, await uuid_of(it, "v"), place["uuid"], "can_read", token=owner)
+    there = {"token": owner, "owner_uuid": place["uuid"]}
+    ran = await it.submit("echo", "same", use_existing=False, **there)
+    await it.run(ran["container_uuid"])
+    request = await it.submit("echo", "same", **there)
+    hidden = first["container_uuid"]
+    mine = {"filters": [["object_uuid", "=", request["uuid"]], ["event_type", "=", "resolve"]]}
+    (row,) = await rows(it, owner, **mine)
+    assert hidden in str(row["properties"]["candidates"])
+    (seen,) = await rows(it, reader, **mine)
+    assert hidden not in str(seen)
+    assert seen["properties"]["decision"] == row["properties"]["decision"]
+    assert hidden not in str(await it.ok("GET", f"logs/{row['uuid']}", token=reader))
+    assert hidden not in str(await rows(it, reader, select=["properties"], **mine))
+    # The hits of filters and distinct rows would tell as much.
+    for asked in (
+        {"filters": [["properties.candidates", "exists", True]]},
+        {"filters": [["properties", "contains", "candidates"]]},
+        {"distinct": True, "select": ["properties"]},
+    ):
+        assert hidden not in str(await rows(it, reader, **asked))
+        page = await it.ok("GET", "logs", params={**asked, "count": "exact"}, token=reader)
+        assert page["items_available"] == len(await rows(it, reader, **asked))
+
+
+async def test_rows_of_users_may_have_the_properties_of_a_decision(it: World) -> None:
+    token = await it.user("u")
+    forms: list[Record] = [
+        {"candidates": [1]}, {"candidates": [{"container_uuid": 5}]}, {"candidates": {}},
+        {"candidates": [], "learned": [1]}, {"candidates": [{"container_uuid": [], "reason": {}}]},
+    ]  # fmt: skip
+    for properties in forms:
+        body = {"event_type": "note", "properties": properties}
+        made = await it.ok("POST", "logs", body, token=token)
+        shown = await it.ok("GET", f"logs/{made['uuid']}", token=token)
+        assert shown["event_type"] == "note"
 
 
 async def test_polling(it: World) -> None:
