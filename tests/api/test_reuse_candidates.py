@@ -264,6 +264,27 @@ async def test_results_of_others_do_not_count_as_evidence(it: World) -> None:
     ]
 
 
+async def test_a_strict_request_neither_uses_nor_joins_what_may_lack_entries(it: World) -> None:
+    loose = await it.submit("work")
+    strict = await it.submit("work", strict_output=True)
+    assert strict["strict_output"] is True
+    assert strict["container_uuid"] != loose["container_uuid"]
+    joined = await it.submit("work", strict_output=True)
+    assert joined["container_uuid"] == strict["container_uuid"]
+    await it.run(loose["container_uuid"], runtime_status={"omitted": 2})
+    assert (await it.submit("work"))["container_uuid"] == loose["container_uuid"]
+    again = await it.submit("work", strict_output=True)
+    assert again["container_uuid"] == strict["container_uuid"]
+    why = await it.ok("GET", f"container_requests/{again['uuid']}/why")
+    reasons = {one["container_uuid"]: one["reason"] for one in why["decision"]["candidates"]}
+    assert "its output lacks 2 entries" in reasons[loose["container_uuid"]]
+    await it.run(strict["container_uuid"])
+    for flag in (True, False):
+        whole = await it.submit("work", strict_output=flag)
+        assert whole["container_uuid"] in (strict["container_uuid"], loose["container_uuid"])
+        assert not (flag and whole["container_uuid"] == loose["container_uuid"])
+
+
 async def test_many_containers_of_others_do_not_hide_ones_own(it: World) -> None:
     owner, other = await it.user("owner"), await it.user("other")
     for _ in range(51):

@@ -536,8 +536,28 @@ async def test_an_entry_that_cannot_be_saved_costs_itself_alone(bench: Bench) ->
     assert record["runtime_status"] == {
         "warning": f"output: 1 entry not saved, such as: {sentence}",
         "warningDetail": sentence,
+        "omitted": 1,
     }
     assert f"output: {sentence}".encode() in bench.server.files(record["log"])["crunch-run.txt"]
+
+
+async def test_strict_output_makes_an_entry_that_cannot_be_saved_a_failure(bench: Bench) -> None:
+    script = "echo hi > /out/f; ln -s /nowhere /out/link"
+    record = bench.add(script, strict_output=True)
+    await bench.run()
+    status = record["runtime_status"]
+    assert (record["state"], status["failure"], status["omitted"]) == ("Cancelled", "user", 1)
+    assert status["error"].startswith("output: an entry cannot be saved, such as: /out/link is a")
+    assert "strict_output" in status["error"]
+    # The rest is saved, and named.
+    assert bench.output() == {"f": b"hi\n"}
+
+
+async def test_strict_output_of_which_all_is_saved(bench: Bench) -> None:
+    record = bench.add("echo hi > /out/f; mkfifo /out/fifo", strict_output=True)
+    await bench.run()
+    assert (record["state"], record["exit_code"]) == ("Complete", 0)
+    assert record["runtime_status"] == {}
 
 
 async def test_an_output_of_which_nothing_can_be_saved_cancels(bench: Bench) -> None:

@@ -58,6 +58,7 @@ REPEATED: Final = (
     "scheduling_parameters",
     "output_path",
     "output_glob",
+    "strict_output",
     "output_name",
     "output_ttl",
     "output_storage_classes",

@@ -112,6 +112,7 @@ class Site:
         secrets: Mapping[str, str | Path] | None = None,
         name: str | None = None,
         stdout: str | None = None,
+        strict_output: bool = False,
         network: bool = False,
         reuse: bool = True,
         priority: int = 500,
@@ -131,8 +132,9 @@ class Site:
         size as "1GiB", a range as "1GiB-4GiB", or bytes. `tmp`: paths of empty directories that are
         not kept, or a size by each path. `secrets`: contents, as texts or files here, by the name
         of a variable or by a path there; no record shows them, so whoever runs the request again
-        gives them again. `stdout`: a file of the output that takes the standard output. `reuse`:
-        whether an earlier result may be used. `after`: runs that must have succeeded before.
+        gives them again. `stdout`: a file of the output that takes the standard output.
+        `strict_output`: fail if an entry of the output cannot be saved, as a link that leads
+        nowhere. `reuse`: whether an earlier result may be used. `after`: runs that must have succeeded before.
         `max_run_time` and `output_ttl` are durations as "2h30m", or seconds; `start_after`,
         `expires` and `deadline` are moments as "18:00", "2h" from now, or a datetime. `attributes`
         are those of a container request.
@@ -155,6 +157,7 @@ class Site:
                 "environment": dict(env or {}),
                 "priority": priority,
                 "use_existing": reuse,
+                "strict_output": strict_output,
                 "name": name,
                 **({"owner_uuid": project} if project else {}),
                 **({"secret_mounts": mounts_of(_texts(secrets))} if secrets else {}),

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.container import OMITTED, Container, ContainerState
+from lading.core.containers.output.plan import OutputPlan
 from lading.core.errors import (
     ExecutionError,
     Failure,
@@ -42,6 +43,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     warning: str = ""
     warning_detail: str = ""
+    omitted: int = 0
+    """Number of entries of the output that were not saved."""
+    keeps_output: bool = False
+    """The output is named although there is no result: it is what can be saved."""
 
 
 def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
@@ -50,6 +55,23 @@ def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
         return ending
     joined = "; ".join(part for part in (ending.warning, warning) if part)
     return structs.replace(ending, warning=joined, warning_detail=detail)
+
+
+def with_output(ending: Ending, plan: OutputPlan, *, is_strict: bool) -> Ending:
+    """The outcome of a Complete container whose output is saved by this plan. `is_strict`: entries
+    that cannot be saved are a failure; the others are saved all the same.
+    """
+    omitted = plan.omitted.count
+    if omitted and is_strict:
+        entries = "an entry" if omitted == 1 else f"{omitted:,} entries"
+        error = ExecutionError(
+            f"output: {entries} cannot be saved, such as: {plan.omitted.sentences[0]}; without "
+            "strict_output the others are a result",
+            Failure.USER,
+        )
+        ending = failed(error, exit_code=ending.exit_code)
+    told = with_warning(ending, plan.warning, plan.warning_detail)
+    return structs.replace(told, omitted=omitted, keeps_output=bool(omitted and is_strict))
 
 
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
@@ -259,5 +281,7 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
         "warningDetail": ending.warning_detail,
         "failure": str(ending.failure or ""),
     }
-    added = {name: text for name, text in said.items() if text}
+    added: dict[str, Any] = {name: text for name, text in said.items() if text}
+    if ending.omitted:
+        added[OMITTED] = ending.omitted
     return {**before, **added} if added else None

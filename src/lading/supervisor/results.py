@@ -46,7 +46,7 @@ from lading.supervisor.ending import (
     failed,
     runtime_status,
     stopped_while_saving,
-    with_warning,
+    with_output,
     without_results,
 )
 from lading.supervisor.inputs.staging import Inputs, Stage
@@ -184,7 +184,7 @@ class Results(msgspec.Struct, frozen=True):
                 self.log.say(f"output: {line}")
         if ending.state is not ContainerState.COMPLETE:
             return ending, plan
-        return with_warning(ending, plan.warning, plan.warning_detail), plan
+        return with_output(ending, plan, is_strict=container.strict_output), plan
 
     def _last_words(self, ending: Ending) -> None:
         for text in (ending.warning, ending.error):
@@ -214,7 +214,7 @@ class Results(msgspec.Struct, frozen=True):
         changes = await self._changes(ending)
         if log is not None:
             changes["log"] = log
-        if output is not None and ending.state is ContainerState.COMPLETE:
+        if output is not None and (ending.state is ContainerState.COMPLETE or ending.keeps_output):
             changes["output"] = output
         try:
             await self.session.report_end(changes)

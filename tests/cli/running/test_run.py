@@ -125,7 +125,7 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
         "--input", "/in/reads=reads", "--input", "/in/dir=dir",
         "--input", f"/in/part={stored}/reads", "--input", f"stdin={stored}/reads",
         "--vcpus", "2", "--ram", "1.5GiB", "--env", "A=b=c", "--name", "N", "--workdir", "/tmp",
-        "--output-path", "/o", "--output-glob", "*.txt", "--tmp", "/scratch", "--priority", "7",
+        "--output-path", "/o", "--output-glob", "*.txt", "--strict-output", "--tmp", "/scratch", "--priority", "7",
         "--max-run-time", "2h", "--attempts", "2", "--network", "--", "x", "-y",
     )  # fmt: skip
     made = json.loads(done.stdout)
@@ -140,7 +140,7 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
         ["*.txt"],
         {"A": "b=c"},
     )
-    assert made["container_count_max"] == 2
+    assert (made["container_count_max"], made["strict_output"]) == (2, True)
     constraints = made["runtime_constraints"]
     assert (constraints["vcpus"], constraints["ram"], constraints["API"]) == (2, 3 << 29, True)
     assert made["scheduling_parameters"]["max_run_time"] == 7200

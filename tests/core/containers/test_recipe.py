@@ -143,11 +143,21 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
         ({"secret_mounts_md5": "0" * 32}, r"secret_mounts differs \(\"\(secret\)\" is asked for"),
         ({"state": ContainerState.CANCELLED}, "it was cancelled"),
         ({"withdrawn_at": NOW, "withdrawn_reason": "bad"}, "its result was withdrawn: bad"),
+        ({"strict_output": True}, "it fails if an entry of its output cannot be saved"),
     ]
     for changes, fault in cases:
         other = type(made).from_record({**made.to_record(), **changes})
         with pytest.raises(Invalid, match=f"does not satisfy the request: .*{fault}"):
             recipe.check_adoption(ours, other, policy=POLICY)
+
+
+def test_strictness_is_in_no_key() -> None:
+    ours = make_recipe()
+    strict = structs.replace(ours, strict_output=True)
+    assert recipe.key(strict) == recipe.key(ours)
+    made = recipe.new_container(strict, uuid=container_uuid(1), now=NOW)
+    assert made.strict_output
+    assert recipe.of_container(made).strict_output
 
 
 TREES = tuple(ResolvedGitTree(digit * 40, "tree", digit * 40) for digit in "abc")

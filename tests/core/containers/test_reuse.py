@@ -15,6 +15,7 @@ from msgspec import structs
 from lading.core.containers import reuse
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate, Choice, New, Reuse
 from lading.core.errors import Invalid
 from tests.records import POLICY, container_uuid, make_container, make_recipe
@@ -113,6 +114,37 @@ def test_only_reproduced_results_are_used_if_the_request_asks_for_it() -> None:
     assert isinstance(joined, New)
     bad = choose(done(1, exit_code=3), only_reproduced=True)
     assert bad.verdicts[0].reason == "it ended with exit code 3"
+
+
+STRICT = structs.replace(RECIPE, strict_output=True)
+_LEFT_OUT = "the request has strict_output"
+_FAILS = "it fails if an entry of its output cannot be saved"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "candidate", "fault"),
+    [
+        (RECIPE, done(1, runtime_status={"omitted": 3}), ""),
+        (RECIPE, done(1, strict_output=True), ""),
+        (RECIPE, live(1, state="Running"), ""),
+        (RECIPE, live(1, state="Running", strict_output=True), _FAILS),
+        (RECIPE, live(1, strict_output=True), _FAILS),
+        (STRICT, done(1), ""),
+        (STRICT, done(1, runtime_status={"omitted": 3}), "its output lacks 3 entries"),
+        (STRICT, done(1, runtime_status={"omitted": 1}), "its output lacks an entry"),
+        (STRICT, done(1, runtime_status={"warning": "output: 1,234 entries not saved"}), "1,234"),
+        (STRICT, live(1, state="Running"), _LEFT_OUT),
+        (STRICT, live(1, state="Running", strict_output=True), ""),
+        (STRICT, live(1, strict_output=True), ""),
+        (STRICT, done(1, exit_code=3, runtime_status={"omitted": 3}), "exit code 3"),
+    ],
+)
+def test_a_request_with_strict_output_uses_whole_outputs(
+    recipe: Recipe, candidate: Candidate, fault: str
+) -> None:
+    choice = reuse.choose(recipe, [candidate], policy=POLICY)
+    assert isinstance(choice, New if fault else Reuse)
+    assert fault in choice.verdicts[0].reason
 
 
 OTHER = "zzzzz-tpzed-bbbbbbbbbbbbbbb"

@@ -122,6 +122,11 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="PATTERN",
     help="Keep only files that match.",
 )
+@_data(
+    "--strict-output",
+    is_flag=True,
+    help="Fail if an entry of the output cannot be saved, as a link that leads nowhere.",
+)
 @_data("--output-name", metavar="NAME", help="Name of the output collection.")
 @_data(
     "--output-ttl",

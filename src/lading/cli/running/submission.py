@@ -58,6 +58,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str = OUTPUT
     output_path: str = OUTPUT
     output_glob: tuple[str, ...] = ()
+    strict_output: bool = False
     tmp: tuple[str, ...] = ()
     output_name: str | None = None
     output_ttl: int = 0
@@ -158,6 +159,7 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     return {
         "command": list(spec.command),
         "secret_mounts": dict(spec.secret_mounts),
+        "strict_output": spec.strict_output,
         "match_resources": spec.match_resources,
         "only_reproduced": spec.only_reproduced,
         "parallel_group": spec.parallel_group,

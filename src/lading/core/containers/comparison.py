@@ -14,7 +14,8 @@ from lading.core.values import FieldDifference, Json, differing
 
 _SHOWN: Final = tuple(name for name in COMPARED if name != "secret_mounts_md5")
 _FURTHER: Final = (
-    "scheduling_parameters", "steps", "service", "published_ports", "output_properties",
+    "scheduling_parameters", "steps", "service", "published_ports", "strict_output",
+    "output_properties",
     "output_storage_classes", "output_name", "output_ttl", "use_existing", "match_resources",
     "only_reproduced", "filters", "depends_on", "priority", "owner_uuid", "name",
 )  # fmt: skip

@@ -99,6 +99,7 @@ RECIPE_FIELDS = (
     "mounts",
     "output_path",
     "output_glob",
+    "strict_output",
     "runtime_constraints",
     "constraint_ranges",
     "scheduling_parameters",
@@ -138,6 +139,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     mounts: JsonObject = field(default_factory=dict)
     output_path: str = ""
     output_glob: list[str] = field(default_factory=list)
+    strict_output: bool = False
     runtime_constraints: JsonObject = field(default_factory=dict)
     constraint_ranges: JsonObject = field(default_factory=dict)
     scheduling_parameters: JsonObject = field(default_factory=dict)
@@ -204,6 +206,21 @@ def failure_of(container: Container) -> Failure | None:
     # `runtime_status` is written by supervisors, older and newer ones too: an unknown class counts
     # as none.
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
+
+
+OMITTED = "omitted"
+"""Key of `runtime_status` with the number of entries of the output that were not saved."""
+# The warning of containers from before the number was recorded.
+_OMITTED_WARNING = re.compile(r"(?:^|; )output: ([\d,]+) entr(?:y|ies) not saved")
+
+
+def omitted_of(container: Container) -> int:
+    """Number of entries of the output that could not be saved."""
+    omitted = container.runtime_status.get(OMITTED)
+    if isinstance(omitted, int):
+        return omitted
+    told = _OMITTED_WARNING.search(str(container.runtime_status.get("warning") or ""))
+    return int(told[1].replace(",", "")) if told else 0
 
 
 class StartRefusal(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ decided in `reuse`.
 The key covers command, cwd, environment, output_path, output_glob, image, mounts, a digest of the
 secret mounts, and the essential runtime constraints. It omits attributes that cannot change the
 result (docs/spec/containers, section Reuse): the user, the runtime token, names and lifetimes of
-outputs, priority, scheduling, cache sizes. The broad key omits `ram` and `vcpus` too.
+outputs, priority, scheduling, cache sizes. The broad key omits `ram` and `vcpus` too. Neither has
+`strict_output`, which changes no result that has all its entries: see `strictness_fault`.
 
 A request may leave choices open: a range of sizes, a set of git trees, whether there is a network.
 A recipe has the values for a new container, and the `limits` and `alternatives` within which an
@@ -32,7 +33,7 @@ from msgspec import structs
 
 from lading.core.containers import constraints, mounts
 from lading.core.containers.constraints import Policy
-from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.container import Container, ContainerState, omitted_of
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
 from lading.core.values import (
@@ -94,6 +95,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     mounts: JsonObject
     output_path: str
     output_glob: list[str]
+    strict_output: bool = False
     runtime_constraints: JsonObject
     scheduling_parameters: JsonObject
     secret_mounts: JsonObject = msgspec.field(default_factory=dict)
@@ -302,8 +304,29 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
         raise Invalid(f"{fault}: {FieldDifference(f'runtime_constraints.{cache}', wanted, has)}")
     if container.state is ContainerState.CANCELLED:
         raise Invalid(f"{fault}: it was cancelled")
+    if strictness := strictness_fault(recipe, container):
+        raise Invalid(f"{fault}: {strictness}")
     if container.withdrawn_at is not None:
         raise Invalid(f"{fault}: its result was withdrawn: {container.withdrawn_reason}")
+
+
+def strictness_fault(wanted: Recipe, container: Container) -> str | None:
+    """The reason why a container's output is not what the request accepts, or None. Of a finished
+    one it counts whether entries were left out; one in progress ends as its own flag says.
+    """
+    if container.state is ContainerState.COMPLETE:
+        omitted = omitted_of(container)
+        if not wanted.strict_output or not omitted:
+            return None
+        entries = "an entry" if omitted == 1 else f"{omitted:,} entries"
+        return (
+            f"its output lacks {entries}, and strict_output of the request accepts no such output"
+        )
+    if wanted.strict_output == container.strict_output:
+        return None
+    if container.strict_output:
+        return "it fails if an entry of its output cannot be saved (strict_output)"
+    return "it may leave out entries of its output, and the request has strict_output"
 
 
 def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) -> str | None:

@@ -51,6 +51,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         mount_contents=ordered_object(facts.contents),
         output_path=request.output_path or "",
         output_glob=request.output_glob,
+        strict_output=request.strict_output,
         runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
         scheduling_parameters=ordered_object(
             {

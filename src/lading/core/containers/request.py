@@ -103,6 +103,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
             (
                 "command", "container_image", "cwd", "environment", "mounts", "secret_mounts",
                 "runtime_constraints", "scheduling_parameters", "output_path", "output_glob",
+                "strict_output",
                 "output_name", "output_ttl", "output_storage_classes", "output_properties",
                 "use_existing", "match_resources", "only_reproduced", "parallel_group", "filters",
                 "depends_on", "start_after", "requesting_container_uuid", "runtime_token",
@@ -162,6 +163,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     scheduling_parameters: JsonObject = field(default_factory=dict)
     output_path: str | None = None
     output_glob: list[str] = field(default_factory=list)
+    strict_output: bool = False
     output_name: str | None = None
     output_ttl: int = 0
     output_storage_classes: list[str] = field(default_factory=list)

@@ -151,6 +151,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "scheduling_parameters": attributes.json_object,
         "output_path": attributes.text,
         "output_glob": _globs,
+        "strict_output": attributes.flag,
         "output_name": attributes.text,
         "output_ttl": attributes.whole(0, 1 << 40),
         "output_storage_classes": attributes.strings,

@@ -7,7 +7,8 @@ failed containers are never used. A request does not join a waiting
 container that may get a preemptible machine which the request does not accept (`spot`), and none
 joins a container that waits for its result. Cache sizes may differ
 within the variations in `constraints`; other sizes within the ranges of the request. Whether a
-container of another user may be used is decided in `reuse_rights`.
+container of another user may be used is decided in `reuse_rights`. A request with `strict_output`
+uses no result that lacks an entry; one in progress is joined by requests that are equally strict.
 
 A container must also satisfy the request's `filters`. A request may accept existing results only,
 for instance with ["state", "=", "Complete"], ["exit_code", "=", 0] or ["created_at", "<", ...];
@@ -42,6 +43,7 @@ from lading.core.containers.recipe import (
     cache_difference,
     of_container,
     recipe_differences,
+    strictness_fault,
     toward,
 )
 from lading.core.containers.request import ContainerRequest
@@ -224,6 +226,7 @@ def _judge(
         "it waits for the result of this request itself" if container.uuid in waiting else None,
         "it does not meet the filters of the request" if candidate.filtered else None,
         f"it has another {size}" if size is not None else None,
+        None if fault is not None else strictness_fault(recipe, container),
         rights,
     )
     fault = next((one for one in further if one is not None), fault)

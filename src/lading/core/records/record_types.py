@@ -236,6 +236,7 @@ _SPEC: Final = (
         "output_glob",
         "Patterns of files that are kept, 1,000 of 4,096 characters at most; none is all.",
     ),
+    flag("strict_output", "Whether it fails if an entry of its output cannot be saved."),
     sequence("output_storage_classes", default=["default"]),
     mapping("output_properties", "Properties of the output collection."),
     Field(
@@ -356,7 +357,7 @@ CONTAINERS: Final = RecordType(
         text("locked_by_uuid", "The token that locked it."),
         text("auth_uuid", "The container's own token."),
         number("lock_count", "Number of times that it was locked."),
-        mapping("runtime_status", "error, warning, activity, failure and their details."),
+        mapping("runtime_status", "error, warning, activity, failure, omitted and details."),
         Field(name="progress", type=Type.FLOAT, doc="Part of the work that is done, 0 to 1."),
         text("log", "Portable data hash of the log."),
         text("output", "Portable data hash of the output."),
