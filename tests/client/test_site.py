@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import lading
+from lading.client.site import fill
 from lading.client.transport import HttpTransport, Response
 from lading.core.errors import Invalid, NotFound
 from tests.cli.site import Play, Site
@@ -266,3 +267,14 @@ def test_secrets_are_in_no_record(
     with pytest.raises(Invalid, match="UTF-8"):
         (tmp_path / "key").write_bytes(b"\xff")
         site.run(["x"], image=image, secrets={"DB": tmp_path / "key"})
+
+
+def test_an_item_is_one_word_in_the_script_of_a_shell() -> None:
+    made = fill(["sh", "-c", "echo {0} > {1}"], ["a; touch x", "b c"], inputs={"/in": "{1}"})
+    assert made["command"][2] == (
+        "item_0='a; touch x'; item_1='b c'; echo \"${item_0}\" > \"${item_1}\""
+    )
+    assert made["inputs"] == {"/in": "b c"}
+    odd = fill(["cut", "-f{}"], [3], inputs={"/a": "x3y", "/b": "{}", "/c": "{7}", "/d": b"x"})
+    assert odd["command"] == ["cut", "-f3"]
+    assert odd["inputs"] == {"/a": "x3y", "/b": 3, "/c": "{7}", "/d": b"x"}

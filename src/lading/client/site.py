@@ -40,6 +40,7 @@ from lading.client.request_options import Amount, Duration, Moment, request_attr
 from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
 from lading.client.transport import Transport
 from lading.concurrency import cancel_all, together
+from lading.core import placeholders
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.secrets import mounts_of, read_content
 
@@ -64,7 +65,6 @@ _UPLOADS = 8
 _TEXT = 1 << 16
 """Bytes of an input that are a part of the request; a longer one is a collection."""
 # `{}` or `{0}`: an input by its position.
-_PLACEHOLDER = re.compile(r"\{\d*\}")
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
 
@@ -134,10 +134,10 @@ class Site:
         of a variable or by a path there; no record shows them, so whoever runs the request again
         gives them again. `stdout`: a file of the output that takes the standard output.
         `strict_output`: fail if an entry of the output cannot be saved, as a link that leads
-        nowhere. `reuse`: whether an earlier result may be used. `after`: runs that must have succeeded before.
-        `max_run_time` and `output_ttl` are durations as "2h30m", or seconds; `start_after`,
-        `expires` and `deadline` are moments as "18:00", "2h" from now, or a datetime. `attributes`
-        are those of a container request.
+        nowhere. `reuse`: whether an earlier result may be used. `after`: runs that must have
+        succeeded before. `max_run_time` and `output_ttl` are durations as "2h30m", or seconds;
+        `start_after`, `expires` and `deadline` are moments as "18:00", "2h" from now, or a
+        datetime. `attributes` are those of a container request.
 
         Raises Invalid for values that cannot be meant, before anything is sent.
         """
@@ -524,20 +524,24 @@ def fill(
     **options: Any,
 ) -> dict[str, Any]:
     """The arguments of `Site.run` with its placeholders filled: `{}` is the first item; of several,
-    `{0}`, `{1}`, ... are each. Other braces stay.
+    `{0}`, `{1}`, ... are each. Other braces stay. In the script of a shell each item is one word
+    (`core.placeholders`). Raises Invalid for an item that would be read as code.
     """
-
-    values = {f"{{{number}}}": one for number, one in enumerate(items) if len(items) > 1}
-    values["{}"] = items[0]
+    values = {str(number): one for number, one in enumerate(items) if len(items) > 1}
+    values[""] = items[0]
+    texts = {key: str(one) for key, one in values.items()}
 
     def text(word: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: str(values.get(found[0], found[0])), word)
+        return placeholders.fill(word, texts)
 
     def source(one: Source) -> Source:
-        return values.get(one, text(one)) if isinstance(one, str) else one
+        if not isinstance(one, str):
+            return one
+        whole = re.fullmatch(r"\{(\d*)\}", one)
+        return values[whole[1]] if whole and whole[1] in values else text(one)
 
     return {
-        "command": [text(word) for word in command],
+        "command": [*placeholders.fill_command(command, texts)],
         "inputs": {target: source(one) for target, one in (inputs or {}).items()},
         "env": {key: text(value) for key, value in (env or {}).items()},
         "name": text(name) if name else None,

@@ -125,7 +125,8 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
         "--input", "/in/reads=reads", "--input", "/in/dir=dir",
         "--input", f"/in/part={stored}/reads", "--input", f"stdin={stored}/reads",
         "--vcpus", "2", "--ram", "1.5GiB", "--env", "A=b=c", "--name", "N", "--workdir", "/tmp",
-        "--output-path", "/o", "--output-glob", "*.txt", "--strict-output", "--tmp", "/scratch", "--priority", "7",
+        "--output-path", "/o", "--output-glob", "*.txt", "--tmp", "/scratch", "--priority", "7",
+        "--strict-output",
         "--max-run-time", "2h", "--attempts", "2", "--network", "--", "x", "-y",
     )  # fmt: skip
     made = json.loads(done.stdout)

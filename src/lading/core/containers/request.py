@@ -88,10 +88,7 @@ _SERVER: frozenset[RequestState] = frozenset()
 PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
     {
         **dict.fromkeys(
-            (
-                "name", "description", "properties", "state", "owner_uuid",
-            ),
-            _ALWAYS,
+            ("name", "description", "properties", "state", "owner_uuid"), _ALWAYS,
         ),
         **dict.fromkeys(
             (
@@ -103,11 +100,10 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
             (
                 "command", "container_image", "cwd", "environment", "mounts", "secret_mounts",
                 "runtime_constraints", "scheduling_parameters", "output_path", "output_glob",
-                "strict_output",
-                "output_name", "output_ttl", "output_storage_classes", "output_properties",
-                "use_existing", "match_resources", "only_reproduced", "parallel_group", "filters",
-                "depends_on", "start_after", "requesting_container_uuid", "runtime_token",
-                "service", "published_ports", "steps",
+                "strict_output", "output_name", "output_ttl", "output_storage_classes",
+                "output_properties", "use_existing", "match_resources", "only_reproduced",
+                "parallel_group", "filters", "depends_on", "start_after",
+                "requesting_container_uuid", "runtime_token", "service", "published_ports", "steps",
             ),
             _DRAFT,
         ),
