@@ -225,6 +225,8 @@ async def test_update_priority(it: World) -> None:
     assert (
         await it.request("POST", f"containers/{uuid}/update_priority", token=token)
     ).status == 403
+    unknown = f"containers/{uuid[:-5]}00000/update_priority"
+    assert (await it.request("POST", unknown)).status == 404
 
 
 async def test_admins_make_and_delete(it: World) -> None:
