@@ -46,9 +46,10 @@ from lading.api.logins import access_tokens
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import OwnMachines, SharedMachines
 from lading.api.mounts.git_cache import GitCache
+from lading.api.policy import make_policy
 from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
-from lading.api.services import ApiServices, Blocks, make_policy
+from lading.api.services import ApiServices, Blocks
 from lading.api.wait_statuses import OwnStatuses, SharedStatuses
 from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import OutsideSender, WebhookSender

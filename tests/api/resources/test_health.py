@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from lading.api.services import ReadinessChecks
+from lading.api.state.readiness import ReadinessChecks
 from lading.core.errors import Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Record
 from lading.store.database import Database
@@ -172,15 +172,3 @@ async def test_a_database_that_hangs_is_asked_once(it: World) -> None:
         assert (await it.request("GET", "/_health/ready", token="")).status == 503
     assert database.asked == 1
     await readiness.close()
-
-
-async def test_an_answer_counts_for_a_while() -> None:
-    readiness, asked = ReadinessChecks(fresh=3600.0), 0
-
-    async def look() -> None:
-        nonlocal asked
-        asked += 1
-
-    for _ in range(3):
-        assert await readiness.faults({"it": look}) == []
-    assert asked == 1

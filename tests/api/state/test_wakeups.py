@@ -1,10 +1,10 @@
-"""Two bells."""
+"""Wake-ups of the tasks of a server."""
 
 from __future__ import annotations
 
 import asyncio
 
-from lading.api.services import Wakeups
+from lading.api.state.wakeups import Wakeups
 
 
 async def test_a_bell_that_rang_before_is_remembered_once() -> None:

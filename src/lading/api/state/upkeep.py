@@ -1,0 +1,42 @@
+"""What the sweep of a server, and the checks of callers inside containers, remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Upkeep:
+    """State of the sweep.
+
+    When and from which address each token was last used, until the sweep stores it, so that a read
+    costs no write. The containers that have lost their dispatcher. The number of the log row up to
+    which old rows have been deleted since this process started: rows that were kept there are not
+    looked at again.
+    """
+
+    def __init__(self) -> None:
+        self.shortened_to = 0
+        self.orphans: dict[str, str] = {}
+        """Containers whose dispatcher's token has ended, with the time since when this is known."""
+        self._seen: dict[str, tuple[str, str]] = {}
+
+    def note(self, token_uuid: str, now: str, address: str) -> None:
+        """Note the use of a token."""
+        self._seen[token_uuid] = (now, address)
+
+    def uses(self, token_uuids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """{token uuid: (time, address)} of uses that are not stored yet, of these tokens."""
+        return {uuid: self._seen[uuid] for uuid in token_uuids if uuid in self._seen}
+
+    def take(self) -> dict[str, tuple[str, str]]:
+        """{token uuid: (time, address)} of the uses since the last call."""
+        taken, self._seen = self._seen, {}
+        return taken
+
+
+class EntranceChecks:
+    """Checks of callers inside containers: whether they may still be there."""
+
+    def __init__(self) -> None:
+        self.interval = 30.0
+        """Seconds between two checks of one caller."""
