@@ -233,3 +233,25 @@ def test_podman_without_root(machine: CheckedMachine) -> None:
     fit = replace(user, docker_answers=lambda path: path == machine.root / place)
     assert can_run(examine(fit))
     assert not can_run(examine(user))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "environ"),
+    [
+        ("podman", "run/of-ann/podman/podman.sock", {"XDG_RUNTIME_DIR": "/run/of-ann"}),
+        ("docker", "run/of-ann/docker.sock", {"XDG_RUNTIME_DIR": "/run/of-ann"}),
+        ("podman", "srv/podman.sock", {"DOCKER_HOST": "unix:///srv/podman.sock"}),
+        ("docker", "srv/docker.sock", {"DOCKER_HOST": "unix:///srv/docker.sock"}),
+    ],
+)
+def test_services_are_looked_for_where_lading_up_looks(
+    machine: CheckedMachine, name: str, place: str, environ: dict[str, str]
+) -> None:
+    path = machine.root / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    user = replace(machine, user=1000, docker_answers=lambda found: found == path, environ={})
+    assert not can_run(examine(user))
+    found = _find(replace(user, environ=environ), name)
+    assert (found.verdict, found.found) == (CheckResult.OK, str(path))
+    assert can_run(examine(replace(user, environ=environ)))

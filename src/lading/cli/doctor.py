@@ -13,10 +13,10 @@ import socket
 import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from ctypes.util import find_library
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +73,7 @@ class CheckedMachine:
     user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def read(self, path: str) -> str:
         """The text of a system file; "" if it cannot be read."""
@@ -283,31 +284,40 @@ def _container_network(machine: CheckedMachine) -> Check:
 
 
 def _docker(machine: CheckedMachine) -> Check:
-    path = machine.root / "var/run/docker.sock"
-    if not path.exists():
+    there = [path for path in _services(machine, "docker") if path.exists()]
+    for path in there:
+        if machine.docker_answers(path):
+            return Check(name="docker", verdict=CheckResult.OK, found=str(path))
+    if not there:
         found = "no socket; only needed for the docker engine"
         mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
         return Check(name="docker", verdict=CheckResult.WARNING, found=found, mend=mend)
-    if machine.docker_answers(path):
-        return Check(name="docker", verdict=CheckResult.OK, found=str(path))
-    found = f"{path} does not answer, or not to this user"
+    found = f"{there[0]} does not answer, or not to this user"
     return Check(
         name="docker", verdict=CheckResult.WARNING, found=found, mend="systemctl start docker"
     )
 
 
+def _services(machine: CheckedMachine, engine: str) -> list[Path]:
+    """The sockets at which `lading up` looks for an engine."""
+    from lading.supervisor.engines.choice import EngineSearch, is_private
+
+    def at(path: str) -> Path:
+        return machine.root / path.lstrip("/")
+
+    search = EngineSearch(
+        docker_socket="/var/run/docker.sock",
+        podman_socket="/run/podman/podman.sock",
+        environ=machine.environ,
+        user=machine.user,
+        is_private=lambda path, user: is_private(str(at(path)), user),
+    )
+    return [at(path) for name, path, _ in search.services() if name == engine]
+
+
 def _podman(machine: CheckedMachine) -> Check:
     """The service of podman, root's or without root that of the user."""
-    from lading.supervisor.engines.choice import is_private, podman_directory
-
-    places = ["run/podman/podman.sock"]
-    if machine.user:
-        places.append(f"run/user/{machine.user}/podman/podman.sock")
-        made = machine.root / podman_directory(machine.user, os.environ).removeprefix("/")
-        if is_private(str(made), machine.user):
-            places.append(f"{made.relative_to(machine.root)}/podman/podman.sock")
-    for place in places:
-        path = machine.root / place
+    for path in _services(machine, "podman"):
         if path.exists() and machine.docker_answers(path):
             return Check(name="podman", verdict=CheckResult.OK, found=str(path))
     start = f"systemctl {'--user ' if machine.user else ''}enable --now podman.socket"

@@ -69,7 +69,7 @@ class EngineSearch:
             return EngineChoice(name=configured)
         if self.user == 0 and self.which("crun") and not self.is_confined():
             return EngineChoice(name=NATIVE)
-        for name, path, is_rootless in self._services():
+        for name, path, is_rootless in self.services():
             if self.answers(path):
                 warning = _NO_LIMITS if is_rootless and not self.has_cgroup2() else ""
                 return EngineChoice(
@@ -77,8 +77,10 @@ class EngineSearch:
                 )
         return EngineChoice(mend=self._mend())
 
-    def _services(self) -> list[tuple[str, str, bool]]:
-        """Name, socket, and whether it is one without root; in the order of preference."""
+    def services(self) -> list[tuple[str, str, bool]]:
+        """Name, socket, and whether it is one without root, of each service that may be there; in
+        the order of preference.
+        """
         found = [("docker", self.docker_socket, False)]
         host = self.environ.get("DOCKER_HOST", "")
         if host.startswith("unix://"):
