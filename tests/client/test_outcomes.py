@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from lading.client.api import ApiClient
 from lading.client.outcomes import EndWatch, RequestOutcome, wait_for_all, watch_ends
-from lading.core.errors import LadingError, NotFound
+from lading.core.errors import LadingError, NotFound, Unavailable
 from lading.testing.asgi import AsgiTransport
 from lading.testing.jumping_loop import jumping
 
@@ -87,6 +87,28 @@ async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> No
     api = Api(REQUEST)
     (outcome,) = await wait_for_all(api, [REQUEST["uuid"]], lambda *both: told.append(both))
     assert (outcome.exit_code, told) == (0, [(0, 1), (1, 1)])
+
+
+@jumping
+async def test_the_end_is_seen_after_the_server_was_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Restarting(Api):
+        async def list(self, plural: str, **_: object) -> list[dict[str, Any]]:
+            rows = await super().list(plural)
+            if plural != "containers" and self.asked < 30:
+                raise Unavailable("no answer")
+            return rows
+
+    async def none(_: ApiClient, **__: object) -> AsyncGenerator[object]:
+        for one in tuple[object, ...]():
+            yield one
+        raise LadingError
+
+    monkeypatch.setattr("lading.client.api.events", none)
+    api = Restarting(REQUEST)
+    (outcome,) = await wait_for_all(api, [REQUEST["uuid"]])
+    assert (outcome.exit_code, api.asked) == (0, 30)
 
 
 @jumping

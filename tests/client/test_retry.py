@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lading.client.retry import NO_RETRY, RETRIED, Retries, RetryPolicy
+from lading.client.retry import NO_RETRY, RETRIED, Outage, Retries, RetryPolicy
 from lading.core.errors import LadingError, Unavailable, from_status
 
 
@@ -80,3 +80,25 @@ async def test_what_is_tried_again(status: int) -> None:
         with pytest.raises(LadingError):
             await attempts.retries(policy).run(attempts)
     assert attempts.calls == (2 if status in (408, 423, 500, 502, 503, 504) else 1)
+
+
+def test_an_outage_is_borne_for_a_time() -> None:
+    now = 0.0
+    outage = Outage(seconds=10, clock=lambda: now)
+    assert not outage.end()
+    assert outage.bear(Unavailable("no"))
+    now = 9.0
+    assert not outage.bear(Unavailable("no"))
+    assert outage.end()
+    assert not outage.end()
+    now = 11.0
+    assert outage.bear(from_status(502, "no"))
+    now = 21.0
+    with pytest.raises(LadingError, match="still no"):
+        outage.bear(from_status(504, "still no"))
+
+
+def test_what_does_not_pass_is_no_outage() -> None:
+    for status in (401, 404, 422, 507):
+        with pytest.raises(LadingError):
+            Outage().bear(from_status(status, "no"))

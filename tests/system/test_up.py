@@ -70,6 +70,25 @@ def test_a_container_outlives_a_restart(cluster: Cluster) -> None:
     assert cluster.lading("cat", f"{shown['container']['output']}/late.txt").stdout == "after\n"
 
 
+def test_who_follows_a_request_outlives_a_restart(cluster: Cluster) -> None:
+    _add_image(cluster)
+    script = "echo before; sleep 8; echo after"
+    pipe = subprocess.PIPE
+    run = [LADING, "run", "--no-reuse", "--image", "tools:1", "--", "sh", "-c", script]
+    logs = [LADING, "request", "logs", "--follow", "last"]
+    with subprocess.Popen(run, env=cluster.environment, stdout=pipe, text=True) as running:
+        _wait_until(lambda: bool(cluster.pids("supervisor")))
+        with subprocess.Popen(logs, env=cluster.environment, stdout=pipe, text=True) as following:
+            time.sleep(1)
+            assert cluster.stop() == 0
+            # Longer than all attempts of one call.
+            time.sleep(3)
+            cluster.start()
+            for process in (running, following):
+                assert process.communicate(timeout=60)[0] == "before\nafter\n"
+                assert process.returncode == 0
+
+
 @pytest.mark.quick
 def test_the_warm_parent_and_the_server_are_started_again(cluster: Cluster) -> None:
     _add_image(cluster)

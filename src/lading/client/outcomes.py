@@ -134,6 +134,8 @@ class EndWatch:
     def __init__(self, api: ApiClient) -> None:
         import asyncio
 
+        from lading.client.retry import Outage
+
         self._api = api
         self._waiting: set[str] = set()
         self._due: set[str] = set()
@@ -144,6 +146,7 @@ class EndWatch:
         self._pause = _SHORTEST
         self._is_connected = False
         self._listener: asyncio.Task[None] | None = None
+        self._outage = Outage()
 
     def add(self, uuids: Iterable[str]) -> None:
         """Wait for these, too."""
@@ -163,14 +166,23 @@ class EndWatch:
         return bool(self._waiting)
 
     async def look(self) -> RequestEnds:
-        """Wait until some may have ended, and list these. Raises the errors of the API."""
+        """Wait until some may have ended, and list these; none while the server is started again.
+        Raises the errors of the API.
+        """
         await self._until_due()
         due = sorted(self._due)
         self._due.clear()
         self._looked_at = self._clock()
         found = RequestEnds([], [])
-        for start in range(0, len(due), _PAGE):
-            await _add_to(found, self._api, due[start : start + _PAGE])
+        try:
+            for start in range(0, len(due), _PAGE):
+                await _add_to(found, self._api, due[start : start + _PAGE])
+        except LadingError as error:
+            self._outage.bear(error)
+            # All are listed again: by the next connection for events, or after a pause.
+            self._pause = min(_LONGEST, self._pause * _GROWTH)
+            return RequestEnds([], [])
+        self._outage.end()
         self._waiting -= {one.request["uuid"] for one in found.ended} | {*found.deleted}
         # Their events may have come while they were listed: each end is reported once.
         self._due &= self._waiting

@@ -65,3 +65,39 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
                 if error.status not in RETRIED or failures >= self.policy.attempts or late:
                     raise
             await self.sleep(pause)
+
+
+OUTAGE = 120.0
+"""Seconds for which whoever follows a request waits for a server that does not answer."""
+
+
+class Outage:
+    """An outage of the server while the end of some work is waited for. The work goes on without
+    the server, so the wait does as well, for `seconds` at most.
+    """
+
+    def __init__(
+        self, *, seconds: float = OUTAGE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._began: float | None = None
+
+    def bear(self, error: LadingError) -> bool:
+        """Note a failed call; whether it is the first one of an outage. Raises the error if it is
+        none that passes, or if the outage has lasted too long.
+        """
+        now = self._clock()
+        if error.status not in RETRIED or (
+            self._began is not None and now - self._began >= self._seconds
+        ):
+            raise error
+        is_first = self._began is None
+        if is_first:
+            self._began = now
+        return is_first
+
+    def end(self) -> bool:
+        """Note a call that was answered; whether it ends an outage."""
+        had_begun, self._began = self._began is not None, None
+        return had_begun

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,9 @@ from lading.cli.running import following
 from lading.cli.running.following import Follower, Watcher
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.outcomes import reason
-from lading.core.errors import Forbidden
+from lading.client.retry import NO_RETRY, Outage
+from lading.client.transport import StreamedResponse
+from lading.core.errors import Forbidden, Unavailable
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import world
 
@@ -88,6 +92,72 @@ async def test_a_request_that_has_no_container(tmp_path: Path) -> None:
         follower.cancel()
         outcome = await asyncio.wait_for(follower.follow(), 60)
     assert outcome.container is None
+
+
+class Restarting(AsgiTransport):
+    """A transport to a server that can be down."""
+
+    is_down = False
+
+    @asynccontextmanager
+    async def stream(self, *arguments: Any, **options: Any) -> AsyncGenerator[StreamedResponse]:
+        if self.is_down:
+            raise Unavailable("no answer")
+        async with super().stream(*arguments, **options) as answer:
+            yield answer
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_a_server_that_is_started_again_is_waited_for(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with world(tmp_path) as place, asyncio.TaskGroup() as group:
+        request = await place.submit("run")
+        transport = Restarting(place.app)
+        api = ApiClient(transport, place.admin, retry=NO_RETRY)
+        follower = Follower(api, request, _watcher(said))
+        transport.is_down = True
+        followed = group.create_task(follower.follow())
+        await _until(lambda: said)
+        await place.run(request["container_uuid"], exit_code=4)
+        transport.is_down = False
+        outcome = await followed
+    assert said == [
+        "no answer; waiting for the server, the request goes on",
+        "the server answers again",
+    ]
+    assert outcome.exit_code == 4
+
+
+async def test_a_cancel_during_an_outage_is_sent_after_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with world(tmp_path) as place, asyncio.TaskGroup() as group:
+        request = await place.submit("run")
+        transport = Restarting(place.app)
+        api = ApiClient(transport, place.admin, retry=NO_RETRY)
+        follower = Follower(api, request, _watcher(said))
+        transport.is_down = True
+        followed = group.create_task(follower.follow())
+        await _until(lambda: said)
+        follower.cancel()
+        transport.is_down = False
+        outcome = await followed
+    assert outcome.request["priority"] == 0
+
+
+async def test_an_outage_without_an_end_is_told(tmp_path: Path) -> None:
+    async with world(tmp_path) as place:
+        request = await place.submit("run")
+        transport = Restarting(place.app)
+        transport.is_down = True
+        api = ApiClient(transport, place.admin, retry=NO_RETRY)
+        follower = Follower(api, request, _watcher([]), outage=Outage(seconds=0.0))
+        with pytest.raises(Unavailable, match="no answer"):
+            await follower.follow()
 
 
 def test_reasons_are_one_sentence() -> None:

@@ -25,6 +25,7 @@ from lading.cli.display import write_all
 from lading.cli.hangup import full_stream, is_broken_pipe
 from lading.client.api import ApiClient, Record, events
 from lading.client.outcomes import RequestOutcome, reason
+from lading.client.retry import Outage
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
 
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
@@ -331,12 +332,20 @@ class Watcher(msgspec.Struct, frozen=True, kw_only=True):
 
 class Follower:
     """Follows one request. A signal handler may call `cancel` meanwhile. After `patience` seconds
-    the user gets the reason why the request waits.
+    the user gets the reason why the request waits. A server that is started again meanwhile is
+    waited for, as long as `outage` allows.
     """
 
     def __init__(
-        self, api: ApiClient, request: Record, watcher: Watcher, *, patience: float = _PATIENCE
+        self,
+        api: ApiClient,
+        request: Record,
+        watcher: Watcher,
+        *,
+        patience: float = _PATIENCE,
+        outage: Outage | None = None,
     ) -> None:
+        self._outage = outage or Outage()
         self._patience = patience
         self._api = api
         self._request = request
@@ -344,7 +353,7 @@ class Follower:
         self._container: Record | None = None
         self._logs: tuple[LogFile, ...] = ()
         self._changed = asyncio.Event()
-        self._cancelling = False
+        self._cancelling = self._is_cancelled = False
         self._status = ""
         self._waiting_since = asyncio.get_running_loop().time()
 
@@ -370,27 +379,38 @@ class Follower:
 
     async def _follow(self) -> RequestOutcome:
         # A request that has ended already is shown without listening for changes.
-        await self._look()
-        await self._show()
-        if self._is_over(is_cancelled=False):
+        if await self._step() is not None and self._is_over(self._is_cancelled):
             return RequestOutcome(self._request, self._container)
         async with self._listening():
-            pause, asked = _SHORTEST, False
+            pause = _SHORTEST
             while True:
-                # Once: the request is cancelled when the server confirms it.
-                if self._cancelling and not asked:
-                    asked = True
-                    self._request = await self._api.action(
-                        "container_requests", self._request["uuid"], "cancel"
-                    )
-                # Records first, then the log: the log that is read last then includes the last
-                # lines.
-                is_news = await self._look()
-                is_news = await self._show() or is_news
-                if self._is_over(asked):
+                is_news = await self._step()
+                if is_news is not None and self._is_over(self._is_cancelled):
                     return RequestOutcome(self._request, self._container)
                 pause = _SHORTEST if is_news else min(_LONGEST_PAUSE, pause * _GROWTH)
                 await self._wait(pause)
+
+    async def _step(self) -> bool | None:
+        """Whether there is something new; None where the server does not answer. Raises the errors
+        of the API, and Unavailable after a long outage.
+        """
+        try:
+            # Once: the request is cancelled when the server confirms it.
+            if self._cancelling and not self._is_cancelled:
+                self._request = await self._api.action(
+                    "container_requests", self._request["uuid"], "cancel"
+                )
+                self._is_cancelled = True
+            # Records first, then the log: the log that is read last then includes the last lines.
+            is_news = await self._look()
+            is_news = await self._show() or is_news
+        except LadingError as error:
+            if self._outage.bear(error):
+                self._watcher.say(f"{error.message}; waiting for the server, the request goes on")
+            return None
+        if self._outage.end():
+            self._watcher.say("the server answers again")
+        return is_news
 
     def _is_over(self, is_cancelled: bool) -> bool:
         waiting = self._container is None or self._container["state"] == "Queued"
