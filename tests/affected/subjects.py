@@ -168,7 +168,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_tes_clients.py": ("tes",),
     "tests/system/test_tes_contract.py": ("tes",),
     "tests/system/test_two_dispatchers.py": ("dispatch", "wiring.process"),
-    "tests/system/test_up.py": (*RUNS, "cli.services", "wiring.process", "wiring.up"),
+    "tests/system/test_up.py": (
+        *RUNS, "cli.services", "wiring.process", "wiring.serving_process", "wiring.up",
+    ),
     "tests/system/test_upgrades.py": ("store", "wiring.server"),
     "tests/system/test_webhooks.py": ("api.webhooks", "store.webhooks"),
     "tests/system/test_wes.py": ("tes",),

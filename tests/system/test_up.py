@@ -44,6 +44,26 @@ def test_a_second_one_on_the_same_directory_is_refused(cluster: Cluster) -> None
 
 
 @pytest.mark.quick
+def test_it_serves_in_the_background_until_it_is_stopped(tmp_path: Path) -> None:
+    def lading(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [LADING, *arguments, "--data", str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    address = free_address()
+    begun = lading("up", "--detach", "--json", "--listen", address)
+    made = json.loads(begun.stdout)
+    assert (made["address"], made["started"]) == (address, True)
+    assert "serving https://" in Path(made["log"]).read_text()
+    again = json.loads(lading("up", "--detach", "--json").stdout)
+    assert (again["pid"], again["started"]) == (made["pid"], False)
+    refused = lading("up", "--detach", "--listen", free_address())
+    assert (refused.returncode, "is served at" in refused.stderr) == (1, True)
+    assert json.loads(lading("down", "--json").stdout)["stopped"] == made["pid"]
+    assert "nothing serves" in lading("down").stderr
+    assert not (tmp_path / "up.json").exists()
+
+
+@pytest.mark.quick
 def test_a_port_that_is_taken_is_named(cluster: Cluster, tmp_path: Path) -> None:
     command = [LADING, "up", "--data", str(tmp_path / "other"), "--listen", cluster.address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -120,6 +120,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "This machine": {
         "up": ("lading.cli.services", "Serve everything from this machine, with one command."),
+        "down": ("lading.cli.services", "Stop what `lading up` serves from this machine."),
         "service": (
             "lading.cli.service",
             "Run `lading up` by systemd, for the machine or for you.",

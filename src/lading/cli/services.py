@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from lading.cli import display
+from lading.cli.options import DURATION
 from lading.client.environment import default_data_directory
+from lading.core.errors import Conflict
 
 if TYPE_CHECKING:
     from lading.wiring.dispatcher import DispatcherReady, Membership
@@ -124,19 +127,38 @@ def _membership(
     show_default=True,
     help="Logs of the services: files in DIR/log, or standard error, as for a journal.",
 )
+@click.option("--detach", is_flag=True, help="Serve in the background; return when it serves.")
 @display.json_option
-def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json: bool) -> None:
+@click.pass_context
+def up(
+    ctx: click.Context,
+    data: Path | None,
+    listen: str,
+    also: tuple[str, ...],
+    log: str,
+    detach: bool,
+    as_json: bool,
+) -> None:
     """Serve the API, the block store and the dispatcher from this machine, until stopped with
     Ctrl-C or TERM.
 
     No configuration is needed. DIR/env has the address and the token for clients, to be sourced;
     the commands of this user find the server without it when --data is not given.
+
+    With --detach it serves in the background until 'lading down', and is left as it is where it
+    serves already; its messages are in DIR/log/up.log. 'lading service' starts it with the machine.
     """
     from lading.cli.service import take_manager, tell_manager
     from lading.wiring.up import main
 
-    manager = take_manager(os.environ)
     directory = data or default_data_directory(os.environ)
+    if detach:
+        if log == "stderr":
+            raise click.UsageError("--detach: has no standard error; leave out --log stderr")
+        is_chosen = ctx.get_parameter_source("listen") is not ParameterSource.DEFAULT
+        _start(directory.absolute(), listen, also, is_chosen=is_chosen, as_json=as_json)
+        return
+    manager = take_manager(os.environ)
 
     def announce(ready: ServerReady) -> None:
         if as_json:
@@ -161,6 +183,98 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json:
 
     has_files = log == "files"
     sys.exit(main(directory, listen, also=also, on_ready=announce, has_log_files=has_files))
+
+
+def _start(
+    data: Path, listen: str, also: tuple[str, ...], *, is_chosen: bool, as_json: bool
+) -> None:
+    """Serve in the background, and say where; `is_chosen`: the address was named."""
+    from lading.wiring.directory import DataDirectory
+    from lading.wiring.process import private_files, say
+    from lading.wiring.serving_process import start_serving
+
+    directory = DataDirectory(data)
+    arguments = ["--data", str(data), "--listen", listen]
+    for address in also:
+        arguments += ["--also", address]
+    with private_files():
+        directory.prepare(say=say)
+        found = start_serving(directory, arguments)
+    process = found.process
+    if is_chosen and not found.is_new and not _is_at(process.address, listen):
+        raise Conflict(
+            f"{data}: is served at {process.address} already; 'lading down' first to serve {listen}"
+        )
+    if as_json:
+        display.emit_json(
+            {
+                "address": process.address,
+                "data": str(data),
+                "pid": process.pid,
+                "log": str(found.log),
+                "started": found.is_new,
+            }
+        )
+        return
+    how = "serving" if found.is_new else "serves already:"
+    engine = found.status.rpartition("engine: ")[2] if "engine: " in found.status else ""
+    click.echo(
+        f"lading: {how} https://{process.address}/ from {data}, process {process.pid}; "
+        f"clients: . {data / 'env'}"
+    )
+    if engine and engine != "none":
+        click.echo(f"lading: engine: {engine}")
+    elif engine:
+        display.note("no engine: containers wait until there is one; see 'lading doctor'")
+    click.echo(f"lading: log: {found.log}; to stop it: lading down{_named(data)}")
+
+
+def _is_at(address: str, listen: str) -> bool:
+    """Whether an address is the one that was asked for; port 0 is any."""
+    host, _, port = listen.rpartition(":")
+    return address == listen or (port == "0" and address.rpartition(":")[0] == host)
+
+
+def _named(data: Path) -> str:
+    """The option that names a data directory, unless commands take it without."""
+    return "" if data == default_data_directory(os.environ).absolute() else f" --data {data}"
+
+
+@click.command()
+@click.option(
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Data directory.  [default: $LADING_DATA, else ~/.local/share/lading]",
+)
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default="90s",
+    show_default=True,
+    metavar="TIME",
+    help="Wait no longer for its end.",
+)
+@display.json_option
+def down(data: Path | None, timeout: int, as_json: bool) -> None:
+    """Stop the 'lading up' that serves a data directory, and wait until it has ended.
+
+    Containers go on, and are found again by the next 'lading up'. Where none serves, nothing is
+    done, and the exit code is 0, too.
+    """
+    from lading.wiring.directory import DataDirectory
+    from lading.wiring.serving_process import stop_serving
+
+    directory = (data or default_data_directory(os.environ)).absolute()
+    stopped = stop_serving(DataDirectory(directory), timeout=timeout)
+    if as_json:
+        display.emit_json(
+            {"data": str(directory), "stopped": stopped.pid if stopped is not None else None}
+        )
+    elif stopped is None:
+        display.note(f"nothing serves {directory}")
+    else:
+        display.note(f"stopped: process {stopped.pid} serves {directory} no more")
 
 
 def _tell_engine(ready: ServerReady) -> None:

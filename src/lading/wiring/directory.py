@@ -16,6 +16,7 @@ directory with access for others is closed at the start; a directory of another 
     live/          the growing logs of running containers
     page/          logins of the page
     lock           lock of the `lading up` that serves this directory
+    up.json        the process that holds the lock
 
 Disk blocks are preallocated for the database (`keep_room`): a container or another program may fill
 the disk, and the end of that container must still be recorded. The blocks come after the end of the

@@ -24,6 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TextIO
 
+import msgspec
+
 from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
@@ -37,6 +39,12 @@ from lading.wiring.directory import (
 )
 from lading.wiring.engine import engine_search
 from lading.wiring.process import READY, configure_logs, ended, private_files, say
+from lading.wiring.serving_process import (
+    ServingProcess,
+    remove_record,
+    this_process,
+    write_record,
+)
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 # Seconds until a child must be ready; includes opening the database and volumes.
@@ -106,6 +114,9 @@ def _main(
         secrets = directory.secrets(entropy=os.urandom(400))
         config = directory.config(secrets, address=listen)
         containers = config.Containers
+        logs = directory.root / "log" if has_log_files else None
+        process = this_process(log=logs)
+        write_record(directory, process)
         if not has_log_files:
             # With log files this process is somebody's command, which prints and logs nothing.
             configure_logs(config)
@@ -122,10 +133,12 @@ def _main(
                 with_dispatcher=with_dispatcher,
                 kept=kept,
                 choose=choose,
-                logs=directory.root / "log" if has_log_files else None,
+                logs=logs,
+                process=process,
             )
         )
     finally:
+        remove_record(directory)
         # Released last: the children have ended.
         os.close(lock)
 
@@ -164,6 +177,7 @@ async def _serve(
     kept: Amount,
     choose: Callable[[], EngineChoice] | None,
     logs: Path | None,
+    process: ServingProcess,
 ) -> int:
     loop = asyncio.get_running_loop()
     started, stop = loop.time(), asyncio.Event()
@@ -186,6 +200,7 @@ async def _serve(
             return 0
         # Clients get the address only when the server answers.
         directory.write_env(secrets, address=addresses[0])
+        write_record(directory, msgspec.structs.replace(process, address=addresses[0]))
         on_ready(
             ServerReady(
                 address=addresses[0],

@@ -1,0 +1,263 @@
+"""The process of `lading up` that serves a data directory: its start in the background, its record
+in the directory, and its end by another process.
+
+The record `up.json` names the process by its pid together with the time of its start, in clock
+ticks since the boot with an id: another process that got the same pid later, or after a reboot, is
+never taken for it. A signal is sent through a pidfd that was opened before the comparison, so that
+not even a pid that is reused meanwhile can receive it. The lock of the directory says whether it is
+served at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from lading.core.errors import Conflict, Unavailable
+from lading.wiring.directory import DataDirectory, write_private
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_LOG_LIMIT: Final = 16 << 20
+"""Bytes of the log at a start; a larger one is moved to `.log.1`."""
+_LONGEST: Final = 4096
+"""Bytes of a message of readiness, and of the log that a failed start tells."""
+# In the line of /proc/PID/stat behind the name, which may have blanks: the start, field 22.
+_START_FIELD: Final = 22 - 3
+
+
+class ServingProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of the process that serves a data directory."""
+
+    pid: int
+    started: int
+    """Start of the process, in clock ticks since the boot."""
+    boot: str
+    address: str = ""
+    """The address that it serves, once it does."""
+    log: str = ""
+    """The directory of its logs; "" if they go to its standard error."""
+
+
+def this_process(*, log: Path | None = None, address: str = "") -> ServingProcess:
+    """The record of this process."""
+    started = _started(os.getpid())
+    return ServingProcess(
+        pid=os.getpid(), started=started, boot=_boot(), address=address, log=str(log or "")
+    )
+
+
+def write_record(directory: DataDirectory, process: ServingProcess) -> None:
+    """Replace the record of a directory that this process has claimed."""
+    write_private(_record(directory), msgspec.json.format(msgspec.json.encode(process)))
+
+
+def remove_record(directory: DataDirectory) -> None:
+    """Remove the record, before this process gives the directory up."""
+    _record(directory).unlink(missing_ok=True)
+
+
+def read_record(directory: DataDirectory) -> ServingProcess | None:
+    """The record of the directory; None without one, or with one that is damaged."""
+    try:
+        return msgspec.json.decode(_record(directory).read_bytes(), type=ServingProcess)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def is_served(directory: DataDirectory) -> bool:
+    """Whether a process holds the lock of the directory."""
+    try:
+        descriptor = os.open(directory.root / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def open_process(process: ServingProcess) -> int | None:
+    """A pidfd of the process; None if it has ended, whoever has its pid now."""
+    if process.boot != _boot():
+        return None
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (ProcessLookupError, ValueError):
+        return None
+    # The descriptor keeps the process that it was opened for, so that this one is compared.
+    try:
+        is_same = _started(process.pid) == process.started
+    except OSError:
+        is_same = False
+    # One that has ended and that nobody has waited for is still listed.
+    if is_same and not _has_ended(descriptor, timeout=0):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def stop_serving(directory: DataDirectory, *, timeout: float) -> ServingProcess | None:
+    """Stop the process that serves a directory, and wait until it has ended; its record, None if
+    none serves it. Containers go on.
+
+    Raises Conflict if it cannot be told which process that is, Unavailable if it has not ended
+    after `timeout` seconds.
+    """
+    process = read_record(directory)
+    descriptor = open_process(process) if process is not None else None
+    if process is None or descriptor is None:
+        if is_served(directory):
+            raise Conflict(
+                f"{directory.root}: is served by a process that is not this machine's, or of an "
+                "earlier version; stop it where it was started"
+            )
+        return None
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if not _has_ended(descriptor, timeout=timeout):
+            raise Unavailable(
+                f"process {process.pid} has not ended after {timeout:.0f} s; "
+                f"see the logs in {process.log or 'its journal'}, or kill -9 {process.pid}"
+            )
+    except ProcessLookupError:
+        # It has just ended by itself.
+        return process
+    finally:
+        os.close(descriptor)
+    return process
+
+
+def _has_ended(descriptor: int, *, timeout: float) -> bool:
+    """Whether the process of a pidfd ends within so many seconds."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
+
+
+class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that serves in the background; `is_new`: it was started by this call."""
+
+    process: ServingProcess
+    status: str
+    """What it said when it was ready: address and engine."""
+    log: Path
+    is_new: bool
+
+
+def start_serving(directory: DataDirectory, arguments: Sequence[str]) -> StartedProcess:
+    """Start `lading up` with these arguments in the background, and wait until it serves; the one
+    that serves the directory already, if there is one. Raises Unavailable with its last message.
+    """
+    path = directory.root / "log" / "up.log"
+    if (found := _serving(directory)) is not None:
+        return StartedProcess(process=found, status="", log=path, is_new=False)
+    with tempfile.TemporaryDirectory(prefix="lading-up-") as folder, _open_log(path) as log:
+        began = log.tell()
+        place = str(Path(folder, "ready"))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.bind(place)
+            child = subprocess.Popen(
+                [sys.executable, "-m", "lading", "up", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory.root,
+                env=os.environ | {"NOTIFY_SOCKET": place},
+                # No terminal of its own: it outlives the shell that has started it.
+                start_new_session=True,
+            )
+            status = _until_ready(child, channel)
+    if status is not None and (process := read_record(directory)) is not None:
+        # Popen must not complain that its child goes on.
+        child.returncode = 0
+        return StartedProcess(process=process, status=status, log=path, is_new=True)
+    child.wait()
+    # Another call may have been faster: both asked for the same.
+    if (found := _serving(directory)) is not None:
+        return StartedProcess(process=found, status="", log=path, is_new=False)
+    raise Unavailable(f"lading up did not start: {_last_line(path, began)} (log: {path})")
+
+
+def _serving(directory: DataDirectory) -> ServingProcess | None:
+    """The process that serves a directory; None if it does not, or is not ready yet."""
+    process = read_record(directory)
+    if process is None or not process.address or not is_served(directory):
+        return None
+    descriptor = open_process(process)
+    if descriptor is None:
+        return None
+    os.close(descriptor)
+    return process
+
+
+def _until_ready(child: subprocess.Popen[bytes], channel: socket.socket) -> str | None:
+    """Wait until the child says that it is ready; what it said, None if it has ended before."""
+    descriptor = os.pidfd_open(child.pid)
+    try:
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        poll.register(descriptor, select.POLLIN)
+        while True:
+            ready = {number for number, _ in poll.poll()}
+            if channel.fileno() in ready:
+                lines = channel.recv(_LONGEST).decode(errors="replace").split("\n")
+                if "READY=1" in lines:
+                    return next(
+                        (one.removeprefix("STATUS=") for one in lines if one.startswith("STATUS=")),
+                        "",
+                    )
+            elif descriptor in ready:
+                return None
+    except BaseException:
+        # Ctrl-C, for example: nobody waits for it any more.
+        child.terminate()
+        child.wait()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.exists() and path.stat().st_size > _LOG_LIMIT:
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("ab")
+
+
+def _last_line(path: Path, began: int) -> str:
+    with path.open("rb") as log:
+        log.seek(began)
+        lines = log.read()[-_LONGEST:].decode(errors="replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+    return said.removeprefix("lading: ")
+
+
+def _record(directory: DataDirectory) -> Path:
+    return directory.root / "up.json"
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return _BOOT.read_text().strip()
+    return ""
+
+
+def _started(pid: int) -> int:
+    """Start of a process in clock ticks since the boot. Raises OSError if there is none."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return int(text.rpartition(")")[2].split()[_START_FIELD])
