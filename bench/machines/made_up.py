@@ -122,7 +122,6 @@ async def _dispatch(membership: Membership, slots: int, directory: Path) -> None
                 settings(Config(), "local"),
                 events=events(client, kinds=(KIND,), offers=FIELDS),
                 on_ready=lambda: print("ready", flush=True),
-                holder=str(directory),
             )
         finally:
             await fleet.close()

@@ -17,6 +17,7 @@ from lading.core.errors import Conflict, Unauthenticated
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
+from lading.dispatch.lease import DispatcherLease, holding
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import EVENTS_ONLY, QUICK, FakeContainers, dispatching
@@ -248,28 +249,40 @@ async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_second_dispatcher_with_the_same_token_is_refused(
-    server: FakeContainers, client: ApiClient
+async def run_as(holder: str, server: FakeContainers, fleet: FakeFleet) -> None:
+    """A dispatcher that takes the lease of the token first."""
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    lease = DispatcherLease(client, holder, settings=QUICK, wait=0.0)
+    async with holding(lease):
+        await run(client, fleet, QUICK, events=server.events(), lease=lease)
+
+
+async def test_a_second_dispatcher_with_the_same_token_waits_for_the_end_of_the_first(
+    server: FakeContainers,
 ) -> None:
-    fleet, other, uuid = FakeFleet(), FakeFleet(), server.add()
-    first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
+    fleet, other, uuid = FakeFleet([SMALL]), FakeFleet([SMALL]), server.add()
+    first = asyncio.create_task(run_as("a:/x", server, fleet))
     await server.until(uuid, ContainerState.LOCKED)
-    with pytest.raises(Conflict, match="another dispatcher works with this token: a:/x"):
-        await run(client, other, QUICK, events=server.events(), holder="b:/y")
+    asked = server.calls.count("POST dispatch/statuses")
+    second = asyncio.create_task(run_as("b:/y", server, other))
+    await server.wait_for(lambda: server.calls.count("POST dispatch/statuses") > asked + 3)
     assert other.started == []
     assert not first.done()
     first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await server.wait_for(lambda: server.holder == "b:/y")
+    late = server.add()
+    await server.until(late, ContainerState.LOCKED)
+    assert late in other.started
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
     assert server.holder == ""
 
 
-async def test_one_whose_token_was_taken_over_ends(
-    server: FakeContainers, client: ApiClient
-) -> None:
+async def test_one_whose_token_was_taken_over_ends(server: FakeContainers) -> None:
     fleet, uuid = FakeFleet(), server.add()
-    first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
+    first = asyncio.create_task(run_as("a:/x", server, fleet))
     await server.until(uuid, ContainerState.LOCKED)
-    server.holder = "b:/y"
+    server.holder, server.lease = "b:/y", "another"
     server.add()
     with pytest.raises(Conflict, match="another dispatcher works with this token: b:/y"):
         await first

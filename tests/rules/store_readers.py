@@ -163,7 +163,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "waiting.put_machines": _DISPATCHER,
         "waiting.machines": "`list_machines` leaves out containers that the caller cannot read",
         "waiting.take_orders": _DISPATCHER,
-        "waiting.take_lease": _DISPATCHER,
+        "waiting.lease_of": _DISPATCHER,
         "webhooks.find": _WEBHOOK,
         "webhooks.among": _WEBHOOK,
         "webhooks.sweep": _UPKEEP,

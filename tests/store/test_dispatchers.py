@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lading.core.scheduling.leases import Lease
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store import waiting
 from lading.store.database import Database
-from lading.store.waiting import Lease
 
 
 async def test_said_and_taken_back(database: Database) -> None:
@@ -22,14 +22,15 @@ async def test_said_and_taken_back(database: Database) -> None:
         assert await waiting.last_report(tx) == "3"
 
 
-async def test_a_lease_is_taken_renewed_and_released(database: Database) -> None:
+async def test_a_lease_is_stored_and_released(database: Database) -> None:
+    first, second = Lease("a", "2", "process-1"), Lease("b", "3", "process-2")
     async with database.writing() as tx:
-        assert await waiting.take_lease(tx, "t", "a", now="2", expired="1") is None
-        assert await waiting.take_lease(tx, "t", "b", now="3", expired="2") == Lease("a", "2")
-        assert await waiting.take_lease(tx, "t", "a", now="4", expired="3") is None
-        assert await waiting.take_lease(tx, "t", "b", now="9", expired="5") is None
-        await waiting.release_lease(tx, "t", "a")
-        assert await waiting.take_lease(tx, "t", "a", now="9", expired="9") == Lease("b", "9")
-        await waiting.release_lease(tx, "t", "b")
-        assert await waiting.take_lease(tx, "t", "a", now="9", expired="9") is None
-        assert await waiting.take_lease(tx, "other", "b", now="9", expired="9") is None
+        assert await waiting.lease_of(tx, "t") is None
+        await waiting.put_lease(tx, "t", first)
+        assert await waiting.lease_of(tx, "t") == first
+        await waiting.put_lease(tx, "t", second)
+        await waiting.put_lease(tx, "other", first)
+        assert await waiting.lease_of(tx, "t") == second
+        await waiting.release_lease(tx, "t")
+        assert await waiting.lease_of(tx, "t") is None
+        assert await waiting.lease_of(tx, "other") == first

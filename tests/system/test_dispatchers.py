@@ -165,6 +165,51 @@ async def test_two_dispatchers_with_one_token_do_no_harm(cluster: Cluster) -> No
         twin.wait(20)
 
 
+@contextmanager
+def joined(root: Path, name: str, cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
+    """A dispatcher with the token in the file `join`, and a data directory of its own."""
+    (root / "join.yml").write_text("Local: {VCPUs: 2, RAM: 1GiB}\n")
+    command = [LADING, "dispatch", "--join", str(root / "join"), "--data", str(root / name)]
+    process = subprocess.Popen(
+        [*command, "--config", str(root / "join.yml")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert "dispatching to local for https://" in process.stdout.readline()
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+async def test_a_dispatcher_that_hangs_is_replaced_and_acts_no_more(tmp_path: Path) -> None:
+    config = "Containers: {Dispatcher: none}\n"
+    with running_cluster(tmp_path / "data", config) as cluster:
+        tools(cluster)
+        join = tmp_path / "join"
+        cluster.lading("admin", "dispatcher-token", str(join), "--data", str(cluster.data))
+        with joined(tmp_path, "first", cluster) as first:
+            async with desk_of(cluster) as desk:
+                await desk.until(await desk.submit("true"), "Complete")
+                first.send_signal(signal.SIGSTOP)
+                began = asyncio.get_running_loop().time()
+                with joined(tmp_path, "second", cluster) as second:
+                    late = await desk.submit("true")
+                    await desk.until(late, "Complete")
+                    # A lease of 30 s, renewed every 10 s, and two seconds between two tries.
+                    assert asyncio.get_running_loop().time() - began < 45
+                    first.send_signal(signal.SIGCONT)
+                    _, said = await asyncio.to_thread(first.communicate, timeout=30)
+                    assert first.returncode == 1
+                    assert "another dispatcher works with this token" in said
+                    assert second.poll() is None
+                    again = await desk.submit("true")
+                    ended = await desk.until(again, "Complete", "Cancelled")
+                    assert (ended["state"], ended["lock_count"]) == ("Complete", 1)
+
+
 async def test_who_cleans_up_while_the_supervisor_lives_wins_and_the_supervisor_loses(
     cluster: Cluster,
 ) -> None:

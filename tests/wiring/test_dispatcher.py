@@ -6,6 +6,7 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lading.config import load
 from lading.core.scheduling.instance_types import Gpu
@@ -16,7 +17,7 @@ from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import settings, template, until_listening
 
 
-def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> FleetSite:
+def site(tmp_path: Path, local: dict[str, object] | None = None, **more: Any) -> FleetSite:
     config = load(
         overrides={"Local": {"VCPUs": 3, "RAM": "5GiB", "Partitions": ["a"], **(local or {})}}
     )

@@ -83,6 +83,8 @@ class ApiClient:
         there was none.
         """
         self._busy = deque[bool](maxlen=_REMEMBERED)
+        self.lease = ""
+        """Id of the lease under which a dispatcher makes its calls (`lading.dispatch.lease`)."""
         self.traceparent = ""
         """Trace context of calls outside of any span (`lading.tracing`)."""
 
@@ -95,6 +97,8 @@ class ApiClient:
             "Authorization": self._authorization,
             "X-Request-Id": current_request() or f"req-{encode(os.urandom(13), 20)}",
         }
+        if self.lease:
+            sent["X-Lading-Lease"] = self.lease
         if traceparent := current_traceparent() or self.traceparent:
             sent["traceparent"] = traceparent
         return sent

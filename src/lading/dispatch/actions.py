@@ -5,6 +5,8 @@
   cancelled request) is normal.
 - Every decision that users should be able to read later goes into the decision log
   (docs/spec/dispatch, section Reports).
+- Nothing is done to a process or machine once the lease of the token has expired: another
+  dispatcher may have taken it over (`dispatch.lease`). The server refuses calls then.
 - A record is given back or cancelled only after the fleet has removed the remains of its container:
   a fleet refuses that for a living supervisor, also for one that it did not know of, and then the
   record stays as it is.
@@ -63,7 +65,11 @@ class Actions:
         queue: Queue,
         decisions: DecisionLog,
         trace: DispatchTrace | None = None,
+        *,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        """`check` raises Conflict where this process may not act any more."""
+        self._check = check
         self._trace = trace or DispatchTrace(OFF)
         self._client = client
         self._fleet = fleet
@@ -130,6 +136,7 @@ class Actions:
         Raises Unavailable when no process could be started now, ExecutionError or Conflict when the
         fleet refuses this container.
         """
+        self._check()
         uuid = locked.uuid
         if not locked.token:
             raise ExecutionError(
@@ -163,15 +170,18 @@ class Actions:
 
     async def admit(self, uuid: str) -> None:
         """Let a prepared container continue. Raises Unavailable."""
+        self._check()
         await self._fleet.signal(uuid, Signals.SIGCONT)
 
     async def kill(self, uuid: str, *, number: Signals) -> None:
         """Tell the process to stop. Raises Unavailable."""
+        self._check()
         event(_logger, "container stopped", container=uuid, signal=number.name)
         await self._fleet.signal(uuid, number)
 
     async def clean(self, uuid: str) -> None:
         """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
+        self._check()
         process = self._fleet.view().processes.get(uuid)
         if process is not None:
             # Kept before it leaves the view: `requeue` and `cancel` report how it ended.
@@ -186,6 +196,7 @@ class Actions:
 
     async def requeue(self, uuid: str) -> None:
         """Give a locked container back. The API cancels it after too many locks."""
+        self._check()
         await self._fleet.clean(uuid)
         ended = self._fates.get(uuid)
         if ended is not None and ended.failure is not Failure.INFRASTRUCTURE:
@@ -200,6 +211,7 @@ class Actions:
 
     async def cancel(self, uuid: str) -> None:
         """End the record of a running container whose process is gone."""
+        self._check()
         await self._fleet.clean(uuid)
         process = self._fates.get(uuid)
         spent = (

@@ -174,7 +174,9 @@ class FleetSite:
     directory of each container under way, and one for files that may be deleted while nothing runs.
     `template` has the fields of every assignment but the container's own and the way to the server;
     that is `api_socket` on this machine, `api_url` from any other, whose certificate is
-    `certificate` (PEM) unless an authority of the machine has signed it.
+    `certificate` (PEM) unless an authority of the machine has signed it. `check` raises Conflict
+    where another dispatcher may have taken over the token: a fleet calls it before it changes
+    anything by itself.
     """
 
     config: Config
@@ -186,6 +188,7 @@ class FleetSite:
     api_socket: str = ""
     certificate: str = ""
     certificate_path: str = ""
+    check: Callable[[], None] = lambda: None
 
 
 Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]

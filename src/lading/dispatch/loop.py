@@ -109,6 +109,7 @@ class Loop:
         clock: Callable[[], float],
         planning: Planning | None = None,
         only: bool = False,
+        holds: Callable[[], bool] = lambda: True,
         busy: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
         metrics: DispatchMetrics | None = None,
     ) -> None:
@@ -122,6 +123,7 @@ class Loop:
         self._decisions = decisions
         self._planning = planning or StaticPlanning()
         self._only = only
+        self._holds = holds
         self._busy = busy
         self._aside: frozenset[str] = frozenset()
         # Starts whose lock was not answered yet, by the container that they have planned.
@@ -158,6 +160,9 @@ class Loop:
 
     def step(self) -> None:
         """Compare records with processes, then plan; begin every action that follows."""
+        # One that was suspended finds out first whether another dispatcher has replaced it.
+        if not self._holds():
+            return
         now, view = self._clock(), self._fleet.view()
         self._metrics.look_at(view, self._queue)
         for uuid in self._state.see(view, self._queue):

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing
 
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.api import events as records_events
@@ -20,6 +20,7 @@ from lading.core.scheduling.planning import Category
 from lading.dispatch.actions import Actions
 from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet
+from lading.dispatch.lease import DispatcherLease
 from lading.dispatch.loop import Loop, planning_of
 from lading.dispatch.machine_reporter import MachineReporter
 from lading.dispatch.metrics import DispatchMetrics
@@ -31,8 +32,6 @@ from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.telemetry import event
 from lading.tracing import OFF, SpanTracer
 
-# Seconds for the release of the lease: the end of the process must not take longer.
-_PARTING = 2.0
 # Number of containers whose status has the reason that the fleet is not known: a page of the
 # queue's head.
 _LISTED = 100
@@ -46,7 +45,7 @@ async def run(
     *,
     events: AsyncGenerator[RecordEvent | Reconnected] | None = None,
     on_ready: Callable[[], None] = lambda: None,
-    holder: str = "",
+    lease: DispatcherLease | None = None,
     clock: Callable[[], float] = time.monotonic,
     metrics: DispatchMetrics | None = None,
     tracer: SpanTracer = OFF,
@@ -55,20 +54,19 @@ async def run(
     been read, or when the fleet has a reason that it is not known yet. A provider that cannot be
     reached does not keep the dispatcher from being ready.
 
-    `events` are the changes of records, by default those of the client's websocket. `holder` names
-    the process that works with the token, as HOST:DIRECTORY; without it no lease is held. Raises
-    the client's error when the token is refused, Conflict while another dispatcher works with it.
+    `events` are the changes of records, by default those of the client's websocket. `lease` is that
+    of the token, which the caller holds (`lease.holding`); without it none is. Raises the client's
+    error when the token is refused, Conflict when another process has taken the lease over.
     """
     token = await _own_token(client, settings)
-    async with _lease(client, settings, holder):
-        try:
-            await _dispatch(
-                client, fleet, settings, token, events, on_ready, holder, clock, metrics, tracer
-            )
-        except BaseExceptionGroup as failures:
-            # A lost lease is reported in one sentence.
-            lost = failures.subgroup(Conflict)
-            raise (lost.exceptions[0] if lost is not None else failures) from None
+    try:
+        await _dispatch(
+            client, fleet, settings, token, events, on_ready, lease, clock, metrics, tracer
+        )
+    except BaseExceptionGroup as failures:
+        # A lost lease is reported in one sentence.
+        lost = failures.subgroup(Conflict)
+        raise (lost.exceptions[0] if lost is not None else failures) from None
 
 
 async def _dispatch(
@@ -78,7 +76,7 @@ async def _dispatch(
     token: str,
     events: AsyncGenerator[RecordEvent | Reconnected] | None,
     on_ready: Callable[[], None],
-    holder: str,
+    lease: DispatcherLease | None,
     clock: Callable[[], float],
     metrics: DispatchMetrics | None,
     tracer: SpanTracer,
@@ -94,7 +92,7 @@ async def _dispatch(
     )
     fleet.set_lookup(queue.look_up)
     queue_sync = QueueSync(client, queue, token=token, settings=settings, wake=wake, clock=clock)
-    ready = _Once(on_ready)
+    ready = Once(on_ready)
     await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
     # Locks of the earlier dispatcher are judged by records that were read after this moment.
     state = DispatchState(settings, known_since=queue.ticket())
@@ -104,7 +102,15 @@ async def _dispatch(
             queue=queue,
             fleet=fleet,
             queue_sync=queue_sync,
-            actions=Actions(client, fleet, queue, decisions, DispatchTrace(tracer)),
+            actions=Actions(
+                client,
+                fleet,
+                queue,
+                decisions,
+                DispatchTrace(tracer),
+                check=lambda: lease.check() if lease is not None else None,
+            ),
+            holds=lambda: lease is None or lease.is_held,
             state=state,
             decisions=decisions,
             planning=planning_of(fleet),
@@ -121,9 +127,10 @@ async def _dispatch(
             decisions,
             interval=settings.status_interval,
             longest=settings.report_interval,
-            holder=holder,
             misfits=lambda: loop.overdue,
         )
+        if lease is not None:
+            lease.on_held = wake.set
         tasks.create_task(queue_sync.follow(stream, on_gap=publisher.repeat), name="events")
         tasks.create_task(queue_sync.fetch(), name="fetch")
         tasks.create_task(queue_sync.look(), name="look")
@@ -139,36 +146,7 @@ async def _dispatch(
         tasks.create_task(loop.run(publisher.mark), name="loop")
 
 
-@asynccontextmanager
-async def _lease(
-    client: ApiClient, settings: DispatchSettings, holder: str
-) -> AsyncGenerator[None]:
-    """Hold the lease of the token while inside; the publisher renews it. Raises Conflict while
-    another dispatcher holds it.
-    """
-    if not holder:
-        yield
-        return
-    report = {"items": {}, "events": [], "holder": holder}
-    pause = settings.retry_first
-    while True:
-        try:
-            await client.request("POST", "dispatch/statuses", body=report)
-            break
-        except Unavailable as error:
-            event(_logger, "the API does not answer yet", why=error)
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, settings.retry_longest)
-    try:
-        yield
-    finally:
-        # Another one need not wait for its end then; if this fails, it waits three minutes.
-        with suppress(LadingError, TimeoutError):
-            async with asyncio.timeout(_PARTING):
-                await client.request("POST", "dispatch/statuses", body={**report, "release": True})
-
-
-class _Once:
+class Once:
     """Calls a function at the first call only."""
 
     def __init__(self, call: Callable[[], None]) -> None:

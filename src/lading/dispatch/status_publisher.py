@@ -37,8 +37,7 @@ class StatusPublisher:
     have changed.
 
     `interval` is the shortest time between two posts, `longest` the longest, in seconds. The
-    decisions that are not posted yet go with them, and the name of this dispatcher (`holder`),
-    which renews the lease of its token.
+    decisions that are not posted yet go with them.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class StatusPublisher:
         *,
         interval: float,
         longest: float = 60.0,
-        holder: str = "",
         misfits: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._client = client
@@ -58,7 +56,6 @@ class StatusPublisher:
         self._look = look
         self._decisions = decisions
         decisions.on_entry = self.mark
-        self._holder = {"holder": holder} if holder else {}
         self._interval = interval
         self._longest = longest
         self._posted: dict[str, WaitStatus] = {}
@@ -86,8 +83,8 @@ class StatusPublisher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(self._due):
                     await self._stale.wait()
-            # A report is due although nothing changed: it shows that this dispatcher is there, and
-            # renews its lease. Marks do not put it off, since most of them change nothing.
+            # A report is due although nothing changed: it shows that this dispatcher is there.
+            # Marks do not put it off, since most of them change nothing.
             if clock() >= self._due:
                 self._reported = False
             # Cleared before the post: a change that comes meanwhile leads to another post.
@@ -124,7 +121,6 @@ class StatusPublisher:
                 "items": items,
                 "events": self._decisions.shown(entries),
                 "misfits": named,
-                **self._holder,
             }
             await self._client.request("POST", "dispatch/statuses", body=body)
         except BaseException:

@@ -14,12 +14,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 
 from lading.core.containers.priority import GroupMember
+from lading.core.scheduling.leases import Lease
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store.database import Dialect, Transaction, Value
 
@@ -201,6 +201,7 @@ STATUS_TABLES = (
     "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY,"
     " holder TEXT NOT NULL, renewed_at TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS lease_ids (token_uuid TEXT PRIMARY KEY, id TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS machine_reports (dispatcher_uuid TEXT PRIMARY KEY,"
     " reported_at TEXT NOT NULL, document TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS machine_orders (dispatcher_uuid TEXT NOT NULL,"
@@ -345,38 +346,32 @@ def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
     return (rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH))
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Holder of the lease of a token, and the time of its last renewal (API timestamp)."""
-
-    holder: str
-    renewed_at: str
-
-
-async def take_lease(
-    tx: Transaction, token_uuid: str, holder: str, *, now: str, expired: str
-) -> Lease | None:
-    """Take or renew the lease of a token; None, or the lease of another holder renewed at `expired`
-    or later.
-    """
+async def lease_of(tx: Transaction, token_uuid: str) -> Lease | None:
+    """The lease of a token, also one that has expired."""
     rows = await tx.fetch(
-        "SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,)
+        "SELECT l.holder, l.renewed_at, i.id FROM dispatcher_leases l"
+        " LEFT JOIN lease_ids i ON i.token_uuid = l.token_uuid WHERE l.token_uuid = ?",
+        (token_uuid,),
     )
-    # Of all holders the current one may always renew; others only after the lease has expired.
-    for found, renewed_at in rows:
-        if found != holder and str(renewed_at) >= expired:
-            return Lease(str(found), str(renewed_at))
+    return next((Lease(str(one[0]), str(one[1]), str(one[2] or "")) for one in rows), None)
+
+
+async def put_lease(tx: Transaction, token_uuid: str, lease: Lease) -> None:
+    """Store the lease of a token, in place of an earlier one."""
     await tx.execute(
         "INSERT INTO dispatcher_leases (token_uuid, holder, renewed_at) VALUES (?, ?, ?)"
         " ON CONFLICT (token_uuid) DO UPDATE"
         " SET holder = excluded.holder, renewed_at = excluded.renewed_at",
-        (token_uuid, holder, now),
+        (token_uuid, lease.holder, lease.renewed_at),
     )
-    return None
-
-
-async def release_lease(tx: Transaction, token_uuid: str, holder: str) -> None:
-    """Release the lease of a token, if this holder has it."""
     await tx.execute(
-        "DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder)
+        "INSERT INTO lease_ids (token_uuid, id) VALUES (?, ?)"
+        " ON CONFLICT (token_uuid) DO UPDATE SET id = excluded.id",
+        (token_uuid, lease.id),
     )
+
+
+async def release_lease(tx: Transaction, token_uuid: str) -> None:
+    """Release the lease of a token."""
+    for table in ("dispatcher_leases", "lease_ids"):
+        await tx.execute(f"DELETE FROM {table} WHERE token_uuid = ?", (token_uuid,))

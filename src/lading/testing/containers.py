@@ -126,8 +126,10 @@ class FakeContainers(ExchangesOnly):
         self.statuses: dict[str, str] = {}
         self.misfits: set[str] = set()
         self.waited: dict[str, str] = {}
-        self.holder = ""
-        """The holder of the lease of the dispatcher's token."""
+        self.holder = self.lease = ""
+        """The holder of the lease of the dispatcher's token, and the id of its process. Calls with
+        another id are refused.
+        """
         self.decisions: list[tuple[str, str, str]] = []
         self.calls: list[str] = []
         self.locks: dict[str, int] = {}
@@ -278,6 +280,8 @@ class FakeContainers(ExchangesOnly):
             caller = self.tokens.get(
                 headers.get("Authorization", "").removeprefix("Bearer "), TOKEN
             )
+            if self.lease and method != "GET":
+                self._check_lease(headers.get("X-Lading-Lease", ""), content)
             answer = self._answer(method, where, parse_qs(query), content, caller)
             await self._answer_late(where, answer, timeout or _PATIENCE)
         except LadingError as error:
@@ -333,10 +337,16 @@ class FakeContainers(ExchangesOnly):
                 return {}
         raise NotFound(f"{method} {'/'.join(where)}")
 
-    def _take_statuses(self, content: Fields) -> None:
-        if content.get("holder", self.holder) != (self.holder or content.get("holder", "")):
+    def _check_lease(self, lease: str, content: Fields) -> None:
+        if lease not in ("", self.lease) and "holder" not in content:
             raise Conflict(f"another dispatcher works with this token: {self.holder}")
-        self.holder = "" if content.get("release") else content.get("holder", self.holder)
+
+    def _take_statuses(self, content: Fields) -> None:
+        if "holder" in content and (self.lease or content["lease"]) != content["lease"]:
+            raise Conflict(f"another dispatcher works with this token: {self.holder}")
+        if "holder" in content:
+            is_over = bool(content.get("release"))
+            self.holder, self.lease = ("", "") if is_over else (content["holder"], content["lease"])
         self.statuses |= {
             uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()
         }

@@ -52,7 +52,7 @@ from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
 from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
-from lading.wiring.dispatcher import holder_of, settings, template
+from lading.wiring.dispatcher import settings, template
 from lading.wiring.process import private_files
 from lading.wiring.up import choose_port, make_server
 
@@ -407,7 +407,6 @@ async def _dispatching(
             fleet,
             settings(given.config, "cloud"),
             events=events(client, kinds=(KIND,)),
-            holder=holder_of(directory),
         )
         task = asyncio.create_task(_together(fleet.serve(), work), name="dispatcher of the trial")
         try:

@@ -44,7 +44,7 @@ from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
 from lading.wiring.cloudtest import RunningServer, end_once, facing, trial_server
 from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.dispatcher import holder_of, settings, template
+from lading.wiring.dispatcher import settings, template
 from lading.wiring.up import choose_port
 
 # The server starts no dispatcher of its own: the test runs one in this process.
@@ -216,7 +216,6 @@ async def _dispatching(
             fleet,
             settings(inputs.config, "kubernetes"),
             events=events(client, kinds=(KIND,)),
-            holder=holder_of(directory),
         )
         task = asyncio.create_task(work, name="dispatcher of the test")
         try:

@@ -18,8 +18,9 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,10 +34,11 @@ from lading.core.containers.container_network import read_networks
 from lading.core.errors import Invalid, LadingError
 from lading.core.records import access
 from lading.core.tes.file_roots import make_roots
-from lading.dispatch.fleet import FleetSite, find_fleet, plans_disk
+from lading.dispatch.fleet import Fleet, FleetSite, find_fleet, plans_disk
+from lading.dispatch.lease import DispatcherLease, holding
 from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue_sync import KIND
-from lading.dispatch.run import run
+from lading.dispatch.run import Once, run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure, event, read_format, read_level
 from lading.tracing import SpanTracer, open_tracer
@@ -215,22 +217,45 @@ async def _serve(
         certificate_path=str(authority) if membership.certificate else "",
     )
     ready = DispatcherReady(api=membership.api, fleet=name, data=directory.root)
-    async with (
-        HttpTransport(membership.api, verify=verify) as transport,
-        find_fleet(name)(site) as fleet,
-        _monitored(config) as metrics,
-        _traced(config) as tracer,
-    ):
+    async with HttpTransport(membership.api, verify=verify) as transport:
         client = ApiClient(transport, membership.token, timeout=API_TIMEOUT)
+        await _dispatch(client, name, site, directory, on_ready=Once(lambda: on_ready(ready)))
+
+
+async def _dispatch(
+    client: ApiClient,
+    name: str,
+    site: FleetSite,
+    directory: DataDirectory,
+    *,
+    on_ready: Callable[[], None],
+    listening: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Dispatch to a fleet until cancelled, once the lease of the token is held. One that waits for
+    the lease is ready. `listening` waits until the server listens.
+    """
+    config, chosen = site.config, settings(site.config, name)
+    lease = DispatcherLease(client, holder_of(directory), settings=chosen)
+    opening = find_fleet(name)(replace(site, check=lease.check))
+    async with AsyncExitStack() as stack:
+        fleet: Fleet | None = None
+        # While the server starts. Other fleets act by themselves, and need the lease first.
+        if name == "local":
+            fleet = await stack.enter_async_context(opening)
+        if listening is not None:
+            await listening()
+        await stack.enter_async_context(holding(lease, on_wait=on_ready))
+        if fleet is None:
+            fleet = await stack.enter_async_context(opening)
         await run(
             client,
             fleet,
-            settings(config, name),
+            chosen,
             events=events(client, kinds=(KIND,)),
-            on_ready=lambda: on_ready(ready),
-            holder=holder_of(directory),
-            metrics=metrics,
-            tracer=tracer,
+            on_ready=on_ready,
+            lease=lease,
+            metrics=await stack.enter_async_context(_monitored(config)),
+            tracer=await stack.enter_async_context(_traced(config)),
         )
 
 
@@ -336,24 +361,12 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         api_socket=str(directory.socket),
         certificate=directory.certificate.read_text(),
     )
-    async with (
-        HttpTransport(unix_socket=directory.socket) as transport,
-        find_fleet(name)(site) as fleet,
-        _monitored(config) as metrics,
-        _traced(config) as tracer,
-    ):
-        await until_listening(directory.socket)
+    async with HttpTransport(unix_socket=directory.socket) as transport:
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
-        await run(
-            client,
-            fleet,
-            settings(config, name),
-            events=events(client, kinds=(KIND,)),
-            on_ready=on_ready,
-            holder=holder_of(directory),
-            metrics=metrics,
-            tracer=tracer,
-        )
+        await _dispatch(
+            client, name, site, directory, on_ready=Once(on_ready),
+            listening=partial(until_listening, directory.socket),
+        )  # fmt: skip
 
 
 @asynccontextmanager

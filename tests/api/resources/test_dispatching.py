@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lading.core.records import access
+from lading.core.records.schema import Record
 from lading.testing.world import World
 
 
@@ -93,6 +94,52 @@ async def test_one_dispatcher_works_with_a_token_at_a_time(it: World) -> None:
     assert await lease(it, "x" * 5000) == 422
     # Those that name none, as Arvados' dispatchers, are let in as ever.
     assert (await report(it))["items"] == 0
+
+
+async def test_a_lease_of_a_process_ends_after_thirty_seconds(it: World) -> None:
+    assert await lease(it, "a:/x", lease="process-1") == 200
+    assert await lease(it, "b:/y", lease="process-2") == 409
+    it.clock.advance(29)
+    assert await lease(it, "a:/x", lease="process-1") == 200
+    it.clock.advance(29)
+    assert await lease(it, "b:/y", lease="process-2") == 409
+    it.clock.advance(2)
+    assert await lease(it, "b:/y", lease="process-2") == 200
+    # The one that wakes up neither gets it back nor ends it.
+    assert await lease(it, "a:/x", lease="process-1") == 409
+    assert await lease(it, "a:/x", lease="process-1", release=True) == 200
+    assert await lease(it, "a:/x", lease="process-1") == 409
+    # A data directory is locked by one process at a time.
+    assert await lease(it, "b:/y", lease="process-3") == 200
+    for bad in ("short", "x" * 65, 5):
+        assert await lease(it, "b:/y", lease=bad) == 422
+
+
+async def test_a_process_that_was_replaced_changes_nothing(it: World) -> None:
+    held, waits = await it.submit("a"), await it.submit("b")
+    await it.lock(held["container_uuid"])
+    await lease(it, "a:/x", lease="process-1")
+    it.clock.advance(31)
+    await lease(it, "b:/y", lease="process-2")
+    path = f"containers/{held['container_uuid']}"
+    calls: list[tuple[str, str, Record]] = [
+        ("POST", f"containers/{waits['container_uuid']}/lock", {}),
+        ("POST", f"{path}/unlock", {}),
+        ("PUT", path, {"state": "Cancelled"}),
+        ("POST", "dispatch/statuses", {"items": {}}),
+        ("POST", "dispatch/machines", {"report": None}),
+    ]
+    for method, where, body in calls:
+        old = {"x-lading-lease": "process-1"}
+        reply = await it.request(method, where, body, token=it.dispatcher, headers=old)
+        assert (reply.status, where) == (409, where)
+        assert "another dispatcher works with this token: b:/y" in reply.error
+    assert (await it.ok("GET", path))["state"] == "Locked"
+    new = {"x-lading-lease": "process-2"}
+    reply = await it.request("POST", f"{path}/unlock", token=it.dispatcher, headers=new)
+    assert reply.json["state"] == "Queued"
+    # Dispatchers of Arvados send none.
+    await it.lock(waits["container_uuid"])
 
 
 async def test_the_refusal_names_the_other_dispatcher(it: World) -> None:

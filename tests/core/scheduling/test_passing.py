@@ -184,3 +184,4 @@ def test_a_head_of_unknown_place_comes_first() -> None:
     there = (runs("old", ends=9.0), runs("other", ends=12.0))
     assert head.starts_at(TWO, there) == 12.0
     assert head.starts_at(TWO, (*there, runs("passed"))) == inf
+    assert head.starts_at(TWO, ()) == inf

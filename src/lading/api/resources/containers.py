@@ -25,6 +25,7 @@ from lading.api.resources.container_changes import (
     username,
 )
 from lading.api.resources.container_results import save_spooled
+from lading.api.resources.dispatching import check_lease
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
@@ -108,6 +109,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
     )
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        await check_lease(tx, call)
         check_match(call, row)
         container = Container.from_record(row)
         if log is not None:
@@ -244,6 +246,7 @@ async def _lock(
         if len(candidates) > 1 and (call.caller.is_dispatcher or call.caller.is_admin):
             call.uuid, passed = await _first_lockable(tx, candidates)
         row = await _find_for_lock(tx, call)
+        await check_lease(tx, call)
         check_match(call, row)
         change = lifecycle.lock(
             Container.from_record(row),
@@ -289,6 +292,7 @@ async def unlock_container(call: ApiCall) -> ApiResponse:
     services = call.services
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        await check_lease(tx, call)
         check_match(call, row)
         role = writers.role_of(Container.from_record(row), caller_of(call))
         change = lifecycle.unlock(

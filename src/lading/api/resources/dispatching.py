@@ -20,7 +20,6 @@ from lading.api import authorization, expectations
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.api.wait_statuses import believed_since
 from lading.core import ids
 from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind
@@ -32,6 +31,7 @@ from lading.core.records import access
 from lading.core.records.expressions import Among, Column, Query, SortKey
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record, Type
+from lading.core.scheduling import leases
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
 from lading.store import containers, records, waiting
@@ -39,7 +39,7 @@ from lading.store.database import Dialect, Transaction
 
 # Events of one report; a dispatcher sends more in further reports.
 _MOST: Final = 1000
-# Characters of the text of an event and of the name of a holder.
+# Characters of the text of an event.
 _LONGEST: Final = 4000
 # Seconds: an event is dated back by at most 30 days, for a dispatcher without a connection.
 _OLDEST: Final = 30 * 86400
@@ -48,6 +48,8 @@ _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]
 EVENT_TYPES: Final = frozenset(one.value for one in DecisionKind)
 
 
+# Header with the id of the lease under which a dispatcher makes a call.
+_LEASE: Final = "x-lading-lease"
 _SAID: Final = "dispatcher"
 # Characters of a reason, which is a word, and of a sentence.
 _LONGEST_REASON: Final = 40
@@ -204,29 +206,40 @@ async def is_own_log(tx: Transaction, call: ApiCall, pdh: str) -> bool:
 
 
 async def hold_lease(call: ApiCall) -> None:
-    """Renew the lease of the token for the `holder` of a report, if the report names one; with
-    `release` end it.
+    """Renew the lease of the token for the `holder` and `lease` of a report, if the report names
+    them; with `release` end it.
 
     Two dispatchers with one token would each undo the work of the other. Raises Conflict while
-    another holder has the lease, Invalid.
+    another process has the lease, Invalid.
     """
     holder, services, token = call.params.get("holder"), call.services, call.caller.token_uuid
     if holder is None:
+        async with services.database.reading() as tx:
+            await check_lease(tx, call)
         return
-    if not isinstance(holder, str) or not 0 < len(holder) <= _LONGEST or "\0" in holder:
-        raise Invalid(f"holder: must be a text of at most {_LONGEST} characters")
+    asked = leases.read(holder, call.params.get("lease"), now=services.now())
     async with services.database.writing() as tx:
+        stored = await waiting.lease_of(tx, token)
         if call.params.get("release"):
-            await waiting.release_lease(tx, token, holder)
+            if stored is not None and leases.is_same(stored, asked):
+                await waiting.release_lease(tx, token)
             return
-        now = services.now()
-        other = await waiting.take_lease(tx, token, holder, now=now, expired=believed_since(now))
-    if other is not None:
-        raise Conflict(
-            f"another dispatcher works with this token: {other.holder}, "
-            f"heard of at {other.renewed_at}. Stop that one, "
-            "or make this one a token of its own with 'lading admin dispatcher-token'"
-        )
+        if stored is not None and not leases.may_take(stored, asked):
+            raise Conflict(leases.refusal(stored))
+        await waiting.put_lease(tx, token, asked)
+
+
+async def check_lease(tx: Transaction, call: ApiCall) -> None:
+    """Check, in the transaction of a call, that the process that makes it has not been replaced by
+    another one with its token. Raises Conflict.
+
+    Calls without the id of a lease, as those of Arvados' dispatchers, are let in.
+    """
+    sent = call.headers.get(_LEASE)
+    if sent:
+        stored = await waiting.lease_of(tx, call.caller.token_uuid)
+        if stored is not None and stored.id and stored.id != sent:
+            raise Conflict(leases.refusal(stored))
 
 
 _MOST_DECISIONS: Final = 1000

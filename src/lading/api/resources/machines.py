@@ -14,6 +14,7 @@ import msgspec
 
 from lading.api.authorization import readable_uuids
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.resources.dispatching import check_lease
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
@@ -32,6 +33,9 @@ async def put_machines(call: ApiCall) -> ApiResponse:
     access.check_dispatching(call.caller, "report machines")
     given = call.params.get("report")
     report = None if given is None else rules.read_report(given)
+    async with call.services.database.reading() as tx:
+        # The orders are for the process that works with the token.
+        await check_lease(tx, call)
     board, dispatcher = call.services.machines, call.caller.token_uuid
     known = await board.put(dispatcher, report, call.services.now())
     orders = await board.take_orders(dispatcher)

@@ -56,6 +56,7 @@ LEFT: Final = (
     "scheduling_statuses",
     "dispatchers",
     "dispatcher_leases",
+    "lease_ids",
     "machine_reports",
     "machine_orders",
 )
@@ -154,6 +155,7 @@ def copy_database(source: Path, target: Path, *, progress: Callable[[int, int], 
             # Databases older than this table do not have it.
             with suppress(sqlite3.OperationalError):
                 copy.execute("DELETE FROM dispatcher_leases")
+                copy.execute("DELETE FROM lease_ids")
                 copy.commit()
             # One file, without a log beside it.
             copy.execute("PRAGMA journal_mode = delete")

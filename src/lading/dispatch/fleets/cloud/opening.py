@@ -64,6 +64,7 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
             journal=InstanceJournal(home / "instances.json"),
             losses=losses_of(driver, home / "spot-losses.json", clock=loop.time),
         )  # fmt: skip
+        fleet.pool.check_lease = site.check
         serving = asyncio.create_task(fleet.serve(), name="VMs")
         try:
             facts = {"driver": cloud.Driver, "set": site.token, "types": len(chosen.types)}

@@ -100,6 +100,7 @@ class InstancePool:
         """Error of the latest list, or ""."""
         self.history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
         """The latest events of VMs, for admins."""
+        self.check_lease: Callable[[], None] = lambda: None
         self._driver = driver
         self._consumer = consumer
         self._public_key = public_key
@@ -523,7 +524,8 @@ class InstancePool:
         """A call of the cloud, with its turn and a time-out. Raises LadingError only."""
         try:
             await self._operations.turn()
-        except asyncio.CancelledError:
+            self.check_lease()
+        except (asyncio.CancelledError, LadingError):
             # A coroutine that is never awaited would warn.
             if asyncio.iscoroutine(call):
                 call.close()
