@@ -79,6 +79,12 @@ async def test_a_stream_that_nobody_takes_ends_alone() -> None:
     async with tunnelled(accept=False) as (tunnel, _):
         pipe = await tunnel.open()
         assert await pipe.reader.read() == b""
+        # Both ways end: what is written meets an error, and does not wait for ever.
+        with pytest.raises(ConnectionError):
+            async with asyncio.timeout(20):
+                while True:
+                    pipe.writer.write(bytes(1 << 16))
+                    await pipe.writer.drain()
         await pipe.close()
         assert tunnel.is_open
 
