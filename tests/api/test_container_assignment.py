@@ -15,9 +15,15 @@ FILE = f"sha256:{'1' * 64}.tar"
 
 
 async def image(
-    it: World, stamp: str | None, name: str = "debian:12", file: str = FILE, text: str = "x"
+    it: World,
+    stamp: str | None,
+    name: str = "debian:12",
+    file: str = FILE,
+    text: str = "x",
+    token: str | None = None,
+    **attributes: str,
 ) -> str:
-    made = await it.collection({file: text.encode()})
+    made = await it.collection({file: text.encode()}, token=token, **attributes)
     links = (("docker_image_repo+tag", name), ("docker_image_hash", file.removesuffix(".tar")))
     for link_class, link_name in links:
         properties = {"image_timestamp": stamp} if stamp else {}
@@ -27,7 +33,7 @@ async def image(
             "head_uuid": made["uuid"],
             "properties": properties,
         }
-        await it.ok("POST", "links", body)
+        await it.ok("POST", "links", body, token=token)
     return str(made["portable_data_hash"])
 
 
@@ -40,7 +46,8 @@ async def test_images_by_name_and_hash(it: World) -> None:
     new = await image(it, "2026-01-01T00:00:00Z", text="new")
     await image(it, "2025-01-01T00:00:00Z", text="old")
     await image(it, None, text="undated")
-    for name in ("debian:12", "sha256:1111", new, f"{new}+Zhint"):
+    names = ("debian:12", "sha256:1111", "1" * 64, "1" * 12, new, f"{new}+Zhint")
+    for name in (*names, "localhost/debian:12"):
         assert await used(it, name) == new
     by_hash = {"filters": [["portable_data_hash", "=", new]]}
     assert (
@@ -62,6 +69,70 @@ async def test_images_by_name_and_hash(it: World) -> None:
     await image(it, None, name="bad:latest", file="readme.txt")
     reply = await it.request("POST", "container_requests", await it.spec(container_image="bad"))
     assert (reply.status, "incompatible" in reply.error) == (422, True)
+
+
+async def share(it: World, uuid: str, user: str, *, token: str) -> None:
+    link = {"link_class": "permission", "name": "can_read", "head_uuid": uuid, "tail_uuid": user}
+    await it.ok("POST", "links", link, token=token)
+
+
+async def uuid_of(it: World, token: str) -> str:
+    return str((await it.ok("GET", "users/current", token=token))["uuid"])
+
+
+async def head_of(it: World, name: str) -> str:
+    found = await it.ok("GET", "links", params={"filters": [["name", "=", name]]})
+    return str(found["items"][0]["head_uuid"])
+
+
+async def test_who_may_read_an_image_finds_it_by_its_names(it: World) -> None:
+    ada, bob = await it.user("ada"), await it.user("bob")
+    pdh = await image(it, None, name="bio:2", token=ada)
+    spec = await it.spec(token=bob, container_image="bio:2")
+    assert (await it.request("POST", "container_requests", spec, token=bob)).status == 422
+    await share(it, await head_of(it, "bio:2"), await uuid_of(it, bob), token=ada)
+    for name in ("bio:2", "sha256:1111", "1" * 12):
+        assert await used(it, name, bob) == pdh
+    seen = await it.ok("GET", "links", token=bob, params={"filters": [["name", "=", "bio:2"]]})
+    assert len(seen["items"]) == 1
+
+
+async def test_who_may_read_a_project_finds_its_images(it: World) -> None:
+    ada, bob = await it.user("ada"), await it.user("bob")
+    group = {"name": "p", "group_class": "project"}
+    project = (await it.ok("POST", "groups", group, token=ada))["uuid"]
+    pdh = await image(it, None, name="bio:3", token=ada)
+    await it.ok(
+        "PUT", f"collections/{await head_of(it, 'bio:3')}", {"owner_uuid": project}, token=ada
+    )
+    await share(it, project, await uuid_of(it, bob), token=ada)
+    assert await used(it, "bio:3", bob) == pdh
+
+
+async def test_nobody_names_an_image_of_others_for_others(it: World) -> None:
+    ada, bob, eve = await it.user("ada"), await it.user("bob"), await it.user("eve")
+    await image(it, None, name="bio:4", token=ada)
+    head = await head_of(it, "bio:4")
+    for token in (bob, eve):
+        await share(it, head, await uuid_of(it, token), token=ada)
+    body = {"link_class": "docker_image_repo+tag", "name": "safe:1", "head_uuid": head}
+    await it.ok("POST", "links", body, token=eve)
+    spec = await it.spec(token=bob, container_image="safe:1")
+    assert (await it.request("POST", "container_requests", spec, token=bob)).status == 422
+    # Those of an admin count.
+    await it.ok("POST", "links", {**body, "name": "site:1"})
+    assert await used(it, "site:1", bob)
+
+
+async def test_an_own_image_is_not_hidden_by_a_newer_one_of_others(it: World) -> None:
+    ada, bob = await it.user("ada"), await it.user("bob")
+    own = await image(it, "2020-01-01T00:00:00Z", name="bio:5", text="own", token=bob)
+    await image(it, "2026-01-01T00:00:00Z", name="theirs:5", text="new", token=ada)
+    head = await head_of(it, "theirs:5")
+    body = {"link_class": "docker_image_repo+tag", "name": "bio:5", "head_uuid": head}
+    await it.ok("POST", "links", body, token=ada)
+    await share(it, head, await uuid_of(it, bob), token=ada)
+    assert await used(it, "bio:5", bob) == own
 
 
 async def test_images_in_the_trash_or_of_others_are_not_found(it: World) -> None:

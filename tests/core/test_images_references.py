@@ -50,10 +50,22 @@ def test_the_start_of_a_hash(text: str, is_hash: bool) -> None:
 
 
 def link(
-    pdh: str, *, files: tuple[str, ...] = V2, created: str = "1", stamp: str | None = None
+    pdh: str,
+    *,
+    files: tuple[str, ...] = V2,
+    created: str = "1",
+    stamp: str | None = None,
+    name: str = "x:latest",
+    is_own: bool = False,
 ) -> ImageLink:
     return ImageLink(
-        collection_uuid="", pdh=pdh, files=files, created_at=created, image_timestamp=stamp
+        collection_uuid="",
+        pdh=pdh,
+        files=files,
+        created_at=created,
+        image_timestamp=stamp,
+        name=name,
+        is_own=is_own,
     )
 
 
@@ -77,3 +89,48 @@ def test_an_incompatible_image_is_passed_over() -> None:
 def test_an_image_that_nobody_added() -> None:
     with pytest.raises(Invalid, match='docker image "x:1" not found'):
         images.choose_image(images.parse_reference("x:1"), [], formats=["v2"])
+
+
+HUB = ".".join(("docker", "io"))
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        (
+            "mytool:1",
+            (
+                "localhost/mytool:1",
+                f"{HUB}/library/mytool:1",
+                "library/mytool:1",
+                f"{HUB}/mytool:1",
+                f"index.{HUB}/library/mytool:1",
+            ),
+        ),
+        ("bio/t:1", ("localhost/bio/t:1", f"{HUB}/bio/t:1", f"index.{HUB}/bio/t:1")),
+        ("localhost/mytool:1", ("mytool:1",)),
+        (
+            f"{HUB}/library/t:1",
+            ("t:1", "library/t:1", f"{HUB}/t:1", f"index.{HUB}/library/t:1"),
+        ),
+        ("host:5000/t:1", ()),
+        ("a.example/t:1", ()),
+    ],
+)
+def test_names_of_one_image(name: str, others: tuple[str, ...]) -> None:
+    assert images.same_names(name) == (name, *others)
+    assert images.parse_reference(name).names == (name, *others)
+
+
+@pytest.mark.parametrize("text", ["sha256:ABCD", "abcd"])
+def test_hashes_with_and_without_their_kind(text: str) -> None:
+    assert images.parse_reference(text).hashes == ("sha256:abcd", "abcd")
+
+
+def test_what_the_caller_named_comes_first() -> None:
+    term = images.parse_reference("x:1")
+    theirs = link("theirs", stamp="9", name="x:1")
+    own = link("own", stamp="1", name="localhost/x:1", is_own=True)
+    exact = link("exact", stamp="0", name="x:1", is_own=True)
+    assert images.choose_image(term, [theirs, own], formats=["v2"]) == "own"
+    assert images.choose_image(term, [theirs, own, exact], formats=["v2"]) == "exact"

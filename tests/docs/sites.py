@@ -206,7 +206,10 @@ SITES: Final[Mapping[str, Site]] = {
     ),
     "docs/data.md": Site(UP + PHAGE),
     "docs/images.md": Site(
-        service("registry") + UP + SAVED, ("crun", "docker-registry", "bowtie2"), docker
+        f"{service('registry')}{UP}{SAVED}\n{ENTER}lading user create ada --email ada@example.org\n"
+        "lading project create lab\nlading image add --name bio:2 --from-host seq\n",
+        ("crun", "docker-registry", "bowtie2"),
+        docker,
     ),
     "docs/mount.md": Site(UP + SOME + "lading put phage\n", ("fusermount3",)),
     "docs/collections.md": Site(

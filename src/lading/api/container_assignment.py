@@ -53,7 +53,7 @@ from lading.core.images import ImageLink, Term
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.collection_rules import is_trashed
-from lading.core.records.expressions import Column, Compare, Expression, Like
+from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Like
 from lading.core.records.filters import check_filters
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
@@ -543,26 +543,26 @@ async def _image_links(
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
         Compare(link_class, "=", images.REPO_TAG),
-        Compare(name, "=", term.name),
+        Among(name, term.names),
     )
     links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
     if not links and term.is_hash:
         by_hash = (
             Compare(link_class, "=", images.IMAGE_HASH),
-            Like((name,), f"{_escaped(term.text)}%"),
+            Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
         )
         links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
     collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
     usable = {uuid for uuid, one in collections.items() if await _usable(tx, one, services, acting)}
     return [
-        _image_link(link, collections[link["head_uuid"]])
+        _image_link(link, collections[link["head_uuid"]], acting)
         for link in links
         if link["head_uuid"] in usable
     ]
 
 
-def _image_link(link: Record, collection: Record) -> ImageLink:
+def _image_link(link: Record, collection: Record, acting: Principal) -> ImageLink:
     stamp = link["properties"].get("image_timestamp")
     streams = manifest.parse(collection["manifest_text"]).streams
     return ImageLink(
@@ -571,8 +571,6 @@ def _image_link(link: Record, collection: Record) -> ImageLink:
         files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
         created_at=link["created_at"],
         image_timestamp=stamp if isinstance(stamp, str) else None,
+        name=str(link["name"]),
+        is_own=acting.user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
     )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

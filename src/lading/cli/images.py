@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
+from lading.cli.files.image_records import remove, share, show, unshare
 from lading.cli.session import CliSession, with_session
 from lading.client.images.links import (
     Registration,
     StoredImage,
-    find_image,
     full_name,
     give_names,
     is_stored,
     list_images,
+    own_image,
     register,
 )
 from lading.core.ids import is_pdh, is_uuid
@@ -54,12 +55,16 @@ def image() -> None:
     metavar="linux/ARCH",
     help="Platform of SOURCE, for machines of another kind.  [default: this machine's]",
 )
+@click.option(
+    "--project", metavar="PROJECT", help="Project for the image and its names, to share them by."
+)
 @display.json_option
 def add(
     source: tuple[str, ...],
     from_host: bool,
     name: tuple[str, ...],
     wanted: str | None,
+    project: str | None,
     as_json: bool,
 ) -> None:
     """Add a container image to the store.
@@ -84,8 +89,16 @@ def add(
 
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
+            place = await _project(session, project)
             return await _add(
-                session, source, from_host, name, Path(folder), wanted=wanted, is_quiet=as_json
+                session,
+                source,
+                from_host,
+                name,
+                Path(folder),
+                wanted=wanted,
+                project=place,
+                is_quiet=as_json,
             )
 
     done, notes = with_session(action)
@@ -120,6 +133,9 @@ def add(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Certificates to trust.",
 )
+@click.option(
+    "--project", metavar="PROJECT", help="Project for the image and its names, to share them by."
+)
 @display.json_option
 def pull(
     reference: str,
@@ -128,6 +144,7 @@ def pull(
     registry: str | None,
     plain_http: bool,
     ca: Path | None,
+    project: str | None,
     as_json: bool,
 ) -> None:
     """Fetch an image from an OCI registry and add it to the store.
@@ -153,6 +170,7 @@ def pull(
             hub=registry,
             is_plain=plain_http,
             authorities=ca,
+            project=await _project(session, project),
             is_quiet=as_json,
         )
 
@@ -171,13 +189,15 @@ async def pull_image(
     hub: str | None = None,
     is_plain: bool = False,
     authorities: Path | None = None,
+    project: str = "",
     is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     """Fetch an image from its registry and give it its names and `more`; the image, what the
     registry has, and the bytes that were fetched. `hub`: the registry of names without a host.
     """
     from lading.client.images.registry import Registry, connector, origin_of, parse_platform
-    from lading.client.images.registry_access import HUB, find_login, parse_reference
+    from lading.client.images.registry_access import find_login, parse_reference
+    from lading.core.images import HUB
 
     target = parse_platform(platform_ or f"linux/{_architecture()}")
     asked = parse_reference(reference, registry=hub or HUB)
@@ -187,12 +207,12 @@ async def pull_image(
         found = await registry.resolve(asked, platform=target)
         # Unique and in order: `--name` may repeat one of the first.
         names = tuple(dict.fromkeys((*asked.names, found.pinned, *more)))
-        there = await find_image(session.api, found.config.digest)
+        there = await own_image(session.api, found.config.digest, project=project)
         # An image with the same configuration is the same image, so that its layers need not be
         # fetched.
         if there is not None:
             return await give_names(session.api, there, names=names), found, 0
-        return await _pull(session, registry, found, names, is_quiet=is_quiet)
+        return await _pull(session, registry, found, names, project=project, is_quiet=is_quiet)
 
 
 async def pull_missing(session: CliSession, name: str, *, is_quiet: bool) -> None:
@@ -320,6 +340,8 @@ def list_(as_json: bool) -> None:
 
 # Its name before 0.3.
 image.add_command(list_, "ls")
+for _command in (share, unshare, remove, show):
+    image.add_command(_command)
 
 
 async def _add(
@@ -330,6 +352,7 @@ async def _add(
     folder: Path,
     *,
     wanted: str | None,
+    project: str,
     is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are not needed by other commands.
@@ -347,7 +370,18 @@ async def _add(
             normal = await normalise(
                 source[0], folder, socket=socket, architecture=architecture, report=report
             )
-    return await _register(session, normal, names or normal.names, is_quiet=is_quiet)
+    return await _register(
+        session, normal, names or normal.names, project=project, is_quiet=is_quiet
+    )
+
+
+async def _project(session: CliSession, text: str | None) -> str:
+    """The uuid of a project, "" for the home of the caller."""
+    if not text:
+        return ""
+    from lading.cli.references import find_project
+
+    return await find_project(session, text)
 
 
 def _architecture() -> str:
@@ -362,6 +396,7 @@ async def _pull(
     found: RemoteImage,
     names: Sequence[str],
     *,
+    project: str,
     is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
@@ -376,17 +411,28 @@ async def _pull(
     with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
         with display.steps("Making the image", is_quiet=is_quiet) as tell:
             normal = await assemble(found, config, layer_cache, Path(folder), report=tell)
-        done, _ = await _register(session, normal, names, is_quiet=is_quiet)
+        done, _ = await _register(session, normal, names, project=project, is_quiet=is_quiet)
     await asyncio.to_thread(layer_cache.tidy)
     return done, found, fetched
 
 
 async def _register(
-    session: CliSession, normal: NormalImage, names: Sequence[str], *, is_quiet: bool
+    session: CliSession,
+    normal: NormalImage,
+    names: Sequence[str],
+    *,
+    project: str = "",
+    is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
     with display.progress("Storing the image", is_quiet=is_quiet) as report:
         done = await register(
-            session.api, session.blocks, normal, names=names, now=datetime.now(UTC), progress=report
+            session.api,
+            session.blocks,
+            normal,
+            names=names,
+            now=datetime.now(UTC),
+            progress=report,
+            project=project,
         )
     return done, normal.notes
 

@@ -34,7 +34,7 @@ from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.deposits import ContentSearch, arrange, deposit, label_of
 from lading.client.environment import default_data_directory, find_server
-from lading.client.images.links import list_images
+from lading.client.images.links import newest_own
 from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.request_options import Amount, Duration, Moment, request_attributes
 from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
@@ -128,11 +128,11 @@ class Site:
         """Submit a command, and return at once.
 
         The command starts in /out, and the files there become its output. `inputs`: what is mounted
-        at each path. `image`: its name, hash or collection; the one added last by default. `ram`: a
-        size as "1GiB", a range as "1GiB-4GiB", or bytes. `tmp`: paths of empty directories that are
-        not kept, or a size by each path. `secrets`: contents, as texts or files here, by the name
-        of a variable or by a path there; no record shows them, so whoever runs the request again
-        gives them again. `stdout`: a file of the output that takes the standard output.
+        at each path. `image`: its name, hash or collection; by default the one that you added last.
+        `ram`: a size as "1GiB", a range as "1GiB-4GiB", or bytes. `tmp`: paths of empty directories
+        that are not kept, or a size by each path. `secrets`: contents, as texts or files here, by
+        the name of a variable or by a path there; no record shows them, so whoever runs the request
+        again gives them again. `stdout`: a file of the output that takes the standard output.
         `strict_output`: fail if an entry of the output cannot be saved, as a link that leads
         nowhere. `reuse`: whether an earlier result may be used. `after`: runs that must have
         succeeded before. `max_run_time` and `output_ttl` are durations as "2h30m", or seconds;
@@ -447,10 +447,7 @@ class Site:
         return mount if "" in sources else {**mount, "path": next(iter(sources))}
 
     async def _newest_image(self) -> str:
-        images = await list_images(self.api)
-        if not images:
-            raise Invalid("no image yet; add one with `lading image add`")
-        return images[0].pdh
+        return (await newest_own(self.api)).pdh
 
     async def _expect(self, run: Run) -> None:
         try:

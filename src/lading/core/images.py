@@ -335,6 +335,11 @@ def _groups_of(table: str, name: str) -> tuple[int, ...]:
 
 REPO_TAG = "docker_image_repo+tag"
 IMAGE_HASH = "docker_image_hash"
+# The registry that the names of Docker leave out, and the host that builders take for their own.
+HUB = ".".join(("docker", "io"))
+_HUB_HOSTS = (HUB, f"index.{HUB}")
+_OFFICIAL = "library/"
+_LOCAL = "localhost"
 
 # A portable data hash with hints.
 _LOCATOR = re.compile(r"([0-9a-f]{32}\+\d+)(\+[^+/]+)*")
@@ -349,8 +354,8 @@ class Term(msgspec.Struct, frozen=True):
     """Parsed `container_image`.
 
     With `pdh`: that collection; with `uuid`: the present content of that collection. Otherwise
-    links of class REPO_TAG named `name`, and if there are none and `is_hash`, links of class
-    IMAGE_HASH whose name starts with `text`.
+    links of class REPO_TAG with one of `names`, and if there are none and `is_hash`, links of class
+    IMAGE_HASH whose name starts with one of `hashes`.
     """
 
     text: str
@@ -363,6 +368,17 @@ class Term(msgspec.Struct, frozen=True):
         """Whether the text can be the start of an image hash."""
         return _HASH.fullmatch(self.text) is not None
 
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """Beginnings of hashes as links have them: with `sha256:`, and of old images without."""
+        digits = self.text.removeprefix("sha256:").lower()
+        return (f"sha256:{digits}", digits)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name, and the others of the same image in the grammar of references."""
+        return same_names(self.name)
+
 
 class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     """A readable link to a readable collection: its times, the collection's hash and file names."""
@@ -372,6 +388,30 @@ class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     created_at: str
     image_timestamp: str | None = None
+    name: str = ""
+    is_own: bool = False
+    """Whether the caller has made it."""
+
+
+def same_names(name: str) -> tuple[str, ...]:
+    """Names that mean the same image as `repository:tag`, itself first.
+
+    A name without a host is one of Docker Hub, or one that a builder of this machine gave, which
+    podman and buildah write with the host `localhost`.
+    """
+    host, slash, path = name.partition("/")
+    if not slash or not (host == _LOCAL or {".", ":"} & {*host}):
+        host, path = "", name
+    if host not in ("", _LOCAL, *_HUB_HOSTS):
+        return (name,)
+    path = path if host == _LOCAL else path.removeprefix(_OFFICIAL)
+    whole = path if "/" in path else f"{_OFFICIAL}{path}"
+    names = [name, path]
+    if host not in _HUB_HOSTS:
+        names.append(f"{_LOCAL}/{path}")
+    if host != _LOCAL:
+        names += [f"{HUB}/{whole}", whole, f"{HUB}/{path}", f"index.{HUB}/{whole}"]
+    return tuple(dict.fromkeys(names))
 
 
 def parse_reference(text: str) -> Term:
@@ -391,14 +431,14 @@ def parse_reference(text: str) -> Term:
 
 
 def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[str]) -> str:
-    """The portable data hash of the newest compatible image among `links`.
+    """The portable data hash of the first compatible image among `links`.
 
-    Newest by image timestamp, then by the time of the link; a link without a timestamp comes last.
-    Raises Invalid when there are no links, or none is compatible with `formats`.
+    Links of the caller precede those of others, so that nobody else decides what a name means that
+    the caller has given. Then come names in the order of `term.names`, then the newest by image
+    timestamp and by the time of the link; a link without a timestamp comes last. Raises Invalid
+    when there are no links, or none is compatible with `formats`.
     """
-    ordered = sorted(
-        links, key=lambda link: (link.image_timestamp or "", link.created_at), reverse=True
-    )
+    ordered = in_order(term, links)
     if not ordered:
         raise Invalid(image_not_found(term.text))
     for link in ordered:
@@ -406,6 +446,21 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
             return link.pdh
     raise Invalid(
         "Matching Docker image is incompatible with 'docker_image_formats' configuration."
+    )
+
+
+def in_order(term: Term, links: Iterable[ImageLink]) -> list[ImageLink]:
+    """The links in the order in which `choose_image` takes them."""
+    place = {name: -number for number, name in enumerate(term.names)}
+    return sorted(
+        links,
+        key=lambda link: (
+            link.is_own,
+            place.get(link.name, 0),
+            link.image_timestamp or "",
+            link.created_at,
+        ),
+        reverse=True,
     )
 
 

@@ -430,13 +430,13 @@ def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" for _ in values)
 
 
-def reaches(column: str, level: int, *, owning: bool = False) -> str:
+def reaches(column: str, level: int, *, owning: bool = False, user: str = "?") -> str:
     """SQL condition: the user has a level on the uuid in `column`, or on the records that it
-    owns.
+    owns. `user`: the column with the user, in place of a value.
     """
     passing = " AND g.owning = 1" if owning else ""
     return (
-        f"EXISTS (SELECT 1 FROM {JOINED} WHERE m.user_uuid = ? AND g.target_uuid = {column}"
+        f"EXISTS (SELECT 1 FROM {JOINED} WHERE m.user_uuid = {user} AND g.target_uuid = {column}"
         f" AND m.level >= {level} AND g.level >= {level}{passing})"
     )
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from lading.core.images import IMAGE_HASH, REPO_TAG
 from lading.core.records.expressions import (
     All,
     Among,
@@ -39,6 +40,7 @@ from lading.core.records.permissions import (
     FormerPlace,
     Inside,
     ManagedHead,
+    NamesImage,
     Present,
     Reachable,
     Requested,
@@ -266,6 +268,20 @@ class ConditionWriter:
                     f" WHERE o.uuid = links.head_uuid AND {owner})"
                 )
         return " OR ".join(conditions)
+
+    def _names_image(self, part: NamesImage) -> str:
+        self.values += [REPO_TAG, IMAGE_HASH, part.user_uuid, part.user_uuid]
+        readable = f"{reaches('c.owner_uuid', 1, owning=True)} OR {reaches('c.uuid', 1)}"
+        maker = "links.modified_by_user_uuid"
+        may_change = (
+            f"{reaches('c.owner_uuid', 2, owning=True, user=maker)}"
+            f" OR {reaches('c.uuid', 2, user=maker)}"
+            f" OR EXISTS (SELECT 1 FROM users u WHERE u.uuid = {maker} AND u.is_admin = 1)"
+        )
+        return (
+            "links.link_class IN (?, ?) AND EXISTS (SELECT 1 FROM collections c"
+            f" WHERE c.uuid = links.head_uuid AND ({readable}) AND ({may_change}))"
+        )
 
     def _untrashed(self, part: Untrashed) -> str:
         # A subquery over groups in the trash, of which there are few, instead of one per row.
@@ -511,6 +527,7 @@ _WRITERS: Final[Mapping[type, Callable[[ConditionWriter, Any], str]]] = {
     Reachable: ConditionWriter._reachable,
     Accessible: ConditionWriter._accessible,
     ManagedHead: ConditionWriter._managed_head,
+    NamesImage: ConditionWriter._names_image,
     Untrashed: ConditionWriter._untrashed,
     Present: ConditionWriter._present,
     Inside: ConditionWriter._inside,

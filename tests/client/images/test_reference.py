@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.images.registry_access import HUB, parse_reference
+from lading.client.images.registry_access import parse_reference
 from lading.core.errors import Invalid
+from lading.core.images import HUB
 
 _HEX = "sha256:" + "0a" * 32
 

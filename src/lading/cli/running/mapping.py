@@ -35,10 +35,11 @@ from lading.cli.running.run import check_target, run, secret_mounts
 from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import (
     RequestSpec,
-    newest_image,
+    default_image,
     output_patterns,
     request_body,
     store_inputs,
+    tell_image,
 )
 from lading.cli.session import CliSession, tell_list, with_session
 from lading.core.errors import Invalid
@@ -268,16 +269,14 @@ async def _prepare(
 ) -> list[dict[str, Any]]:
     """Store the inputs, each once; the attributes of the requests."""
     await check_storage_classes(session, specs[0].storage_class)
-    image = specs[0].image
-    if not image:
-        chosen = await newest_image(session)
-        image = chosen.pdh
-        display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
-    elif specs[0].pull:
+    if specs[0].image and specs[0].pull:
         # Imported here, as `data` above: most calls neither pull nor fetch.
         from lading.cli.images import pull_missing
 
-        await pull_missing(session, image, is_quiet=is_quiet)
+        await pull_missing(session, specs[0].image, is_quiet=is_quiet)
+    image = specs[0].image or await default_image(session)
+    if specs[0].image:
+        await tell_image(session, image)
     after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
     mounted = await _store(session, specs, is_quiet=is_quiet)
     return [

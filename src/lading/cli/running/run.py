@@ -51,14 +51,16 @@ from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
     RequestSpec,
-    newest_image,
+    default_image,
     output_patterns,
     request_body,
     store_inputs,
+    tell_image,
 )
 from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
+from lading.concurrency import together
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.secrets import mounts_of
@@ -81,7 +83,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--image",
     default="",
     metavar="IMAGE",
-    help="Name, hash or collection of it.  [default: added last]",
+    help="Name, hash or collection of it.  [default: yours added last]",
 )
 @_data(
     "--pull",
@@ -394,23 +396,28 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
 async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = False) -> Record:
     """Store the inputs and create the request. Raises Invalid and the errors of the API."""
     body = await _body(session, spec, is_quiet=is_quiet)
-    return await session.api.create("container_requests", body)
+    if not spec.image:
+        return await session.api.create("container_requests", body)
+    record: Record = {}
+
+    async def create() -> None:
+        record.update(await session.api.create("container_requests", body))
+
+    # At the same time: nobody should wait for a remark.
+    await together(create(), tell_image(session, spec.image))
+    return record
 
 
 async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
     await check_storage_classes(session, spec.storage_class)
     if spec.project:
         spec = structs.replace(spec, project=await find_project(session, spec.project))
-    image = spec.image
-    if not image:
-        chosen = await newest_image(session)
-        image = chosen.pdh
-        display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
-    elif spec.pull:
+    if spec.image and spec.pull:
         # Imported here, as `data` below: most runs neither pull nor fetch.
         from lading.cli.images import pull_missing
 
-        await pull_missing(session, image, is_quiet=is_quiet)
+        await pull_missing(session, spec.image, is_quiet=is_quiet)
+    image = spec.image or await default_image(session)
     mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet, links=spec.links)
     after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
     return request_body(spec, image=image, mounts=mounts, after=after)

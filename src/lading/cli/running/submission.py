@@ -25,14 +25,13 @@ from lading.cli.references import (
 )
 from lading.cli.running.inputs import Input
 from lading.core.data.globs import relative_pattern
-from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.errors import Forbidden, Invalid, LadingError, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
     from lading.client.api import Record
     from lading.client.deposits import ContentSearch
-    from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
 # Records of one list call: with 1,000 uuids in a filter the address of the call grows long.
@@ -180,18 +179,27 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     }
 
 
-async def newest_image(session: CliSession) -> StoredImage:
-    """The image added last. Raises Invalid if there is none."""
+async def default_image(session: CliSession) -> str:
+    """The image of a request that names none, and say which one. Raises Invalid if the caller has
+    none.
+    """
     # Imported here: most calls name their image.
-    from lading.client.images.links import list_images
+    from lading.client.images.links import newest_own
 
-    images = await list_images(session.api)
-    if not images:
-        raise Invalid(
-            "no image yet; add one first, for example: "
-            "lading image add --from-host sh awk sort gzip --name tools:1"
-        )
-    return images[0]
+    chosen = await newest_own(session.api)
+    names = ", ".join(chosen.names) or chosen.digest
+    display.note(f"image {names}, the one that you added last")
+    return chosen.pdh
+
+
+async def tell_image(session: CliSession, image: str) -> None:
+    """Say which image a name means, if the store has it by another one alone."""
+    from lading.client.images.links import other_name
+
+    # The answer to the request says what is wrong.
+    with suppress(LadingError):
+        if other := await other_name(session.api, image):
+            display.note(f"image {image} is {other}")
 
 
 async def store_inputs(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime
 
 import msgspec
@@ -19,9 +20,17 @@ from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter, Progress
 from lading.client.images.archive import EPOCH, NormalImage
 from lading.core.data import filetree
-from lading.core.errors import ExecutionError, Invalid, Malformed
+from lading.core.errors import ExecutionError, Forbidden, Invalid, Malformed, NotFound
 from lading.core.ids import is_pdh
-from lading.core.images import IMAGE_HASH, REPO_TAG, image_member
+from lading.core.images import (
+    IMAGE_HASH,
+    REPO_TAG,
+    ImageLink,
+    image_member,
+    image_not_found,
+    in_order,
+    parse_reference,
+)
 from lading.core.quantities import format_time
 
 # repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.
@@ -45,6 +54,10 @@ class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     added_at: str
     timestamp: str = ""
     names: tuple[str, ...] = ()
+    owner_uuid: str = ""
+    """The user or the project that has the collection."""
+    added_by: str = ""
+    """The user who stored it."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,40 +91,181 @@ async def register(
     names: Sequence[str],
     now: datetime,
     progress: Progress | None = None,
+    project: str = "",
 ) -> Registration:
-    """Store the image unless it is stored, and give it `names`. Raises the errors of the API and
-    the store.
+    """Store the image unless it is stored, and give it `names`; in a project, with its uuid. Raises
+    the errors of the API and the store.
     """
     wanted = [full_name(name) for name in names]
     # Images of lading have the epoch as creation time, and would sort before all others.
     stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
-    found = await find_image(api, image.digest)
+    found = await own_image(api, image.digest, project=project)
     is_new = found is None
     if found is None:
-        found = await _store(api, blocks, image, wanted, progress)
+        found = await _store(api, blocks, image, wanted, progress, project)
         await _link(api, IMAGE_HASH, image.digest, found, stamp)
-    return structs.replace(
-        await give_names(api, structs.replace(found, timestamp=stamp), names=wanted), is_new=is_new
+    named = await give_names(api, structs.replace(found, timestamp=stamp), names=wanted)
+    return structs.replace(named, is_new=is_new)
+
+
+async def own_image(api: ApiClient, digest: str, *, project: str = "") -> StoredImage | None:
+    """The stored image with this id that the caller may name and share: in the project, else the
+    caller's own, else a new collection of the caller with the content of another one. None if the
+    store has none.
+    """
+    owner = project or await _caller(api)
+    image = await find_image(api, digest, owner=owner)
+    if image is not None:
+        return image
+    image = await find_image(api, digest)
+    if image is None:
+        return None
+    record = await api.get("collections", image.collection_uuid)
+    attributes = {name: record[name] for name in ("name", "manifest_text", "properties")}
+    attributes["owner_uuid"] = owner
+    made = await api.create("collections", attributes, ensure_unique_name=True)
+    image = structs.replace(
+        image,
+        collection_uuid=made["uuid"],
+        owner_uuid=owner,
+        added_at=made["created_at"],
+        names=(),
     )
+    await _link(api, IMAGE_HASH, digest, image, image.timestamp)
+    return image
+
+
+async def _caller(api: ApiClient) -> str:
+    return str((await api.request("GET", "users/current"))["uuid"])
 
 
 async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]) -> Registration:
-    """Give a stored image these names; other images lose them."""
+    """Give a stored image these names; other images of the same owner lose them."""
     moved = []
     wanted = [full_name(name) for name in names]
+    owner = image.owner_uuid
     for name in wanted:
-        others = [
-            link for link in await _named(api, name) if link["head_uuid"] != image.collection_uuid
-        ]
+        given = [link for link in await _named(api, name) if link["owner_uuid"] == owner]
+        others = [link for link in given if link["head_uuid"] != image.collection_uuid]
         # First the new link, then the removal of the old ones: requests always find an image of
         # this name.
-        if name not in image.names:
+        if len(others) == len(given):
             await _link(api, REPO_TAG, name, image, image.timestamp)
         for link in others:
             await api.delete("links", link["uuid"])
         moved += [name] if others else []
     stored = structs.replace(image, names=tuple(sorted({*image.names, *wanted})))
     return Registration(image=stored, is_new=False, moved=tuple(moved))
+
+
+async def take_names(api: ApiClient, image: StoredImage, names: Sequence[str]) -> bool:
+    """Take these names from an image; without further names its collection goes to the trash, and
+    its links are deleted. Whether it went. Raises Forbidden for names of others.
+    """
+    filters: list[list[object]] = [
+        ["head_uuid", "=", image.collection_uuid],
+        ["link_class", "in", [REPO_TAG, IMAGE_HASH]],
+    ]
+    links = await api.list("links", filters=filters, limit=_PAGE)
+    tags = [link for link in links if link["link_class"] == REPO_TAG]
+    gone = [link for link in tags if link["name"] in names] if names else links
+    is_last = len(gone) == len(tags) or not names
+    if is_last:
+        # The collection first: a refusal must leave its names.
+        await api.delete("collections", image.collection_uuid)
+    for link in links if is_last else gone:
+        # Names that others gave to it lead nowhere, and they alone may delete them.
+        with suppress(Forbidden) if is_last else nullcontext():
+            await api.delete("links", link["uuid"])
+    return is_last
+
+
+async def find_named(api: ApiClient, text: str, user_uuid: str) -> tuple[StoredImage, str]:
+    """The image that a request of this user would take for a name, a hash or a collection, and the
+    name that was found, "" for a hash. Raises NotFound.
+    """
+    term = parse_reference(text)
+    filters: list[list[object]]
+    if term.pdh or term.uuid:
+        filters = [["portable_data_hash" if term.pdh else "uuid", "=", term.pdh or term.uuid]]
+        rows = await api.list("collections", filters=filters, select=["uuid"], limit=_PAGE)
+        heads = [str(row["uuid"]) for row in rows]
+        links = await api.list(
+            "links", filters=[["link_class", "=", IMAGE_HASH], ["head_uuid", "in", heads]]
+        )
+    else:
+        filters = [["link_class", "=", REPO_TAG], ["name", "in", list(term.names)]]
+        links = await api.list("links", filters=filters, limit=_PAGE)
+        if not links and term.is_hash:
+            filters = [["link_class", "=", IMAGE_HASH], ["name", "like", f"{term.hashes[0]}%"]]
+            links = await api.list("links", filters=filters, limit=_PAGE)
+    heads_by_uuid = await _collections(api, {link["head_uuid"] for link in links})
+    usable = {
+        (link["head_uuid"], link["name"]): _image_link(link, user_uuid)
+        for link in links
+        if link["head_uuid"] in heads_by_uuid
+    }
+    for chosen in in_order(term, usable.values()):
+        of_image = [["head_uuid", "=", chosen.collection_uuid]]
+        all_links = await api.list("links", filters=of_image, limit=_PAGE)
+        for link in all_links:
+            if link["link_class"] == IMAGE_HASH:
+                names = {str(one["name"]) for one in all_links if one["link_class"] == REPO_TAG}
+                head = heads_by_uuid[chosen.collection_uuid]
+                image = structs.replace(_stored(link, head), names=tuple(sorted(names)))
+                return image, chosen.name
+    raise NotFound(image_not_found(text))
+
+
+def _image_link(link: Record, user_uuid: str) -> ImageLink:
+    stamp = (link.get("properties") or {}).get("image_timestamp")
+    return ImageLink(
+        collection_uuid=link["head_uuid"],
+        pdh="",
+        files=(),
+        created_at=link["created_at"],
+        image_timestamp=stamp if isinstance(stamp, str) else None,
+        name=str(link["name"]) if link["link_class"] == REPO_TAG else "",
+        is_own=user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
+    )
+
+
+async def other_name(api: ApiClient, text: str) -> str:
+    """The stored name of an image that a request names by a shorter or longer one; "" where it has
+    the very name, or none.
+    """
+    term = parse_reference(text)
+    if term.pdh or term.uuid:
+        return ""
+    filters = [["link_class", "=", REPO_TAG], ["name", "in", list(term.names)]]
+    links = await api.list("links", filters=filters, select=["name"], limit=_PAGE)
+    names = {str(link["name"]) for link in links}
+    return "" if term.name in names else next((one for one in term.names if one in names), "")
+
+
+async def newest_own(api: ApiClient) -> StoredImage:
+    """The image that the caller added or named last. Raises Invalid, naming others, where the
+    caller has added none.
+    """
+    user = await _caller(api)
+    own = [["link_class", "in", [IMAGE_HASH, REPO_TAG]], ["modified_by_user_uuid", "=", user]]
+    links = await api.list("links", filters=own, order=["created_at desc"], limit=_PAGE)
+    heads = {str(link["head_uuid"]) for link in links}
+    images = await list_images(api)
+    by_uuid = {image.collection_uuid: image for image in images if image.collection_uuid in heads}
+    for link in links:
+        if link["head_uuid"] in by_uuid:
+            return by_uuid[link["head_uuid"]]
+    names = [name for image in images for name in image.names[:1]]
+    if names:
+        raise Invalid(
+            f"no image of yours yet: name one, --image {names[0]}, or add one "
+            "(see 'lading image list')"
+        )
+    raise Invalid(
+        "no image yet; add one first, for example: "
+        "lading image add --from-host sh awk sort gzip --name tools:1"
+    )
 
 
 async def list_images(api: ApiClient, *, named_by: str | None = None) -> list[StoredImage]:
@@ -142,16 +296,20 @@ async def list_images(api: ApiClient, *, named_by: str | None = None) -> list[St
 
 async def is_stored(api: ApiClient, name: str) -> bool:
     """Whether a request can name an image so: by a tag, or by the start of its hash."""
-    if re.fullmatch(r"(sha256:)?[0-9a-f]{4,64}", name):
-        pattern = f"{name if name.startswith('sha256:') else f'sha256:{name}'}%"
-        filters = [["link_class", "=", IMAGE_HASH], ["name", "like", pattern]]
+    term = parse_reference(name)
+    filters: list[list[object]]
+    if term.is_hash:
+        filters = [["link_class", "=", IMAGE_HASH], ["name", "like", f"{term.hashes[0]}%"]]
         if await api.list("links", filters=filters, limit=1):
             return True
-    return bool(await _named(api, full_name(name)))
+    full_name(name)
+    filters = [["link_class", "=", REPO_TAG], ["name", "in", list(term.names)]]
+    return bool(await api.list("links", filters=filters, limit=1))
 
 
-async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
-    """The image with this id (`sha256:<hex of its configuration>`); None if the store has none.
+async def find_image(api: ApiClient, digest: str, *, owner: str = "") -> StoredImage | None:
+    """The image with this id (`sha256:<hex of its configuration>`); None if the store has none, or
+    `owner` has none.
 
     Any user can write a link with this id to another collection: the file of the collection must
     have the id as its name, which the supervisor proves by the content.
@@ -162,7 +320,9 @@ async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
     heads = await _collections(api, {link["head_uuid"] for link in links})
     for link in links:
         head = heads.get(link["head_uuid"])
-        if head is not None and await _has_archive(api, head["uuid"], digest):
+        if head is None or owner not in ("", head["owner_uuid"]):
+            continue
+        if await _has_archive(api, head["uuid"], digest):
             filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
             names = await api.list("links", filters=filters, limit=_PAGE)
             return structs.replace(
@@ -190,7 +350,7 @@ async def _named(api: ApiClient, name: str) -> list[Record]:
 
 async def _collections(api: ApiClient, uuids: Iterable[str]) -> dict[str, Record]:
     wanted = sorted(uuids)
-    fields = ("uuid", "portable_data_hash", "file_size_total", "created_at")
+    fields = ("uuid", "portable_data_hash", "file_size_total", "created_at", "owner_uuid")
     found: dict[str, Record] = {}
     for at in range(0, len(wanted), _PAGE):
         page = await api.list(
@@ -209,6 +369,7 @@ async def _store(
     image: NormalImage,
     names: Sequence[str],
     progress: Progress | None,
+    project: str,
 ) -> StoredImage:
     done = 0
 
@@ -226,6 +387,7 @@ async def _store(
         "name": f"Docker image {label}{image.digest[:19]}",
         "manifest_text": manifest,
         "properties": {"docker-image-repo-tag": names[0]} if names else {},
+        **({"owner_uuid": project} if project else {}),
     }
     record = await api.create("collections", attributes, ensure_unique_name=True)
     return StoredImage(
@@ -234,6 +396,7 @@ async def _store(
         pdh=record["portable_data_hash"],
         size=image.size,
         added_at=record["created_at"],
+        owner_uuid=record["owner_uuid"],
     )
 
 
@@ -244,6 +407,7 @@ async def _link(api: ApiClient, kind: str, name: str, image: StoredImage, stamp:
         "name": name,
         "head_uuid": image.collection_uuid,
         "properties": properties,
+        "owner_uuid": image.owner_uuid,
     }
     await api.create("links", body)
 
@@ -256,4 +420,6 @@ def _stored(link: Record, head: Record) -> StoredImage:
         size=int(head["file_size_total"] or 0),
         added_at=link["created_at"],
         timestamp=str((link.get("properties") or {}).get("image_timestamp") or ""),
+        owner_uuid=str(head["owner_uuid"]),
+        added_by=str(link["modified_by_user_uuid"]),
     )

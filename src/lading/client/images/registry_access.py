@@ -43,7 +43,7 @@ import msgspec
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
-from lading.core.images import UNREADABLE
+from lading.core.images import HUB, UNREADABLE
 
 # A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
 # A name is looked for where no other one goes on before it: each character is read once.
@@ -175,8 +175,6 @@ _REFERENCE = re.compile(
     rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?"
 )
 _FORM = "[HOST[:PORT]/]REPOSITORY[:TAG], for example debian:12 or 127.0.0.1:5000/tools:1.0"
-# Docker's names leave this domain out; its registry and its logins are at hosts below it.
-HUB = ".".join(("docker", "io"))
 _OFFICIAL = "library/"
 
 

@@ -35,6 +35,7 @@ from lading.core.records.permissions import (
     FormerPlace,
     Level,
     ManagedHead,
+    NamesImage,
     Reachable,
     Requested,
     Untrashed,
@@ -373,7 +374,7 @@ def _permitted(
     if kind is LINKS:
         ends = Either((_is("tail_uuid", user), _is("head_uuid", user), ManagedHead(user)))
         given = Either((_is("link_class", "permission"), _is("link_class", CONTAINER_ACCESS)))
-        return (Either((accessible, All((given, ends)))),)
+        return (Either((accessible, All((given, ends)), NamesImage(user))),)
     return (accessible,)
 
 

@@ -17,6 +17,7 @@ from lading.core.records.permissions import (
     FormerPlace,
     Inside,
     ManagedHead,
+    NamesImage,
     Present,
     Reachable,
     Requested,
@@ -174,6 +175,7 @@ Expression: TypeAlias = (
     | Reachable
     | Accessible
     | ManagedHead
+    | NamesImage
     | Untrashed
     | Inside
     | Present

@@ -333,6 +333,15 @@ class ManagedHead:
 
 
 @dataclass(frozen=True, slots=True)
+class NamesImage:
+    """A link that names an image whose collection the user can read. Whoever made the link can
+    change that collection, or is an admin: nobody names the images of others for others.
+    """
+
+    user_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Untrashed:
     """The group or owner in a column is not in the trash at the time `now`; with `frozen`, not
     trashed and frozen.

@@ -1,0 +1,165 @@
+"""`lading image show`, `share`, `unshare` and `remove`: the records of a stored image.
+
+Whoever may read the collection of an image finds it by its names (docs/spec/containers, section
+Images). So an image is shared by a permission link on its collection, or with its project.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from lading.cli import display
+from lading.cli.session import CliSession, with_session
+from lading.client import sharing
+from lading.client.api import Record
+from lading.client.images.links import StoredImage, find_named, full_name, take_names
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+
+_LEVELS = ("read", "write", "manage")
+
+
+async def _find(session: CliSession, text: str) -> StoredImage:
+    """The image that this name, hash or collection means. Raises NotFound."""
+    user = await session.api.get("users", "current")
+    image, name = await find_named(session.api, text, str(user["uuid"]))
+    if name and name != full_name(text):
+        display.note(f"image {text} is {name}")
+    return image
+
+
+@click.command()
+@click.argument("image")
+@display.json_option
+def show(image: str, as_json: bool) -> None:
+    """Show an image: its names, its size, its project, and who may use it.
+
+    IMAGE is a name, a hash or a collection.
+    """
+
+    async def action(session: CliSession) -> tuple[StoredImage, list[Record], dict[str, str]]:
+        found = await _find(session, image)
+        people = await sharing.names_of(session.api, [found.owner_uuid, found.added_by])
+        try:
+            links = await sharing.list_permissions(session.api, found.collection_uuid)
+        except NotFound:
+            links = []
+        return found, links, people
+
+    found, links, people = with_session(action)
+    if as_json:
+        from msgspec import structs
+
+        display.emit_json({**structs.asdict(found), "access": links})
+        return
+    owner = people.get(found.owner_uuid, found.owner_uuid)
+    is_project = is_uuid(found.owner_uuid, Infix.GROUP)
+    added = f"{display.age(found.added_at, datetime.now(UTC))} ago"
+    rows = [
+        ("image", found.digest),
+        *(("name", name) for name in found.names),
+        ("size", display.size(found.size)),
+        ("added", f"{added} by {people.get(found.added_by, found.added_by)}"),
+        ("project" if is_project else "owner", owner),
+        ("collection", found.collection_uuid),
+        ("content", found.pdh),
+        *(("shared", f"{one['who'] or one['tail_uuid']} may {one['can']}") for one in links),
+    ]
+    display.table(("WHAT", "VALUE"), rows)
+
+
+@click.command()
+@click.argument("image")
+@click.argument("who")
+@click.option(
+    "--can",
+    type=click.Choice(_LEVELS),
+    default="read",
+    show_default=True,
+    help="Level of the access.",
+)
+@display.json_option
+def share(image: str, who: str, can: str, as_json: bool) -> None:
+    """Let WHO use an image, by all of its names.
+
+    WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
+    here, or `public`. An image of a project is shared with the project, too.
+    """
+
+    async def action(session: CliSession) -> tuple[StoredImage, list[Record]]:
+        found = await _find(session, image)
+        uuid = found.collection_uuid
+        party = await sharing.find_party(session.api, who, uuid[:5])
+        await sharing.set_level(session.api, uuid, party, f"can_{can}")
+        return found, await sharing.list_permissions(session.api, uuid)
+
+    found, links = with_session(action)
+    if as_json:
+        display.emit_json(links)
+        return
+    display.table(
+        ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
+    )
+    display.note(f"they use it as --image {(found.names or (found.digest,))[0]}")
+
+
+@click.command()
+@click.argument("image")
+@click.argument("who")
+@display.json_option
+def unshare(image: str, who: str, as_json: bool) -> None:
+    """Take back what `lading image share` gave to WHO."""
+
+    async def action(session: CliSession) -> int:
+        uuid = (await _find(session, image)).collection_uuid
+        party = await sharing.find_party(session.api, who, uuid[:5])
+        links = await sharing.links_of(session.api, uuid, party)
+        if not links:
+            raise NotFound(f"{image}: is not shared with {who}; see 'lading image show {image}'")
+        for link in links:
+            await session.api.delete("links", link["uuid"])
+        return len(links)
+
+    removed = with_session(action)
+    if as_json:
+        display.emit_json({"image": image, "who": who, "removed": removed})
+        return
+    display.note(f"{image}: no longer shared with {who}")
+
+
+@click.command()
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
+@display.json_option
+def remove(images: tuple[str, ...], as_json: bool) -> None:
+    """Take names from images; an image that loses its last name goes to the trash.
+
+    IMAGE is a name, or a hash or a collection for an image with all of its names. `lading restore`
+    brings a collection back from the trash. Containers that ran on it keep their records.
+    """
+
+    async def action(session: CliSession) -> list[Record]:
+        done = []
+        for text in images:
+            user = await session.api.get("users", "current")
+            found, name = await find_named(session.api, text, str(user["uuid"]))
+            if name and name != full_name(text):
+                raise Invalid(f"{text}: means {name} here; to remove it, name it in full")
+            is_gone = await take_names(session.api, found, [name] if name else [])
+            done.append(
+                {"image": found.digest, "name": name, "collection_uuid": found.collection_uuid,
+                 "is_trashed": is_gone}
+            )  # fmt: skip
+        return done
+
+    done = with_session(action)
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in done:
+        said = one["name"] or one["image"][:19]
+        uuid = one["collection_uuid"]
+        display.note(
+            f"{said}: removed" + (f"; {uuid} is in the trash" if one["is_trashed"] else "")
+        )
