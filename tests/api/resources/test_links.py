@@ -43,6 +43,23 @@ async def test_faults(it: World, body: Record, fault: str) -> None:
     assert fault in reply.error
 
 
+async def test_a_link_moves_only_where_its_user_may_write(it: World) -> None:
+    token = await it.user("u")
+    me = (await it.ok("GET", "users/current", token=token))["uuid"]
+    body = {"link_class": "star", "name": "a", "tail_uuid": me}
+    made = await it.ok("POST", "links", body, token=token)
+    project = await it.ok("POST", "groups", {"name": "p", "group_class": "project"})
+    own = await it.ok("POST", "groups", {"name": "o", "group_class": "project"}, token=token)
+    path, foreign = f"links/{made['uuid']}", project["uuid"]
+    assert (await it.request("PUT", path, {"owner_uuid": foreign}, token=token)).status in (
+        403,
+        422,
+    )
+    assert (await it.ok("GET", path, token=token))["owner_uuid"] == me
+    moved = await it.ok("PUT", path, {"owner_uuid": own["uuid"]}, token=token)
+    assert moved["owner_uuid"] == own["uuid"]
+
+
 async def test_ends(it: World) -> None:
     token = await it.user("u")
     me = (await it.ok("GET", "users/current", token=token))["uuid"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lading.client.images.archive import Platform
 from lading.client.images.registry import Registry, RemoteImage
@@ -18,6 +21,7 @@ from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import (
     Forbidden,
+    Full,
     Invalid,
     LadingError,
     Malformed,
@@ -121,6 +125,26 @@ async def test_a_registry_that_cannot_go_on_sends_all_of_it_again(tmp_path: Path
             await registry.resolve(reference, platform=_AMD), layer_cache
         ) == len(_LARGE)
     assert layer_cache.has(digest(_LARGE))
+
+
+async def test_layers_that_the_disk_cannot_hold_are_not_fetched(tmp_path: Path) -> None:
+    fake, layer_cache = FakeRegistry(), LayerCache(tmp_path)
+    fake.push("tools", "1", _LARGE)
+    free = shutil.disk_usage(tmp_path).free
+    async with _at(fake) as (registry, reference):
+        image = await registry.resolve(reference, platform=_AMD)
+        (layer,) = image.layers
+        asked = len(fake.asked)
+        # A tenth of the disk stays for others; the size is what the manifest claims.
+        with pytest.raises(Full, match="its layers have"):
+            await registry.fetch(
+                replace(image, layers=(structs.replace(layer, size=free * 19 // 20),)), layer_cache
+            )
+        assert len(fake.asked) == asked
+        with pytest.raises(Unavailable, match="broke off"):
+            await registry.fetch(
+                replace(image, layers=(structs.replace(layer, size=free // 2),)), layer_cache
+            )
 
 
 async def test_a_part_that_is_too_long_begins_anew(tmp_path: Path) -> None:
