@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from lading.core.drawing.gantt import TimelineBar, TimelineTask, lay_out
+from typing import Any
+
+from lading.core.drawing.gantt import TimelineBar, TimelineTask, lay_out, place_at_use
 
 
-def _task(name: str, made: float, started: float | None, ended: float | None) -> TimelineTask:
+def _task(
+    name: str, made: float, started: float | None, ended: float | None, **more: Any
+) -> TimelineTask:
     return TimelineTask(
-        key=f"k-{name}", name=name, state="x", made=made, started=started, ended=ended
+        key=f"k-{name}", name=name, state="x", made=made, started=started, ended=ended, **more
     )
+
+
+def _names(tasks: list[TimelineTask]) -> list[str]:
+    return [row.name for row in lay_out(tasks, now=9e9, width=10, most=99).rows]
 
 
 def test_waiting_and_running_are_apart() -> None:
@@ -44,3 +52,58 @@ def test_steps_beyond_the_limit_are_counted() -> None:
 
 def test_no_task() -> None:
     assert lay_out([], now=5, width=10, most=2).rows == ()
+
+
+def test_a_task_comes_after_those_that_it_needs() -> None:
+    # All were made by one call.
+    tasks = [
+        _task("align", 5, 5, 5, needs=("k-trim",)),
+        _task("report", 5, 5, 5, needs=("k-align", "k-sort", "k-gone")),
+        _task("sort", 5, 5, 5, needs=("k-align",)),
+        _task("trim", 5, 5, 5),
+    ]
+    assert _names(tasks) == ["trim", "align", "sort", "report"]
+    circle = [_task("a", 1, 1, 1, needs=("k-b",)), _task("b", 2, 2, 2, needs=("k-a",))]
+    assert _names(circle) == ["b", "a"]
+    assert len(place_at_use(circle)) == 2
+
+
+def test_a_long_chain_is_no_recursion() -> None:
+    tasks = [_task(f"t{n}", 1, 1, 1, needs=(f"k-t{n + 1}",)) for n in range(5000)]
+    assert len(lay_out(place_at_use(tasks), now=2, width=1, most=9999).rows) == 5000
+
+
+def test_results_of_earlier_runs_are_placed_at_their_use() -> None:
+    day = 86400.0
+    tasks = [
+        _task("report", 9 * day, 9 * day + 1, 9 * day + 2, needs=("k-sort", "k-count")),
+        # Of this run, which took its time.
+        _task("sort", 9 * day - 100, 9 * day - 90, 9 * day - 50, needs=("k-old",)),
+        _task("count", day, day, day + 5, needs=("k-older",)),
+        _task("old", 2 * day, 2 * day, 2 * day + 1),
+        _task("older", 0, 0, 9 * day - 9),
+    ]
+    placed = {one.name: one for one in place_at_use(tasks)}
+    assert [one.name for one in placed.values() if one.is_earlier] == ["count", "old", "older"]
+    assert (placed["count"].made, placed["count"].ended) == (9 * day, 9 * day)
+    assert placed["old"].made == 9 * day - 100
+    assert placed["older"].made == 9 * day
+    assert placed["sort"] == tasks[1]
+    names = _names(list(placed.values()))
+    assert names == ["old", "sort", "older", "count", "report"]
+
+
+def test_the_steps_of_a_reused_workflow_are_placed_at_its_use() -> None:
+    tasks = [
+        _task("runner", 5000, 10, 20, is_reused=True),
+        _task("step", 12, 13, 14, maker="k-runner"),
+        _task("own", 5001, 5002, 5003, maker="k-runner"),
+    ]
+    placed = place_at_use(tasks)
+    assert [(one.made, one.is_earlier) for one in placed] == [
+        (5000, False), (5000, True), (5001, False)
+    ]  # fmt: skip
+    assert _names(placed) == ["runner", "step", "own"]
+    # What a runner does now is where it is, however long ago it was asked for.
+    fresh = [_task("runner", 1, 1, None), _task("step", 9000, 9000, 9001, maker="k-runner")]
+    assert place_at_use(fresh) == fresh

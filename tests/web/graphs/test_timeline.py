@@ -43,6 +43,24 @@ async def test_needed_requests_and_reuse(here: PageSite, browser: Browser) -> No
     assert " old " not in words
 
 
+async def test_reused_ancestors_are_shown_at_their_use(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    out = {"/out": {"kind": "tmp", "capacity": 1000}}
+    output = await here.files.collection({"x": b"sorted"})
+    pdh = await here.files.pdh(output)
+    old = await world.submit("zsort", name="zsort", mounts=out)
+    await world.run(old["container_uuid"], output=pdh)
+    world.clock.advance(3 * 3600)
+    reads = {**out, "/in": {"kind": "collection", "portable_data_hash": pdh}}
+    report = await world.submit("report", name="report", mounts=reads)
+    words = await browser.words(f"/ui/requests/{report['uuid']}/timeline")
+    assert "2 requests in 0.0" in words
+    assert "1 of an earlier run is shown where it is used." in words
+    table = words[words.index("The same as a table") :]
+    assert table.index("zsort") < table.index("report")
+    assert "↺ done, reused" in table
+
+
 async def test_what_was_cancelled_while_it_waited(here: PageSite, browser: Browser) -> None:
     request = await here.world.submit("x", name="gone")
     await here.world.ok("POST", f"container_requests/{request['uuid']}/cancel")

@@ -1,17 +1,21 @@
 """The requests that belong together: those that a request made, by its container, and those that
 it depends on or whose outputs it takes; and the same of each of them.
+
+A request that has ended before its output is used is named by the content of that output alone. It
+is found by the content: of several that had it, the one that was made last before its use, as a
+pipeline that is run again makes a new request for each result that it reuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome
-from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.ids import EMPTY_PDH, Infix, infix_of, is_pdh, is_uuid
 
 _MOST: Final = 2000
 """Requests of a tree."""
@@ -21,7 +25,7 @@ _DEEPEST: Final = 12
 _PAGE: Final = 500
 _SELECT: Final = (
     "uuid", "name", "state", "priority", "command", "created_at", "container_uuid", "depends_on",
-    "mounts",
+    "mounts", "requesting_container_uuid", "committed_by_uuid",
 )  # fmt: skip
 _OF_CONTAINER: Final = (
     "uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status",
@@ -34,18 +38,26 @@ class RequestTree:
 
     outcomes: tuple[RequestOutcome, ...]
     is_cut: bool
+    inputs: dict[str, list[str]] = field(default_factory=dict)
+    """The requests whose outputs a request reads by their content, by its uuid."""
+
+    def needs_of(self, request: Record) -> tuple[str, ...]:
+        """The uuids of all requests that a request needs."""
+        return tuple(dict.fromkeys((*needed(request), *self.inputs.get(request["uuid"], ()))))
 
 
 async def find_tree(
-    api: ApiClient, uuid: str, *, most: int = _MOST, page: int = _PAGE
+    api: ApiClient, uuid: str, *, most: int = _MOST, page: int = _PAGE, by_content: bool = False
 ) -> RequestTree:
     """The tree of a request, as far as the reader may see it: the first `most` requests, listed
-    `page` at a time. Raises NotFound.
+    `page` at a time; `by_content`: with those whose outputs are read by content. Raises NotFound.
     """
     first = await api.get("container_requests", uuid, select=_SELECT)
     found, ahead = {uuid: first}, [first]
+    inputs: dict[str, list[str]] = {}
     for _ in range(_DEEPEST):
-        ahead = await _next(api, ahead, found, most=most, page=page)
+        read = await _readers(api, ahead, inputs, page=page) if by_content else {}
+        ahead = await _next(api, ahead, found, read, most=most, page=page)
         if not ahead or len(found) > most:
             break
     kept = list(found.values())[:most]
@@ -56,7 +68,7 @@ async def find_tree(
         )
     }
     outcomes = (RequestOutcome(one, held.get(one["container_uuid"] or "")) for one in kept)
-    return RequestTree(outcomes=tuple(outcomes), is_cut=bool(ahead))
+    return RequestTree(outcomes=tuple(outcomes), is_cut=bool(ahead), inputs=inputs)
 
 
 def needed(request: Record) -> Iterator[str]:
@@ -68,17 +80,23 @@ def needed(request: Record) -> Iterator[str]:
 
 
 async def _next(
-    api: ApiClient, ahead: list[Record], found: dict[str, Record], *, most: int, page: int
+    api: ApiClient,
+    ahead: list[Record],
+    found: dict[str, Record],
+    read: dict[str, Record],
+    *,
+    most: int,
+    page: int,
 ) -> list[Record]:
     """The requests one step further, the oldest first, which are added to `found`; no more are
     looked for once it has more than `most`.
     """
     makers = [one["container_uuid"] for one in ahead]
     wanted = [uuid for one in ahead for uuid in needed(one) if uuid not in found]
-    fresh: dict[str, Record] = {}
-    for field, values in (("requesting_container_uuid", makers), ("uuid", wanted)):
+    fresh = {one: record for one, record in read.items() if one not in found}
+    for column, values in (("requesting_container_uuid", makers), ("uuid", wanted)):
         async with aclosing(
-            _listed(api, "container_requests", field, values, _SELECT, page)
+            _listed(api, "container_requests", column, values, _SELECT, page)
         ) as listed:
             async for one in listed:
                 if one["uuid"] not in found:
@@ -90,17 +108,85 @@ async def _next(
     return ordered
 
 
+async def _readers(
+    api: ApiClient, ahead: list[Record], inputs: dict[str, list[str]], *, page: int
+) -> dict[str, Record]:
+    """The requests whose outputs these requests read by content; `inputs` gets their uuids."""
+    held = (one["container_uuid"] for one in ahead)
+    fields = ("uuid", "mounts")
+    mounts = {
+        one["uuid"]: one["mounts"]
+        async for one in _listed(api, "containers", "uuid", held, fields, page)
+    }
+    wanted = {
+        one["uuid"]: set(_contents(one["mounts"], mounts.get(one["container_uuid"]) or {}))
+        for one in ahead
+    }
+    contents = sorted({pdh for some in wanted.values() for pdh in some})[:page]
+    if not contents:
+        return {}
+    made = await api.list(
+        "containers",
+        filters=[["output", "in", contents], ["state", "=", "Complete"]],
+        order=["created_at desc"],
+        select=("uuid", "output"),
+        limit=page,
+    )
+    outputs = {one["uuid"]: one["output"] for one in made}
+    if not outputs:
+        return {}
+    makers = await api.list(
+        "container_requests",
+        filters=[
+            ["container_uuid", "in", list(outputs)],
+            ["created_at", "<=", max(one["created_at"] for one in ahead)],
+        ],
+        order=["created_at desc", "uuid desc"],
+        select=_SELECT,
+        limit=page,
+    )
+    found: dict[str, Record] = {}
+    for one in ahead:
+        for pdh in sorted(wanted[one["uuid"]]):
+            maker = _maker_of(one, [two for two in makers if outputs[two["container_uuid"]] == pdh])
+            if maker is not None:
+                inputs.setdefault(one["uuid"], []).append(maker["uuid"])
+                found[maker["uuid"]] = maker
+    return found
+
+
+def _contents(asked: Record, resolved: Record) -> Iterator[str]:
+    """The contents that the mounts of a request name themselves; those that stand for the output of
+    a request name that.
+    """
+    for target, mount in (asked or {}).items():
+        pdh = (resolved.get(target) or mount).get("portable_data_hash")
+        is_named = mount.get("kind") == "collection"
+        if is_named and isinstance(pdh, str) and is_pdh(pdh) and pdh != EMPTY_PDH:
+            yield pdh
+
+
+def _maker_of(request: Record, makers: list[Record]) -> Record | None:
+    """Of requests with a content, the newest first, the last one before its use; those of the same
+    user first.
+    """
+    earlier = [one for one in makers if one["created_at"] <= request["created_at"]]
+    earlier = [one for one in earlier if one["uuid"] != request["uuid"]]
+    own = [one for one in earlier if one["committed_by_uuid"] == request["committed_by_uuid"]]
+    return next(iter(own or earlier), None)
+
+
 async def _listed(
     api: ApiClient,
     plural: str,
-    field: str,
+    column: str,
     values: Iterable[str | None],
     select: Iterable[str],
     page: int,
 ) -> AsyncGenerator[Record]:
     wanted = list(dict.fromkeys(one for one in values if one))
     for start in range(0, len(wanted), page):
-        some = [field, "in", wanted[start : start + page]]
+        some = [column, "in", wanted[start : start + page]]
         # A container may have made any number of requests.
         async with aclosing(api.pages(plural, filters=[some], select=select, size=page)) as pages:
             async for records in pages:

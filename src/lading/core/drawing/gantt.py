@@ -1,19 +1,29 @@
 """Layout of a timeline: a bar of waiting and a bar of running for each task, or for each step when
 there are too many tasks.
+
+A task comes after those that it needs, else in the order of time. A result that was there long
+before it was used would stretch the timeline to days: it is placed at its use (`place_at_use`), as
+are the steps of a workflow whose result is reused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from lading.core.drawing.step_names import step_name
+
+_SAME_RUN: Final = 3600.0
+"""Seconds between the end of a task and its use, above which it belongs to an earlier run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTask:
     """A task; times in seconds. `started` is None for one that has not started, `ended` for one
-    that goes on.
+    that goes on. `needs` are the keys of the tasks whose results it needs, `maker` that of the task
+    that made it; `is_reused`: it has the result of an earlier computation.
     """
 
     key: str
@@ -22,6 +32,11 @@ class TimelineTask:
     made: float
     started: float | None
     ended: float | None
+    needs: tuple[str, ...] = ()
+    maker: str = ""
+    is_reused: bool = False
+    is_earlier: bool = False
+    """It belongs to an earlier run, and is placed at its use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +77,7 @@ class Timeline:
 
 def lay_out(tasks: Sequence[TimelineTask], *, now: float, width: float, most: int) -> Timeline:
     """The timeline of tasks, at most `most` rows; a step is one row when there are more tasks."""
-    ordered = sorted(tasks, key=lambda one: (one.made, one.name, one.key))
+    ordered = _in_order(tasks)
     begin = min((one.made for one in ordered), default=now)
     end = max((_end(one, now) for one in ordered), default=now)
     groups: dict[str, list[TimelineTask]] = {}
@@ -73,6 +88,66 @@ def lay_out(tasks: Sequence[TimelineTask], *, now: float, width: float, most: in
         _row(some, begin=begin, scale=scale, now=now) for some in list(groups.values())[:most]
     )
     return Timeline(rows=rows, begin=begin, end=end, left_out=len(groups) - len(rows))
+
+
+def place_at_use(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
+    """The tasks, those of earlier runs at the time of their use.
+
+    Of an earlier run are tasks that had ended long before each task that needs them was made, and
+    those that were made by a task which is reused, before it was asked for; and all that such tasks
+    need or made.
+    """
+    users: dict[str, list[str]] = defaultdict(list)
+    for one in tasks:
+        for need in one.needs:
+            users[need].append(one.key)
+        if one.maker:
+            users[one.key].append(one.maker)
+    placed: dict[str, TimelineTask] = {}
+    known = {one.key: one for one in tasks}
+    # The users of a task come before it.
+    for key in _after_needs(list(known), users):
+        one = known[key]
+        by = [placed[user] for user in users[key] if user in placed]
+        if by and all(_is_earlier(one, user) for user in by):
+            at = min(user.made for user in by)
+            one = replace(one, made=at, started=at, ended=at, is_earlier=True)
+        placed[key] = one
+    return [placed[one.key] for one in tasks]
+
+
+def _is_earlier(task: TimelineTask, user: TimelineTask) -> bool:
+    if user.is_earlier:
+        return True
+    if task.maker == user.key:
+        return user.is_reused and task.made < user.made
+    return task.ended is not None and task.ended < user.made - _SAME_RUN
+
+
+def _in_order(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
+    """The tasks in the order of time, each after those that it needs and the one that made it."""
+    known = {one.key: one for one in sorted(tasks, key=lambda one: (one.made, one.name, one.key))}
+    needs = {one.key: (*one.needs, one.maker) for one in tasks}
+    return [known[key] for key in _after_needs(list(known), needs)]
+
+
+def _after_needs(keys: Sequence[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The keys in their order, but each after those that it needs, as far as there is no circle."""
+    begun: set[str] = set()
+    known = set(keys)
+    for key in keys:
+        # Pairs of a key and the iterator of its needs: no recursion, a chain may be long.
+        stack = [(key, iter(needs.get(key, ())))] if key not in begun else []
+        begun.add(key)
+        while stack:
+            top, rest = stack[-1]
+            need = next((one for one in rest if one in known and one not in begun), None)
+            if need is None:
+                yield top
+                stack.pop()
+            else:
+                begun.add(need)
+                stack.append((need, iter(needs.get(need, ()))))
 
 
 def _end(task: TimelineTask, now: float) -> float:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from starlette.responses import Response
 
 from lading.client.outcomes import RequestOutcome
-from lading.client.provenance.request_tree import find_tree
+from lading.client.provenance.request_tree import RequestTree, find_tree
 from lading.client.request_states import REUSED, is_reused, shown_command, shown_state, state_of
-from lading.core.drawing.gantt import TimelineTask, lay_out
+from lading.core.drawing.gantt import TimelineTask, lay_out, place_at_use
 from lading.core.quantities import parse_time
+from lading.core.request_status import RequestStatus
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
@@ -23,10 +25,11 @@ _ENDED: Final = ("Complete", "Cancelled")
 
 async def show(visit: Visit) -> Response:
     """The page with the timeline."""
-    found = await find_tree(visit.api, request_uuid(visit))
+    found = await find_tree(visit.api, request_uuid(visit), by_content=True)
     request = found.outcomes[0].request
     now = visit.services.clock().timestamp()
-    chart = lay_out([_task(one) for one in found.outcomes], now=now, width=_WIDTH, most=_ROWS)
+    tasks = [_marked(one) for one in place_at_use(_tasks(found))]
+    chart = lay_out(tasks, now=now, width=_WIDTH, most=_ROWS)
     return visit.page(
         "timeline.html",
         request=request,
@@ -36,10 +39,33 @@ async def show(visit: Visit) -> Response:
         width=_WIDTH,
         is_cut=found.is_cut,
         count=len(found.outcomes),
+        earlier=sum(one.is_earlier for one in tasks),
     )
 
 
-def _task(one: RequestOutcome) -> TimelineTask:
+def _tasks(found: RequestTree) -> list[TimelineTask]:
+    # Of several requests with one container the first one stands for its steps.
+    makers: dict[str, str] = {}
+    for one in found.outcomes:
+        if one.container is not None:
+            makers.setdefault(one.container["uuid"], one.request["uuid"])
+    return [
+        _task(
+            one,
+            needs=found.needs_of(one.request),
+            maker=makers.get(one.request["requesting_container_uuid"] or "", ""),
+        )
+        for one in found.outcomes
+    ]
+
+
+def _marked(task: TimelineTask) -> TimelineTask:
+    """The task; the result of an earlier run is shown as reused."""
+    is_marked = not task.is_earlier or task.is_reused or task.state != RequestStatus.DONE
+    return task if is_marked else replace(task, state=task.state + REUSED)
+
+
+def _task(one: RequestOutcome, *, needs: tuple[str, ...], maker: str) -> TimelineTask:
     request, container = one.request, one.container
     reused = bool(container) and is_reused(request, container or {})
     started = ended = None
@@ -58,6 +84,9 @@ def _task(one: RequestOutcome) -> TimelineTask:
         made=made,
         started=started,
         ended=ended,
+        needs=needs,
+        maker=maker,
+        is_reused=reused,
     )
 
 
