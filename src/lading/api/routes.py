@@ -104,6 +104,7 @@ _DISPATCH: Final = frozenset(
         "collections.update",
         "connect.gateway_tunnel",
         "containers.auth",
+        "containers.current",
         "containers.finish",
         "containers.gateway_tunnel",
         "containers.get",

@@ -334,6 +334,47 @@ async def test_a_dispatcher_of_arvados_brings_a_tunnel_with_a_key_of_its_own_tok
     await asyncio.wait_for(serving, PATIENCE)
 
 
+@pytest.mark.parametrize("is_arvados", [False, True])
+async def test_a_tunnel_comes_while_the_container_is_locked(it: World, is_arvados: bool) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    token = it.dispatcher if is_arvados else supervisor
+    key = sessions.container_key(token if is_arvados else it.config.SystemRootToken, uuid)
+    caller, path = Caller(), f"containers/{uuid}/gateway_tunnel"
+    serving = asyncio.create_task(
+        caller.call(it, path, {"auth_secret": key}, token=token, upgrade="tunnel")
+    )
+    await asyncio.wait_for(caller.taken.wait(), PATIENCE)
+    assert caller.status == 101
+    # What crunch-run and our supervisor write when it runs does not forget who has the tunnel.
+    said = "tunnel https://127.0.0.1:9440/" if is_arvados else "tunnel"
+    body = {"state": "Running", "gateway_address": said}
+    found = await it.ok("PUT", f"containers/{uuid}", body, token=token)
+    assert found["gateway_address"] == "tunnel https://127.0.0.1:9440/"
+    assert caller.pipe is not None
+    await caller.pipe.close()
+    await asyncio.wait_for(serving, PATIENCE)
+
+
+async def test_that_a_container_has_ended_is_said_before_who_may_enter_it(it: World) -> None:
+    request = await it.submit(
+        token=await it.user("ann"), secret_mounts={"/secret": {"kind": "text", "content": "x"}}
+    )
+    uuid = request["container_uuid"]
+    await it.run(uuid)
+    for named in (uuid, request["uuid"]):
+        status, text = await call(it, f"connect/{named}/ssh", token=it.admin)
+        assert (status, "has ended (Complete)" in text) == (410, True)
+
+
+async def test_a_container_that_is_given_back_has_no_gateway(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    path = f"containers/{uuid}"
+    await it.ok("PUT", path, {"gateway_address": "tunnel"}, token=supervisor)
+    assert (await it.ok("POST", f"{path}/unlock", token=supervisor))["gateway_address"] == ""
+
+
 async def test_only_the_supervisor_is_told_the_key(it: World) -> None:
     _, uuid, supervisor = await running(it, "tunnel")
     path = f"containers/{uuid}"

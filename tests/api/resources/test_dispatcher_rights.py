@@ -127,6 +127,11 @@ async def test_a_dispatcher_reads_what_waits_and_what_it_has_locked(it: World, s
     assert (await it.request("GET", one.path, token=it.dispatcher)).status == 200
 
 
+async def test_the_token_of_a_dispatcher_belongs_to_no_container(it: World) -> None:
+    reply = await it.request("GET", "containers/current", token=it.dispatcher)
+    assert (reply.status, "not associated with a container" in reply.error) == (404, True)
+
+
 async def test_a_dispatcher_is_too_late_for_what_another_one_has_taken(it: World) -> None:
     one = await dispatched(it, "Running")
     waiting = (await it.submit("true", "2"))["container_uuid"]

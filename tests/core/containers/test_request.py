@@ -479,3 +479,9 @@ def test_a_draft_keeps_the_secrets_of_the_user_who_changes_it() -> None:
 def test_a_committed_request_keeps_its_secrets() -> None:
     request_ = committed(secret_mounts=SECRETS, modified_by_user_uuid="zzzzz-tpzed-other")
     assert update(request_, name="n").request.secret_mounts == SECRETS
+
+
+@pytest.mark.parametrize("blank", ["", "  ", None])
+def test_a_blank_working_directory_is_that_of_the_image(blank: str | None) -> None:
+    assert create(cwd=blank).request.cwd == "."
+    assert update(make_request(cwd="/tmp"), cwd=blank).request.cwd == "."

@@ -28,7 +28,7 @@ def test_a_complete_request_is_valid(nodes: int) -> None:
     request_rules.validate(record, fully=True, committing=True, policy=POLICY)
 
 
-@pytest.mark.parametrize("name", ["command", "container_image", "output_path", "cwd"])
+@pytest.mark.parametrize("name", ["command", "container_image", "output_path"])
 @pytest.mark.parametrize("blank", [None, "", " ", []])
 def test_required_attributes(name: str, blank: Any) -> None:
     changes: dict[str, Any] = {name: blank}

@@ -156,3 +156,12 @@ def test_the_key_of_a_gateway_follows_from_the_secret_of_its_container() -> None
 )
 def test_a_text_that_looks_like_a_target(text: str, is_target: bool) -> None:
     assert sessions.is_target(text) is is_target
+
+
+def test_a_tunnel_comes_before_the_container_runs() -> None:
+    for state in (ContainerState.LOCKED, ContainerState.RUNNING):
+        sessions.check_tunnel_state(CONTAINER, state)
+    with pytest.raises(Unavailable):
+        sessions.check_tunnel_state(CONTAINER, ContainerState.QUEUED)
+    with pytest.raises(Gone):
+        sessions.check_tunnel_state(CONTAINER, ContainerState.COMPLETE)

@@ -31,7 +31,7 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle, sessions, writers
-from lading.core.containers.container import TUNNEL, Container
+from lading.core.containers.container import FINAL, TUNNEL, Container
 from lading.core.containers.sessions import Places
 from lading.core.errors import Gone, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
@@ -56,6 +56,9 @@ async def open_shell(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         row = await find_target(tx, call, call.uuid)
         container = Container.from_record(row)
+        # Said first to who can read it: nobody may enter it any more.
+        if container.state in FINAL:
+            sessions.check_state(container.uuid, container.state)
         await entering.check_session(tx, services, container, call.caller)
     # Another server has checked the caller already, and signs for its address.
     claim = read_claim(services, call.headers, Purpose.SHELL)
@@ -119,7 +122,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
     if not isinstance(secret, str) or not any(sessions.is_proof(secret, key) for key in keys):
         raise refused
     # Checked before the upgrade, as afterwards no status can be sent.
-    sessions.check_state(uuid, Container.from_record(row).state)
+    sessions.check_tunnel_state(uuid, Container.from_record(row).state)
     services.tunnels.check_room(uuid)
     services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)

@@ -312,7 +312,14 @@ def _given_back(
         sizes = resized(container, least(container.runtime_constraints, room), room) if room else {}
         return _change(
             container,
-            {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": ContainerState.QUEUED},
+            {
+                **values,
+                **_UNHELD,
+                **sizes,
+                "runtime_status": {},
+                "gateway_address": "",
+                "state": ContainerState.QUEUED,
+            },
             _revoked(container),
             # Another container of its group may be first now.
             Reprioritise((container.uuid,)),

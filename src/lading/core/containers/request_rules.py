@@ -179,11 +179,15 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
 
 
 def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
-    """The value to store when a client sends `value`; null stands for `default`. Raises Invalid."""
+    """The value to store when a client sends `value`; null, and a blank `cwd`, stand for `default`.
+    Raises Invalid.
+    """
     if name in NULLABLE and value in (None, ""):
         return None
     if name not in CHECKS:
         return value
+    if name == "cwd" and isinstance(value, str) and not value.strip():
+        value = default
     checked = CHECKS[name](name, default if value is None else value)
     if name == "runtime_constraints":
         return constraints.fill(as_object(name, checked))
@@ -200,7 +204,7 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
     `fully`: the record is new or Committed, so its nested attributes are checked too; `committing`:
     it becomes Committed with this write.
     """
-    for name in ("command", "container_image", "output_path", "cwd"):
+    for name in ("command", "container_image", "output_path"):
         # Without a command it is that of the image.
         if _is_blank(record[name]) and not (name == "command" and record[name] is None):
             raise Invalid(f"{humanised(name)} can't be blank")

@@ -71,6 +71,14 @@ def check_state(uuid: str, state: ContainerState) -> None:
         raise Unavailable(f"{uuid}: is not running yet ({state}); try again when it is")
 
 
+def check_tunnel_state(uuid: str, state: ContainerState) -> None:
+    """Check that the supervisor of a container can bring its tunnel now: it does so before it
+    reports that the container runs. Raises Unavailable, Gone.
+    """
+    if state is not ContainerState.LOCKED:
+        check_state(uuid, state)
+
+
 def container_key(root_token: str, uuid: str) -> str:
     """The key that the server and the gateway of a container share."""
     return _digest(root_token, uuid.encode())
@@ -250,7 +258,10 @@ def check_gateway_address(
 
     `stored` is the present value; `is_holder`: the writer has the token that locked the container.
     """
-    if address in ("", TUNNEL):
+    if address == TUNNEL:
+        # The tunnel came first: the server that has it stays named.
+        return stored if tunnel_url(stored) else TUNNEL
+    if not address:
         return address
     url = tunnel_url(address)
     if url is not None:
@@ -266,7 +277,7 @@ def check_gateway_address(
     if is_listed(host, places.hosts) or _is_seen(host, places.seen):
         return address
     if is_holder and is_loopback(host):
-        return TUNNEL
+        return stored if tunnel_url(stored) else TUNNEL
     raise Invalid(
         "gateway_address: HOST must be the address that the call comes from, "
         "or be in Containers.GatewayHosts"

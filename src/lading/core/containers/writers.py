@@ -59,7 +59,7 @@ WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = Mappi
         (_QUEUED, _QUEUED): frozenset({"priority"}),
         (_QUEUED, _LOCKED): frozenset({"priority", "runtime_status", "log"}),
         (_QUEUED, _CANCELLED): _EARLY_END,
-        (_LOCKED, _LOCKED): frozenset({"priority", "runtime_status", "log"}),
+        (_LOCKED, _LOCKED): frozenset({"priority", "runtime_status", "log", "gateway_address"}),
         (_LOCKED, _QUEUED): frozenset({"priority"}),
         (_LOCKED, _RUNNING): PROGRESS | _SESSION | {"started_at"},
         (_LOCKED, _CANCELLED): _EARLY_END,
