@@ -26,6 +26,7 @@ from bench import (
     hpc,
     kubelet,
     kubernetes,
+    listeners,
     memory,
     mount,
     outputs,
@@ -111,6 +112,12 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
         databases=options.database,
     ),
     "backfill": lambda options: backfill.measure(containers=options.backfilled),
+    "listeners": lambda options: listeners.measure(
+        listeners=options.listeners,
+        containers=options.heard_containers,
+        rounds=options.listener_rounds,
+        beside=options.beside,
+    ),
     "quotas": lambda options: quotas.measure(waiting=options.queued, rounds=options.quota_rounds),
     "cascades": lambda options: cascades.measure(
         waiting=options.queued, databases=options.database, beside=options.beside
@@ -185,6 +192,10 @@ def _parse() -> argparse.Namespace:
     group.add_argument(
         "--turns", type=int, default=2, help="turns of a long and a short queue; 0: none"
     )
+    group = parser.add_argument_group("listeners (also --beside)")
+    group.add_argument("--listeners", type=int, nargs="+", default=[200, 1000])
+    group.add_argument("--heard-containers", type=int, default=40, help="containers of a round")
+    group.add_argument("--listener-rounds", type=int, default=3)
     group = parser.add_argument_group("cascades (also --queued and --database)")
     group.add_argument(
         "--beside", default="", metavar="PYTHON", help="interpreter of another Lading, in turns"

@@ -49,6 +49,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "cascades.page_of_children": _SCHEDULING,
         "cascades.children": "of a container that ended: they are cancelled",
         "cascades.asking": _SCHEDULING,
+        "event_audiences.readers_of": "finds who may read, for many users at once",
         "records.owned": "for the deletion of a project whose time in the trash is over",
         "containers.states": "for dispatchers, which look for a container to lock",
         "containers.live_counts": "numbers by state alone, for the metrics",

@@ -186,7 +186,7 @@ async def test_events_are_those_of_each(it: World) -> None:
     with it.app.services.bus.listen() as listener:
         await cancel_all(it)
         if not it.database.shared:
-            kinds = [(await listener.get()).object_uuid[6:11] for _ in range(2)]
+            kinds = [(await listener.get()).event.object_uuid[6:11] for _ in range(2)]
             assert kinds == ["xvhdp", "dz642"]
 
 

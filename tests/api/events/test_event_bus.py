@@ -24,7 +24,7 @@ def change(container: str, old: str, new: str, *, by: str | None = None) -> LogE
 def heard(*listeners: Listener) -> list[list[str]]:
     """The new states that each listener has heard since the last call."""
     return [
-        [one.get_at_once().attributes("new_attributes")["state"] for _ in range(one.waiting)]
+        [one.get_at_once().event.attributes("new_attributes")["state"] for _ in range(one.waiting)]
         for one in listeners
     ]
 
@@ -56,7 +56,7 @@ async def test_listeners_hear_what_is_published_meanwhile() -> None:
     made.publish(event(1))
     with made.listen() as one, made.listen() as other:
         made.publish(event(2))
-        assert (await one.get()).id == (await other.get()).id == 2
+        assert (await one.get()).event.id == (await other.get()).event.id == 2
 
 
 async def test_a_listener_that_does_not_keep_up_is_lost() -> None:

@@ -30,7 +30,7 @@ async def pair(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[tuple[
 
 async def heard(listener: Listener, count: int) -> list[str]:
     async with asyncio.timeout(180):
-        return [(await listener.get()).object_uuid for _ in range(count)]
+        return [(await listener.get()).event.object_uuid for _ in range(count)]
 
 
 async def test_what_another_process_commits_is_heard_in_order(pair: tuple[World, World]) -> None:

@@ -20,7 +20,7 @@ from lading.core.errors import Full, Unavailable
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON
-from lading.store import records
+from lading.store import event_audiences, records
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World
 
@@ -187,6 +187,7 @@ async def test_a_database_that_fails_ends_the_connection_for_now(
         await socket.receive()
         with monkeypatch.context() as patch:
             patch.setattr(records, "exists", unavailable)
+            patch.setattr(event_audiences, "readers_of", unavailable)
             if message is None:
                 await it.ok(
                     "PUT", f"container_requests/{made['uuid']}", {"state": "Committed"}, token=token

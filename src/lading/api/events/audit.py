@@ -21,9 +21,11 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
+from lading.api.events.audiences import Audiences
 from lading.api.events.event_bus import LogEvent
 from lading.api.http import etag, etag_of
 from lading.api.services import ApiServices
+from lading.concurrency import together
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
@@ -346,6 +348,7 @@ class Relay:
     def __init__(self, services: ApiServices) -> None:
         self.page, self.pause, self.most_behind = _PAGE, _PAUSE, _MOST_BEHIND
         self._services = services
+        self._audiences = Audiences(services)
         self._last = 0
 
     async def start(self) -> None:
@@ -354,7 +357,11 @@ class Relay:
         self._last = await latest(self._services)
 
     async def run(self) -> None:
-        """Publish events until cancelled; return at once when the database is not shared."""
+        """Publish events, and hand them to the users who listen, until cancelled."""
+        await together(self._relay(), self._audiences.run())
+
+    async def _relay(self) -> None:
+        """Publish events; return at once when the database is not shared."""
         async with aclosing(self._services.database.announcements()) as announcements:
             async for _ in announcements:
                 await self._insist()

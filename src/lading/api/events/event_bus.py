@@ -3,6 +3,10 @@
 The queue of a listener is bounded. A listener that does not keep up is dropped, and its queue ends:
 its client lists the records again, as after any broken connection.
 
+A listener of a `user` gets the events that this user may read: these are decided once for all
+listeners (`audiences`) and then handed out. Any other listener gets all, and its reader decides.
+Events that its filters leave out are put into no queue.
+
 Of the listeners that take offers, one hears first of a container that begins to wait
 (`core.scheduling.lock_offers`), and the one that holds a container hears alone of what follows its
 lock.
@@ -11,17 +15,20 @@ lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lading.core.containers.container import ContainerState
+from lading.core.ids import Infix
 from lading.core.records.schema import Record
 from lading.core.scheduling.lock_offers import LockOffers
 from lading.small_queue import SmallQueue
 
 # Events that a listener may be behind. A batch of some hundred submissions fits.
 QUEUE = 1024
+# Events about which nothing is decided yet; beyond them the listeners of users are dropped.
+_MOST_UNDECIDED = 8 * QUEUE
 _CONTAINER = "arvados#container"
 _CHANGES = ("create", "update", "delete")
 
@@ -41,6 +48,11 @@ class LogEvent:
     event_at: str
     properties: Record
     record: Record = field(default_factory=dict)
+    texts: dict[tuple[str, bool], str] = field(
+        default_factory=dict[tuple[str, bool], str], compare=False, repr=False
+    )
+    """Its encoded forms, each made for the first listener and sent to all: by form, and whether the
+    old attributes are in it."""
 
     @property
     def is_change_of_container(self) -> bool:
@@ -53,11 +65,32 @@ class LogEvent:
         return found if isinstance(found, dict) else {}
 
 
-class Listener:
-    """One queue of events. It ends when it overflows."""
+Wants = Callable[[LogEvent], bool]
 
-    def __init__(self) -> None:
-        self._queue = SmallQueue[LogEvent](QUEUE)
+
+def _wants_all(_: LogEvent) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class HeardEvent:
+    """An event in the queue of a listener. `decided_at`: the time of the loop at which its user was
+    found to be able to read it; None if its reader has to find out.
+    """
+
+    event: LogEvent
+    decided_at: float | None = None
+
+
+class Listener:
+    """One queue of events. It ends when it overflows. `user`: "" for a listener that gets all."""
+
+    def __init__(self, user: str = "") -> None:
+        self._queue = SmallQueue[HeardEvent](QUEUE)
+        self.user = user
+        self.wants: Wants = _wants_all
+        """Whether an event meets the filters of the listener."""
+        self.key = b""
         self.lost = False
         self.dispatcher = ""
         """The uuid of the token of a dispatcher that takes offers; "" for any other listener."""
@@ -68,10 +101,10 @@ class Listener:
         """Set the dispatcher, and what it wants to know; "" for a listener that takes no offers."""
         self.dispatcher, self.selected = dispatcher, selected
 
-    def put(self, event: LogEvent) -> None:
+    def put(self, event: LogEvent, decided_at: float | None = None) -> None:
         """Add an event, or drop the listener when its queue is full."""
         try:
-            self._queue.put_at_once(event)
+            self._queue.put_at_once(HeardEvent(event, decided_at))
         except asyncio.QueueFull:
             self.lost = True
 
@@ -80,7 +113,7 @@ class Listener:
         """Number of events in the queue."""
         return len(self._queue)
 
-    async def get(self) -> LogEvent:
+    async def get(self) -> HeardEvent:
         """The next event."""
         return await self._queue.get()
 
@@ -88,7 +121,7 @@ class Listener:
         """Wait until there is an event."""
         await self._queue.arrival()
 
-    def get_at_once(self) -> LogEvent:
+    def get_at_once(self) -> HeardEvent:
         """The next event. Raises IndexError when there is none."""
         return self._queue.get_at_once()
 
@@ -119,6 +152,14 @@ class EventBus:
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
+        # Those that get all events, and the others by user.
+        self._direct: set[Listener] = set()
+        self._by_user: dict[str, set[Listener]] = {}
+        self._undecided = SmallQueue[LogEvent](_MOST_UNDECIDED)
+        # The filters of all listeners, and how many listeners have each.
+        self._filters: dict[bytes, tuple[Wants, int]] = {}
+        # Listeners that were dropped and wait for an event to find out.
+        self._dropped: set[Listener] = set()
         self._waiting: set[Changes] = set()
         self._is_ending = False
         self._watchers: list[Callable[[], None]] = []
@@ -140,8 +181,20 @@ class EventBus:
         only of the dispatchers that take offers.
         """
         only = self._only_dispatcher(event) if event.object_kind == _CONTAINER else ""
-        for listener in self.listeners:
-            if not only or listener.dispatcher in ("", only):
+        # A change of a user may make another caller of a listener, whatever its filters.
+        for_all = event.object_uuid[6:11] == Infix.USER
+        for listener in self._direct:
+            is_told = not only or listener.dispatcher in ("", only)
+            if is_told and (for_all or listener.wants(event)):
+                listener.put(event)
+        if self._by_user:
+            try:
+                self._undecided.put_at_once(event)
+            except asyncio.QueueFull:
+                self.lose_audiences(event)
+        if self._dropped:
+            dropped, self._dropped = self._dropped, set()
+            for listener in dropped:
                 listener.put(event)
         for changes in self._waiting:
             if event.object_uuid in changes.uuids:
@@ -152,7 +205,7 @@ class EventBus:
         """The only dispatcher, of those that take offers, that hears now of an event about a
         container; "" if all do.
         """
-        dispatchers = {one.dispatcher for one in self.listeners if not one.lost} - {""}
+        dispatchers = {one.dispatcher for one in self._direct if not one.lost} - {""}
         if not dispatchers or not event.is_change_of_container:
             return ""
         container = event.object_uuid
@@ -199,7 +252,7 @@ class EventBus:
         loop = asyncio.get_running_loop()
         for container, first in self._offers.expire(loop.time()):
             event = self._deferred.pop(container)
-            for listener in self.listeners:
+            for listener in self._direct:
                 if listener.dispatcher not in ("", first):
                     listener.put(event)
         self._await_deadline(loop)
@@ -210,6 +263,82 @@ class EventBus:
         """
         for listener in self.listeners:
             listener.lost = True
+        self._dropped = set(self.listeners)
+
+    def lose_audiences(self, event: LogEvent) -> None:
+        """Drop the listeners of users, with an event that ends their waiting."""
+        self._undecided.clear()
+        for listeners in self._by_user.values():
+            for listener in listeners:
+                listener.lost = True
+                listener.put(event)
+
+    @property
+    def users(self) -> Set[str]:
+        """The users that have listeners."""
+        return self._by_user.keys()
+
+    def is_wanted(self, event: LogEvent) -> bool:
+        """Whether a listener wants an event: equal filters are looked at once."""
+        return event.object_uuid in self._by_user or any(
+            wants(event) for wants, _ in self._filters.values()
+        )
+
+    async def until_undecided(self) -> None:
+        """Wait for an event about which nothing is decided."""
+        await self._undecided.arrival()
+
+    def take_undecided(self, most: int) -> list[LogEvent]:
+        """The next events about which nothing is decided, in their order."""
+        count = min(most, len(self._undecided))
+        return [self._undecided.get_at_once() for _ in range(count)]
+
+    def hand_out(self, event: LogEvent, users: Collection[str], *, decided_at: float) -> None:
+        """Put an event into the queues of those of these users who want it. A user hears of changes
+        of the own record in any case: it may have become another caller.
+        """
+        about = self._by_user.get(event.object_uuid)
+        for listener in about or ():
+            listener.put(event, decided_at if event.object_uuid in users else None)
+        for user in users:
+            if user != event.object_uuid:
+                for listener in self._by_user.get(user, ()):
+                    if listener.wants(event):
+                        listener.put(event, decided_at)
+
+    def choose(self, listener: Listener, key: bytes, wants: Wants) -> None:
+        """Set the filters of a listener; those with equal keys are equal."""
+        self._forget_filters(listener)
+        listener.key, listener.wants = key, wants
+        count = self._filters.get(key, (wants, 0))[1]
+        self._filters[key] = (wants, count + 1)
+
+    def _forget_filters(self, listener: Listener) -> None:
+        wants, count = self._filters[listener.key]
+        if count > 1:
+            self._filters[listener.key] = (wants, count - 1)
+        else:
+            del self._filters[listener.key]
+
+    def follow(self, listener: Listener, user: str) -> None:
+        """Have a listener get the events that a user may read, or all for ""."""
+        if user != listener.user:
+            self._remove(listener)
+            listener.user = user
+            self._add(listener)
+
+    def _add(self, listener: Listener) -> None:
+        if listener.user:
+            self._by_user.setdefault(listener.user, set()).add(listener)
+        else:
+            self._direct.add(listener)
+
+    def _remove(self, listener: Listener) -> None:
+        self._direct.discard(listener)
+        of_user = self._by_user.get(listener.user, set())
+        of_user.discard(listener)
+        if not of_user:
+            self._by_user.pop(listener.user, None)
 
     def wake(self) -> None:
         """Call the watchers: something was stored that they may have to act on."""
@@ -260,11 +389,18 @@ class EventBus:
             changes.note()
 
     @contextmanager
-    def listen(self) -> Iterator[Listener]:
-        """A listener for the events that are published while the context lasts."""
-        listener = Listener()
+    def listen(self, user: str = "") -> Iterator[Listener]:
+        """A listener for the events that are published while the context lasts: for those that a
+        user may read, or for all.
+        """
+        listener = Listener(user)
         self.listeners.add(listener)
+        self._filters[b""] = (_wants_all, self._filters.get(b"", (_wants_all, 0))[1] + 1)
+        self._add(listener)
         try:
             yield listener
         finally:
             self.listeners.discard(listener)
+            self._dropped.discard(listener)
+            self._forget_filters(listener)
+            self._remove(listener)

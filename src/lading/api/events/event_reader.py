@@ -11,13 +11,14 @@ Source: docs/spec/api, section Websocket.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.event_bus import HeardEvent, LogEvent
 from lading.api.services import ApiServices
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Forbidden, Unauthenticated
@@ -48,6 +49,14 @@ _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
     ">": lambda one, other: one > other,
     ">=": lambda one, other: one >= other,
 }
+
+
+def audience_of(principal: Principal) -> str:
+    """The user whose events a caller reads; "" for one who gets all of them and decides about each:
+    an admin, a dispatcher, or a caller with the tokens of others.
+    """
+    is_direct = principal.is_admin or principal.is_dispatcher or principal.readers
+    return "" if is_direct else principal.user_uuid
 
 
 class EventReader:
@@ -96,20 +105,33 @@ class EventReader:
         if event.object_uuid == self._principal.user_uuid:
             self._known_at = None
 
-    async def visible(self, event: LogEvent) -> Record | None:
+    @property
+    def audience(self) -> str:
+        """The user whose events the caller reads; "" for one who gets all of them."""
+        return audience_of(self._principal)
+
+    async def visible(self, heard: HeardEvent) -> Record | None:
         """The properties of an event that the caller may see; None if the caller may not see the
         event.
         """
-        return await self._properties(event) if await self._may_read(event) else None
+        event = heard.event
+        return await self._properties(event) if await self._may_read(event, heard) else None
 
-    async def _may_read(self, event: LogEvent) -> bool:
+    def _is_decided(self, heard: HeardEvent) -> bool:
+        """Whether it was found a moment ago that the user may read an event."""
+        if heard.decided_at is None or not self.audience:
+            return False
+        age = asyncio.get_running_loop().time() - heard.decided_at
+        return age < FRESH.total_seconds()
+
+    async def _may_read(self, event: LogEvent, heard: HeardEvent) -> bool:
         kind = BY_INFIX.get(event.object_uuid[6:11])
         path = f"/arvados/v1/{kind.plural if kind else LOGS.plural}/{event.object_uuid}"
         if not access.covers(self._principal, "GET", path):
             return False
         if self._principal.is_dispatcher:
             return event.is_change_of_container and await self._may_dispatch(event)
-        if self._principal.is_admin:
+        if self._principal.is_admin or self._is_decided(heard):
             return True
         conditions = access.readable(LOGS, self._principal, now=self._services.now())
         where = (Compare(Column("id", Type.INTEGER), "=", event.id), *conditions)

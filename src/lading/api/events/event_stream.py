@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from lading.api.events.audit import latest
-from lading.api.events.event_bus import Listener, LogEvent
+from lading.api.events.event_bus import HeardEvent, Listener
 from lading.api.events.event_reader import (
     MOST_VALUES,
     EventReader,
@@ -64,7 +64,8 @@ async def _events(
     call: ApiCall, reader: EventReader, filters: list[JSON], last: int | None
 ) -> AsyncGenerator[bytes]:
     services = call.services
-    with services.bus.listen() as listener:
+    with services.bus.listen(reader.audience) as listener:
+        services.bus.choose(listener, _encode([filters]), lambda event: meets(filters, event))
         # Events that were committed before may still arrive where several processes share the
         # database.
         seen = await latest(services) if last is None else last
@@ -72,42 +73,48 @@ async def _events(
         while last is not None and (earlier := await missed(services, seen)):
             for one in earlier:
                 seen = one.id
-                if meets(filters, one) and (text := await _shown(reader, one)):
+                if meets(filters, one) and (text := await _shown(reader, HeardEvent(one))):
                     yield text
         try:
-            async for event in _heard(listener):
-                if event is None:
+            async for heard in _heard(listener):
+                if heard is None:
                     await reader.look_up()
+                    services.bus.follow(listener, reader.audience)
                     yield _ALIVE
                     continue
-                reader.note(event)
-                if event.id > seen and meets(filters, event):
+                reader.note(heard.event)
+                if heard.event.id > seen and meets(filters, heard.event):
                     if not reader.is_known:
                         await reader.look_up()
-                    if text := await _shown(reader, event):
+                        services.bus.follow(listener, reader.audience)
+                    if text := await _shown(reader, heard):
                         yield text
         except (Unauthenticated, Forbidden):
             # The token has ended: so do the events. A new call is refused with the reason.
             return
 
 
-async def _heard(listener: Listener) -> AsyncGenerator[LogEvent | None]:
+async def _heard(listener: Listener) -> AsyncGenerator[HeardEvent | None]:
     """Each event, and None when there was none for a while; it ends with a listener that was
     dropped.
     """
     while not listener.lost:
-        event = None
+        heard = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SILENCE):
-                event = await listener.get()
-        yield event
+                heard = await listener.get()
+        yield heard
 
 
-async def _shown(reader: EventReader, event: LogEvent) -> bytes:
+async def _shown(reader: EventReader, heard: HeardEvent) -> bytes:
     """The text of an event; empty if the caller may not see it."""
-    properties = await reader.visible(event)
+    properties = await reader.visible(heard)
     if properties is None:
         return b""
+    event = heard.event
+    form = ("server-sent", "old_attributes" in properties)
+    if text := event.texts.get(form):
+        return text.encode()
     body = cloud_event(
         uuid=event.uuid,
         number=event.id,
@@ -118,7 +125,8 @@ async def _shown(reader: EventReader, event: LogEvent) -> bytes:
         properties=properties,
     )
     # JSON has no line break, so that nothing in it can end the event.
-    return b"id: %d\ndata: %b\n\n" % (event.id, _encode(body))
+    text = event.texts[form] = f"id: {event.id}\ndata: {_encode(body).decode()}\n\n"
+    return text.encode()
 
 
 def _filters(given: JSON) -> list[JSON]:

@@ -20,10 +20,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lading.api.authorization import authenticate, find_token, note_caller
 from lading.api.events.audit import latest
-from lading.api.events.event_bus import Listener, LogEvent
+from lading.api.events.event_bus import HeardEvent, Listener, LogEvent
 from lading.api.events.event_reader import (
     MOST_VALUES,
     EventReader,
+    audience_of,
     count_values,
     is_filter,
     meets,
@@ -92,7 +93,7 @@ async def serve_websocket(
         await socket.close(_LATER)
         return
     await socket.accept()
-    with services.bus.listen() as listener:
+    with services.bus.listen(audience_of(principal)) as listener:
         session = _Session(services, socket, principal, listener)
         async with asyncio.TaskGroup() as tasks:
             beside = [
@@ -115,6 +116,7 @@ class _Session:
         self._reader = EventReader(services, principal, path="/websocket")
         self._listener = listener
         self._subscriptions: list[list[JSON]] = []
+        self._choose()
         self._sent = 0
         self._last = 0
         self._replayed: set[int] = set()
@@ -201,26 +203,28 @@ class _Session:
         for _ in range(self._listener.waiting):
             if self._listener.lost:
                 return
-            event = self._listener.get_at_once()
-            self._reader.note(event)
-            if self._is_new(event) and self._is_wanted(event):
+            heard = self._listener.get_at_once()
+            self._reader.note(heard.event)
+            if self._is_new(heard.event) and self._is_wanted(heard.event):
                 if not self._reader.is_known:
                     await self._look_up_caller()
-                await self._pass_on_readable(event)
+                await self._pass_on_readable(heard)
 
     async def _look_up_caller(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
         any more.
         """
         await self._reader.look_up()
+        # The caller may have become an admin, or no admin any more.
+        self._services.bus.follow(self._listener, self._reader.audience)
         self._check_at = asyncio.get_running_loop().time() + PING
 
-    async def _pass_on_readable(self, event: LogEvent) -> bool:
+    async def _pass_on_readable(self, heard: HeardEvent) -> bool:
         """Queue the part of an event that the caller may read; whether there is any."""
-        properties = await self._reader.visible(event)
+        properties = await self._reader.visible(heard)
         if properties is None:
             return False
-        await self._pass_on(event, properties)
+        await self._pass_on(heard.event, properties)
         return True
 
     def _is_new(self, event: LogEvent) -> bool:
@@ -253,6 +257,7 @@ class _Session:
             values = count_values(filters) + sum(map(count_values, self._subscriptions))
             if method == "unsubscribe":
                 self._subscriptions.remove(filters)
+                self._choose()
                 if not self._subscriptions:
                     self._listener.take_offers("")
                 await self._send({"status": 200})
@@ -273,24 +278,59 @@ class _Session:
         if self._services.database.shared and not self._subscriptions:
             # Events that were committed before may still arrive here.
             self._last = max(self._last, await latest(self._services))
-        await self._send({"status": 200})
+        # Before the answer, after which the client expects the events. None is sent before it, as
+        # this session has the turn.
         self._subscriptions.append(filters)
+        self._choose()
+        await self._send({"status": 200})
         if isinstance(last, int) and not isinstance(last, bool):
             await self._replay(filters, min(max(last, 0), MAX_INTEGER))
 
     async def _replay(self, filters: list[JSON], last: int) -> None:
         await self._look_up_caller()
         for event in await missed(self._services, last):
-            if meets(filters, event) and await self._pass_on_readable(event):
+            if meets(filters, event) and await self._pass_on_readable(HeardEvent(event)):
                 self._replayed.add(event.id)
 
     def _is_wanted(self, event: LogEvent) -> bool:
         return any(meets(filters, event) for filters in self._subscriptions)
 
+    def _choose(self) -> None:
+        """Tell the bus which events are wanted."""
+        subscriptions = [*self._subscriptions]
+
+        def wants(event: LogEvent) -> bool:
+            return any(meets(filters, event) for filters in subscriptions)
+
+        self._services.bus.choose(self._listener, _encode(subscriptions), wants)
+
     async def _pass_on(self, event: LogEvent, properties: Record) -> None:
         self._sent += 1
+        body = _text_of(event, properties)
+        if event.record and self._listener.selected:
+            record = event.record
+            selected = {name: record[name] for name in self._listener.selected if name in record}
+            body = f'{body[:-1]},"record":{_encode(selected).decode()}}}'
+        await self._send_text(f'{{"msgID":{self._sent},{body[1:]}')
+
+    async def _send(self, message: Record) -> None:
+        await self._send_text(_encode(message).decode())
+
+    async def _send_text(self, text: str) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            self._speak_at = asyncio.get_running_loop().time() + PING
+            if not self._outgoing.is_full:
+                self._outgoing.put_at_once(text)
+                return
+            async with asyncio.timeout(PATIENCE):
+                await self._outgoing.put(text)
+
+
+def _text_of(event: LogEvent, properties: Record) -> str:
+    """The JSON of an event, but for the number of the message: made once for all listeners."""
+    form = ("websocket", "old_attributes" in properties)
+    if (text := event.texts.get(form)) is None:
         message = {
-            "msgID": self._sent,
             "id": event.id,
             "uuid": event.uuid,
             "object_uuid": event.object_uuid,
@@ -300,22 +340,8 @@ class _Session:
             "event_at": event.event_at,
             "properties": properties,
         }
-        if event.record and self._listener.selected:
-            record = event.record
-            message["record"] = {
-                name: record[name] for name in self._listener.selected if name in record
-            }
-        await self._send(message)
-
-    async def _send(self, message: Record) -> None:
-        if self._socket.application_state is WebSocketState.CONNECTED:
-            self._speak_at = asyncio.get_running_loop().time() + PING
-            text = _encode(message).decode()
-            if not self._outgoing.is_full:
-                self._outgoing.put_at_once(text)
-                return
-            async with asyncio.timeout(PATIENCE):
-                await self._outgoing.put(text)
+        text = event.texts[form] = _encode(message).decode()
+    return text
 
 
 def _selected(offers: JSON) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import Final
 
 from lading.api.events.audit import is_event, latest, listened, make_event, wake
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.event_bus import HeardEvent, LogEvent
 from lading.api.events.event_reader import EventReader
 from lading.api.resources import generic
 from lading.api.services import ApiServices
@@ -318,7 +318,7 @@ class WebhookWorker:
         if not subscription.takes(_name(one), one.properties):
             return None
         reader = EventReader(self._services, principal, path="")
-        properties = await reader.visible(one)
+        properties = await reader.visible(HeardEvent(one))
         if properties is None:
             return None
         if subscription.projects:
