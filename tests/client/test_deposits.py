@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,5 @@ def test_arrangement(here: Path) -> None:
 def test_labels(here: Path) -> None:
     assert (label_of(Path("a/b.txt")), label_of(Path())) == ("b.txt", here.name)
     assert label_of(Path("/")) == "files"
+    assert label_of(Path(os.fsdecode(b"bad\xff"))) == "%raw-bad%FF"
+    assert label_of(Path("a\nb")) == "a\\nb"

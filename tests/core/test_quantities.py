@@ -5,7 +5,16 @@ from datetime import UTC, datetime
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.quantities import age, bounded, duration, parse_duration, parse_size, shorten, size
+from lading.core.quantities import (
+    age,
+    bounded,
+    duration,
+    parse_duration,
+    parse_size,
+    shorten,
+    show_bytes,
+    size,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +82,8 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 )
 def test_messages_have_no_long_value(message: str, shown: str) -> None:
     assert bounded(message) == shown
+
+
+def test_people_see_the_bytes_of_a_name() -> None:
+    assert show_bytes(repr("a\udcff\udcfe\n")) == r"'a\xff\xfe\n'"
+    assert show_bytes(repr("\ud800")) == r"'\ud800'"

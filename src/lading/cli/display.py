@@ -20,7 +20,7 @@ from lading.core.errors import Invalid
 
 # Names of this module too: texts for people come from one place.
 from lading.core.quantities import age as age
-from lading.core.quantities import bounded
+from lading.core.quantities import bounded, show_bytes
 from lading.core.quantities import duration as duration
 from lading.core.quantities import shorten as shorten
 from lading.core.quantities import size as size
@@ -65,8 +65,8 @@ def plain(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    return show_bytes(
+        "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
     )
 
 

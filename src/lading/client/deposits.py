@@ -240,7 +240,8 @@ def _locators_in(answer: Path) -> dict[str, str]:
 
 def label_of(path: Path) -> str:
     """The name for the collection of a path; for `.` that of the directory."""
-    name = _name_of(path)
+    # As a file of this name is stored.
+    name = spell(_name_of(path))
     # Names of collections have no control characters.
     return name if name.isprintable() else repr(name)[1:-1]
 

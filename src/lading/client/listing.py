@@ -25,6 +25,7 @@ from lading.core.data.manifest import fault_of
 from lading.core.data.packing import PackedDirectory
 from lading.core.data.raw_names import are_plain, is_plain, spell
 from lading.core.errors import Full, Invalid
+from lading.core.quantities import show_bytes
 from lading.core.remarks import RemarkList, Remarks
 
 # Nested directories; each level is one level of recursion.
@@ -516,7 +517,7 @@ def _no_room(error: OSError) -> Full:
 def _shown(source: Path | str) -> str:
     """A path as part of one line."""
     text = str(source)
-    text = text if text.isprintable() else repr(text)
+    text = text if text.isprintable() else show_bytes(repr(text))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"
 
 

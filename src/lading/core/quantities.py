@@ -18,6 +18,8 @@ MAX_SHOWN = 300
 _SHOWN_START = 200
 _LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN + 1},}}")
 _LONG_QUOTED = re.compile(rf"(['\"])(?:\\.|(?!\1)[^\\]){{{MAX_SHOWN - 1},}}\1", re.DOTALL)
+# Python's form of a byte of a file name that is not UTF-8 (PEP 383).
+_FOREIGN_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
 _ZONE = len("+00:00")
 # RFC 3339 with any number of fractional digits.
 _LENIENT = re.compile(
@@ -132,6 +134,13 @@ def age(moment: str | None, now: datetime) -> str:
 def told_time(moment: str) -> str:
     """A timestamp of the API for readers, to the second: `2026-01-02 03:04:05 UTC`."""
     return f"{parse_time(moment):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def show_bytes(escaped: str) -> str:
+    """A text that Python has escaped, for people: a byte of a name that is not UTF-8 as `\\xff`, in
+    place of the `\\udcff` that stands for it.
+    """
+    return _FOREIGN_BYTE.sub(r"\\x\1", escaped)
 
 
 def shorten(text: str, limit: int = 60) -> str:

@@ -21,7 +21,7 @@ import msgspec
 
 from lading.core.errors import Failure, Invalid
 from lading.core.ids import is_pdh
-from lading.core.quantities import format_time, parse_time
+from lading.core.quantities import format_time, parse_time, show_bytes
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 JsonObject: TypeAlias = dict[str, Json]
@@ -226,7 +226,7 @@ def humanised(name: str) -> str:
 
 def printable(text: str) -> str:
     """A client's text for an error message: on one line, at most 80 characters."""
-    shown = text if text.isprintable() else repr(text)
+    shown = text if text.isprintable() else show_bytes(repr(text))
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 

@@ -110,6 +110,22 @@ async def test_a_session_sends_the_requests_of_others_to_another_container(
         await asyncio.wait_for(session, PATIENCE)
 
 
+async def test_a_session_that_would_end_its_container_is_refused_with_the_reason(
+    it: World,
+) -> None:
+    alice = await it.user("alice")
+    request, uuid, _ = await running(it, "tunnel", token=alice)
+    spec = await it.spec(container_image=it.images[alice])
+    await it.ok("POST", "container_requests", spec)
+    await it.ok("PUT", f"container_requests/{request}", {"priority": 0}, token=alice)
+    for by in (alice, it.admin):
+        for name in (uuid, request):
+            status, text = await call(it, f"connect/{name}/ssh", PROBE, token=by, upgrade="")
+            assert (status, "runs for those of others" in text) == (409, True)
+    await it.ok("PUT", f"container_requests/{request}", {"priority": 1}, token=alice)
+    assert await enters(it, uuid, alice) == 200
+
+
 async def test_a_user_lets_another_one_in_by_name(it: World) -> None:
     alice, bob, carol = [await it.user(name) for name in ("alice", "bob", "carol")]
     request, uuid, _ = await running(it, "tunnel", token=alice)

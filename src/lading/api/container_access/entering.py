@@ -31,7 +31,7 @@ from lading.core import ids
 from lading.core.containers import request
 from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
-from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
+from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix
 from lading.core.policy import entering
 from lading.core.policy.entering import Entrant
@@ -150,6 +150,26 @@ async def _entrants(
         heads |= {str(row["uuid"]) for row in rows}
     inviters = {str(one["owner_uuid"]) for one in links if one["head_uuid"] in heads}
     return entering.entrants(container, principal, inviters)
+
+
+async def check_wanted(tx: Transaction, services: ApiServices, container: Container) -> None:
+    """Check that a first session would not end its container: it takes the requests of other users
+    to another one (`let_others_go`), and a container that no request wants is cancelled. Raises
+    Conflict.
+    """
+    if container.interactive_session_started or services.policy.reuse_after_shell:
+        return
+    rows = await records.matching(
+        tx, REQUESTS, container_uuid=container.uuid, state=request.RequestState.COMMITTED
+    )
+    wanted = [_is_own(one, container) for one in map(ContainerRequest.from_record, rows)
+              if one.priority]  # fmt: skip
+    if wanted and not any(wanted):
+        raise Conflict(
+            f"{container.uuid}: its user's requests were cancelled, and it runs for those of "
+            "others, whom a session would send to another container; raise the priority of a "
+            "request of yours, or submit one"
+        )
 
 
 async def let_others_go(unit: UnitOfWork, container: Container) -> None:

@@ -60,6 +60,7 @@ async def open_shell(call: ApiCall) -> ApiResponse:
         if container.state in FINAL:
             sessions.check_state(container.uuid, container.state)
         await entering.check_session(tx, services, container, call.caller)
+        await entering.check_wanted(tx, services, container)
     # Another server has checked the caller already, and signs for its address.
     claim = read_claim(services, call.headers, Purpose.SHELL)
     if claim is not None:

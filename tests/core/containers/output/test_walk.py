@@ -321,6 +321,8 @@ def test_a_spelled_name_that_is_too_long_is_left_out() -> None:
     plan = walk({f"/s/o/{raw}": FileEntry(), "/s/o/a": FileEntry()}, sure=True)
     assert [item.name for item in one_by_one(plan)] == ["a"]
     assert "at most 255 bytes" in plan.omitted.sentences[0]
+    # Nothing in the output spells it.
+    assert plan.renamed.count == 0
 
 
 def test_a_link_to_another_tmp_mount_that_the_globs_leave_out_is_left_out() -> None:

@@ -188,7 +188,8 @@ class _Walk:
     def _spell(self, folder: str, child: str) -> str:
         """Name in the output of the entry `child` of a directory of the host."""
         name = _join(folder, spell(child))
-        if not is_plain(child) and self.globs.keeps_file(name):
+        # A name that grows too long by its spelling is left out, and nothing spells it.
+        if not is_plain(child) and self.globs.keeps_file(name) and not fault_of(name):
             self.renamed.add(f"{self._shown(name)} has a name that is not UTF-8; this spells it")
         return name
 
