@@ -104,7 +104,7 @@ async def test_parameters_that_are_nested_too_deep(it: World, name: str) -> None
         assert (reply.status, f"{name}: more than 100" in reply.error) == (400, True)
     assert (
         await it.request("GET", "collections", params={"order": "[" * 101 + "]" * 101})
-    ).status == 200
+    ).status == 422
     operand = '"' + "[" * 5000 + "]" * 5000 + '"'
     reply = await it.request(
         "GET", "collections", params={"filters": f'[["properties","=",{operand}]]'}

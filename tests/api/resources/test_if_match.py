@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from lading.api.routes import actions
-from lading.core.records.schema import JSON, Record
+from lading.core.records.schema import JSON, Record, Scope
 from lading.testing.world import World
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl a@b"
@@ -47,6 +47,8 @@ CHANGES: dict[str, Record] = {
     "virtual_machines": {"hostname": "b.example.org"},
     "webhooks": {"url": "https://example.org/b"},
 }
+REPORTS = {"finish", "live", "progress"}
+"""Actions of a container by which its supervisor alone reports, whatever the record is."""
 UPDATED = sorted({kind.plural for kind, action in actions() if action.name == "update"})
 DELETED = {kind.plural for kind, action in actions() if action.name == "delete"}
 
@@ -134,3 +136,24 @@ async def test_a_stale_etag_cancels_no_request(it: World) -> None:
     await it.ok("PUT", path, {"name": "b"})
     assert await ask(it, "POST", f"{path}/cancel", request["etag"]) == 412
     assert (await it.ok("GET", path))["priority"] == 1
+
+
+ACTIONS = sorted(
+    (kind.plural, action.path)
+    for kind, action in actions()
+    if action.scope is Scope.MEMBER and action.method == "POST" and action.path not in REPORTS
+)
+
+
+@pytest.mark.parametrize(("plural", "action"), ACTIONS)
+async def test_a_stale_etag_is_refused_by_every_action(it: World, plural: str, action: str) -> None:
+    record = await made(it, plural)
+    path = f"{plural}/{record['uuid']}"
+    assert await ask(it, "POST", f"{path}/{action}", '"another"', {}) == 412
+    assert (await it.ok("GET", path))["etag"] == record["etag"]
+
+
+async def test_a_stale_etag_sets_no_user_up(it: World) -> None:
+    user = await made(it, "users")
+    assert await ask(it, "POST", "users/setup", '"another"', {"uuid": user["uuid"]}) == 412
+    assert await ask(it, "POST", "users/setup", user["etag"], {"uuid": user["uuid"]}) == 200

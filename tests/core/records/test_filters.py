@@ -38,6 +38,7 @@ from lading.core.records.record_types import (
     LINKS,
     LOGS,
     REQUESTS,
+    TOKENS,
     WORKFLOWS,
 )
 from lading.core.records.schema import JSON, RecordType, Type
@@ -193,9 +194,9 @@ def test_where() -> None:
         check_where([], COLLECTIONS)
 
 
-def test_order_drops_what_it_does_not_know_and_adds_a_tie_break() -> None:
+def test_order_drops_what_rows_are_not_sorted_by_and_adds_a_tie_break() -> None:
     order = check_order(
-        ["collections.name DESC", "uuid asc", "uuid asc", "nope", "properties", "a b c"],
+        ["collections.name DESC", "uuid asc", "uuid asc", "properties", "groups.name", " "],
         COLLECTIONS,
     )
     assert order == (
@@ -206,6 +207,27 @@ def test_order_drops_what_it_does_not_know_and_adds_a_tie_break() -> None:
     assert check_order("id asc,uuid", LOGS) == (SortKey("id"), SortKey("uuid"))
     assert check_order("name", LINKS, plain=True) == (SortKey("name"),)
     assert check_order(None, LOGS) == (SortKey("id", descending=True),)
+
+
+@pytest.mark.parametrize(
+    ("order", "fault"),
+    [
+        ("nope", "order: 'nope': no such attribute of collections"),
+        (["name", "collections.nope desc"], "order: 'nope': no such attribute"),
+        ("name; drop table", "order: name; drop table is not an attribute"),
+        ("name upwards", "is not an attribute with 'asc' or 'desc' after it"),
+        ("nope.name", "order: 'nope': no such table"),
+    ],
+)
+def test_an_order_by_what_there_is_not_is_refused(order: JSON, fault: str) -> None:
+    with pytest.raises(Invalid, match=fault):
+        check_order(order, COLLECTIONS)
+
+
+def test_an_order_by_a_hidden_attribute_is_refused_like_one_that_there_is_not() -> None:
+    for order in ("secret_hash", "container_uuid"):
+        with pytest.raises(Invalid, match="no such attribute of api_client_auth"):
+            check_order(order, TOKENS)
 
 
 @pytest.mark.parametrize("order", [5, [5], {"name": "asc"}])

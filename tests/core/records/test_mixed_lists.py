@@ -33,6 +33,14 @@ def test_ordered_by_uuid_types_come_in_the_order_of_their_uuids() -> None:
     assert names(order="name") == ["groups", "container_requests", "collections"]
 
 
+def test_an_order_is_of_those_types_that_have_its_attribute() -> None:
+    assert names(order=["portable_data_hash", "uuid"])[0] in ("groups", "collections")
+    with pytest.raises(Invalid, match="order: 'nope': no such attribute"):
+        names(order="nope")
+    with pytest.raises(Invalid, match="order: must be an array"):
+        names(order=5)
+
+
 def test_qualified_filters_concern_one_type() -> None:
     parts = split({"filters": [["groups.name", "=", "x"], ["name", "!=", "y"]]}, KINDS, max_limit=9)
     named = Compare(Column("name", Type.STRING), "!=", "y")

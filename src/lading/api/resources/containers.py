@@ -327,6 +327,7 @@ async def update_priority(call: ApiCall) -> ApiResponse:
     """Compute the priority of a container anew."""
     access.check_admin(call.caller, "recompute priorities")
     async with call.services.database.writing() as tx:
+        check_match(call, await find_container(tx, call))
         unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
         unit.stale([call.uuid])
         await unit.settle()

@@ -12,7 +12,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.resources.container_changes import find_container
 from lading.api.reuse_candidates import WITHDRAWAL, own_withdrawals
@@ -109,6 +109,7 @@ async def withdraw(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), CONTAINERS)
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        check_match(call, row)
         container, reason = Container.from_record(row), call.params.get("reason")
         if call.params.get("own"):
             await _withdraw_own(tx, call, container, evidence.read_reason(container, reason))
@@ -134,6 +135,7 @@ async def restore(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), CONTAINERS)
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
+        check_match(call, row)
         if call.params.get("own"):
             for link in await own_withdrawals(tx, services, [row["uuid"]], caller.user_uuid):
                 await generic.remove(tx, services, LINKS, link, user_uuid=caller.user_uuid)

@@ -198,6 +198,7 @@ async def setup_user(call: ApiCall) -> ApiResponse:
             user = await authorization.find_readable(
                 tx, call.services, USERS, str(uuid), call.caller
             )
+            check_match(call, user)
         else:
             user = await _described(tx, call)
         await links.set_up(tx, call, user["uuid"])
@@ -215,6 +216,7 @@ async def unsetup_user(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), USERS)
     async with services.database.writing() as tx:
         user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        check_match(call, user)
         if user["uuid"] in (services.system_user, caller.user_uuid):
             raise Invalid("uuid: neither the system user nor yourself can be shut out")
         for kind, rows in (
@@ -234,6 +236,7 @@ async def activate_user(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), USERS)
     async with services.database.writing() as tx:
         user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        check_match(call, user)
         if not caller.is_admin:
             everybody = ids.all_users(services.config.ClusterID)
             if user["uuid"] != caller.user_uuid or not await permission_queries.members_of(

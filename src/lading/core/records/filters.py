@@ -41,6 +41,7 @@ from lading.core.records.expressions import (
     SortKey,
 )
 from lading.core.records.record_types import (
+    BY_PLURAL,
     COLLECTIONS,
     CONTAINERS,
     KINDS,
@@ -49,6 +50,7 @@ from lading.core.records.record_types import (
     WORKFLOWS,
 )
 from lading.core.records.schema import JSON, Field, RecordType, Type
+from lading.core.values import printable
 
 MAX_CONDITIONS: Final = 200
 """Maximum number of conditions of one list call; more would be slow to plan for the database."""
@@ -135,17 +137,24 @@ def _check_distinct(select: tuple[str, ...], kind: RecordType) -> None:
             )
 
 
-def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[SortKey, ...]:
-    """Sort keys. Unsortable fields and repetitions are dropped, and a tie-break is added unless
-    `plain`.
-
-    Raises Invalid when `order` is no array of texts.
+def order_entries(order: JSON) -> list[str]:
+    """The entries of an order, `[TABLE.]ATTRIBUTE [asc|desc]` each. Raises Invalid when it is no
+    array of texts.
     """
     entries = order.split(",") if isinstance(order, str) else order or []
     if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
         raise Invalid('order: must be an array such as ["created_at desc"]')
+    return [str(one) for one in entries if str(one).strip()]
+
+
+def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[SortKey, ...]:
+    """Sort keys. Attributes that rows are not sorted by, and repetitions, are dropped; a tie-break
+    is added unless `plain`.
+
+    Raises Invalid when `order` is no array of texts, or names no attribute.
+    """
     keys: dict[str, SortKey] = {}
-    for entry in entries:
+    for entry in order_entries(order):
         if (key := _sort_key(entry, kind)) is not None:
             keys.setdefault(key.column, key)
     # Without a total order the pages of a list could overlap.
@@ -156,14 +165,25 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
 
 
 def _sort_key(entry: str, kind: RecordType) -> SortKey | None:
-    """The sort key of `[TABLE.]ATTRIBUTE [asc|desc]`; None for one that rows are not sorted by."""
-    match = re.fullmatch(
-        rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE
-    )
-    found = kind.by_name.get(match[1]) if match else None
-    if not match or not found or not found.stored or found.hidden or found.nested:
+    """The sort key of `[TABLE.]ATTRIBUTE [asc|desc]`; None for one that rows are not sorted by.
+    Raises Invalid for an entry of another form, and for an attribute that there is not.
+    """
+    match = re.fullmatch(r"\s*(?:(\w+)\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE)
+    if match is None:
+        raise Invalid(
+            f"order: {printable(entry)} is not an attribute with 'asc' or 'desc' after it"
+        )
+    # Clients send one order for several tables.
+    if match[1] not in (None, kind.plural) and match[1] in BY_PLURAL:
         return None
-    return SortKey(found.name, (match[2] or "").lower() == "desc")
+    if match[1] not in (None, kind.plural):
+        raise Invalid(f"order: '{match[1][:60]}': no such table")
+    found = kind.by_name.get(match[2])
+    if found is None or found.hidden:
+        raise Invalid(f"order: '{match[2][:60]}': no such attribute of {kind.plural}")
+    if not found.stored or found.nested:
+        return None
+    return SortKey(found.name, (match[3] or "").lower() == "desc")
 
 
 def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 from lading.core.records.expressions import Constant, Query, SortKey
-from lading.core.records.filters import check_filters, check_query, check_select
+from lading.core.records.filters import (
+    check_filters,
+    check_order,
+    check_query,
+    check_select,
+    order_entries,
+)
 from lading.core.records.schema import JSON, Record, RecordType
 
 
@@ -56,6 +62,7 @@ def split(
             **params,
             "filters": _own(triples, kind, kinds),
             "select": selected.get(kind.plural),
+            "order": _own_order(params.get("order"), kind, kinds),
             "distinct": False,
             "where": None,
         }
@@ -85,6 +92,26 @@ def _own(triples: JSON, kind: RecordType, kinds: Sequence[RecordType]) -> JSON:
     return [
         one for one in triples if not (isinstance(one, list) and one and _table(one[0]) in others)
     ]
+
+
+def _own_order(order: JSON, kind: RecordType, kinds: Sequence[RecordType]) -> list[JSON]:
+    """Those entries of an order whose attribute a type has. Raises Invalid for one of no type."""
+    own: list[JSON] = []
+    for entry in order_entries(order):
+        if _sorts(entry, kind):
+            own.append(entry)
+        elif not any(_sorts(entry, one) for one in kinds):
+            check_order([entry], kind)
+    return own
+
+
+def _sorts(entry: str, kind: RecordType) -> bool:
+    try:
+        check_order([entry], kind)
+    except Invalid:
+        # The type has no such attribute.
+        return False
+    return True
 
 
 def _table(attribute: JSON) -> str:
