@@ -117,7 +117,7 @@ def test_settings_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
         open_tracer(TracingSettings(endpoint="http://h/v1/traces", ratio=2), "server")
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Invalid, match=r"is not installed; install lading\[otel\]"):
+    with pytest.raises(Invalid, match=r"is not installed; install the extra otel"):
         open_tracer(TracingSettings(endpoint="http://h/v1/traces"), "server")
 
 

@@ -157,7 +157,8 @@ def open_tracer(settings: TracingSettings, service: str) -> SpanTracer:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise Invalid(
-            f"configuration: Tracing.Endpoint: {error.name} is not installed; install lading[otel]"
+            f"configuration: Tracing.Endpoint: {error.name} is not installed; "
+            "install the extra otel of lading"
         ) from error
     exporter = OTLPSpanExporter(
         endpoint=settings.endpoint, headers=settings.headers, timeout=_EXPORT

@@ -44,7 +44,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(Invalid, match=r"pip install 'lading\[s3\]'"):
+    with pytest.raises(Invalid, match="pip install aiobotocore"):
         S3Volume({"Bucket": "any"})
 
 

@@ -77,6 +77,6 @@ def test_a_machine_without_the_programs_runs_containers_untraced(
     settings = TracingSettings(endpoint="http://127.0.0.1:1/v1/traces")
     try:
         assert tracer_of(settings) is OFF
-        assert "install lading[otel]" in caplog.text
+        assert "install the extra otel" in caplog.text
     finally:
         close_tracer(settings)

@@ -79,7 +79,7 @@ class S3Volume:
             importlib.import_module("aiobotocore")
         except ImportError as error:
             raise Invalid(
-                "volumes on S3 need aiobotocore; install it with: pip install 'lading[s3]'"
+                "volumes on S3 need aiobotocore; install it with: pip install aiobotocore"
             ) from error
         self._clock_ns = clock_ns
         self._stack = AsyncExitStack()

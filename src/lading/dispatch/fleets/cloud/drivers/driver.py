@@ -131,7 +131,7 @@ def find_driver(name: str) -> Opener:
         opener: Opener = found[name].load()
     except ImportError as error:
         raise Invalid(
-            f"driver {name}: {error.name} is not installed; install lading[cloud]"
+            f"driver {name}: {error.name} is not installed; install the extra cloud of lading"
         ) from error
     return opener
 

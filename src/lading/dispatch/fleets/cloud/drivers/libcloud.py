@@ -103,7 +103,7 @@ async def open_libcloud(site: DriverSite) -> AsyncGenerator[LibcloudDriver]:
         import libcloud  # noqa: F401 - a later import would fail in a thread
     except ImportError as error:
         raise Invalid(
-            f"driver libcloud: {error.name} is not installed; install lading[cloud]"
+            f"driver libcloud: {error.name} is not installed; install the extra cloud of lading"
         ) from error
     name = site.parameters.get("Provider")
     if not isinstance(name, str) or name not in PROVIDERS:
