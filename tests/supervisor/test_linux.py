@@ -165,3 +165,11 @@ def test_a_namespace_in_a_container_has_a_first_process_too() -> None:
 def test_a_process_that_is_not_there_is_no_first_one_and_catches_nothing() -> None:
     assert linux.find_init([os.getpid(), 1 << 30]) is None
     assert not linux.catches(1 << 30, signal.SIGTERM)
+
+
+def test_blocks_are_shared_where_the_file_system_can(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"x" * 8192)
+    with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
+        shares = linux.share_blocks(reading.fileno(), writing.fileno())
+    assert target.read_bytes() == (source.read_bytes() if shares else b"")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -41,7 +41,10 @@ def sh(script: str, image: str = "tools:1", **more: Any) -> dict[str, Any]:
     return {"image": image, "command": ["sh", "-c", script], **more}
 
 
-def scene(cluster: Cluster, act: Callable[[TaskClient], Awaitable[None]]) -> None:
+_Act: TypeAlias = Callable[[TaskClient], Awaitable[None]]
+
+
+def scene(cluster: Cluster, act: _Act) -> None:
     async def run() -> None:
         server = find_server(cluster.environment, cluster.data)
         transport = server.transport()
@@ -101,6 +104,53 @@ async def one_executor(client: TaskClient) -> None:
     assert (found["state"], found["logs"][0]["logs"][0]["stdout"]) == ("COMPLETE", f"{folder}\n")
 
 
+_CHANGE = "cd $0; echo more >>a; mv a b; echo new >c; cat b; ls"
+
+
+async def copies(client: TaskClient) -> None:
+    """Inputs, in the directory of the outputs and in a volume, are files of the task."""
+    for folder, more in (
+        ("/out", {"outputs": [{"path": "/out/b", "url": "keep:"}]}),
+        ("/vol", {"volumes": ["/vol"]}),
+    ):
+        task = await client.create(
+            {"image": "tools:1", "command": ["sh", "-c", _CHANGE, folder]},
+            {"image": "others:1", "command": ["cat", f"{folder}/b"]},
+            inputs=[{"path": f"{folder}/a", "content": "one\n"}],
+            **more,
+        )
+        found = await client.until(task, *ENDED)
+        log = found["logs"][0]
+        assert (found["state"], [one["stdout"] for one in log["logs"]]) == (
+            "COMPLETE",
+            ["one\nmore\nb\nc\n", "one\nmore\n"],
+        ), found
+        url = log["outputs"][0]["url"] if log["outputs"] else ""
+        # The file is what the first task made of it; its input by URL stays as it is.
+        if url:
+            again = await client.create(
+                {"image": "tools:1", "command": ["sh", "-c", _CHANGE, "/out"]},
+                inputs=[{"path": "/out/a", "url": url}],
+                outputs=[{"path": "/out/b", "url": "keep:"}],
+            )
+            found = await client.until(again, *ENDED)
+            assert found["logs"][0]["logs"][0]["stdout"] == "one\nmore\nmore\nb\nc\n", found
+            assert [one["path"] for one in found["logs"][0]["outputs"]] == ["/out/b"]
+            stored = await client.api.raw("GET", f"/by_id/{url.removeprefix('keep:')}")
+            assert stored.body == b"one\nmore\n"
+
+
+async def copies_elsewhere(client: TaskClient) -> None:
+    """An input whose directory the image has not, and one beside files of the image."""
+    inputs = [{"path": f"/{one}/a", "content": "one\n"} for one in ("data", "etc")]
+    script = f"{_CHANGE}; cd /etc; echo more >>a; cat a; cat passwd >/dev/null"
+    task = await client.create(
+        {**sh(script), "command": ["sh", "-c", script, "/data"]}, inputs=inputs
+    )
+    log = (await client.until(task, *ENDED))["logs"][0]["logs"][0]
+    assert (log["exit_code"], log["stdout"]) == (0, "one\nmore\nb\nc\none\nmore\n"), log
+
+
 async def cancelled(client: TaskClient) -> None:
     task = await client.create(sh("sleep 0.1"), sh("sleep 1000"), sh("true"))
     async with asyncio.timeout(60):
@@ -111,20 +161,20 @@ async def cancelled(client: TaskClient) -> None:
     assert (await client.until(task, *ENDED))["state"] == "CANCELED"
 
 
-def play(directory: Path, config: str = "") -> None:
+def play(directory: Path, config: str = "", acts: Sequence[_Act] = ()) -> None:
     with running_cluster(directory / "data", config) as cluster:
         for name in ("tools:1", "others:1"):
             more = ("true",) if name == "others:1" else ()
-            programs = ("sh", "cat", "sleep", "mkdir", "wc", "cmp", *more)
+            programs = ("sh", "cat", "sleep", "mkdir", "wc", "cmp", "mv", "ls", *more)
             cluster.lading("image", "add", "--name", name, "--from-host", *programs)
-        for act in (several_executors, one_executor, cancelled):
+        for act in (several_executors, one_executor, copies, *acts, cancelled):
             scene(cluster, act)
 
 
 @pytest.mark.quick
 def test_tasks_on_the_native_engine(tmp_path: Path) -> None:
     need_program("crun")
-    play(tmp_path)
+    play(tmp_path, acts=(copies_elsewhere,))
 
 
 def test_tasks_on_docker(tmp_path: Path, request: pytest.FixtureRequest) -> None:

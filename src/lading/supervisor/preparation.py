@@ -6,6 +6,7 @@ The supervisor prepares the first machine of a gang, and each further machine pr
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from lading.core.containers.disk_space import Amount, DiskAllowance, allowance_o
 from lading.core.containers.mount_plan import MountPlan
 from lading.core.containers.mounts import slower
 from lading.supervisor.container_spec import GpuLocks
-from lading.supervisor.engines import Engine
+from lading.supervisor.engines import Engine, is_occupied
 from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
@@ -106,6 +107,13 @@ class Preparation:
             self.stage.set(self.inputs, memory=private, keep=self.keep),
             engine.prepare(image),
         )
+
+    async def settle(self, engine: Engine) -> None:
+        """Leave out the mounts whose place the image of the prepared engine occupies. Raises
+        OSError.
+        """
+        if self.stage is not None and self.stage.has_optional:
+            await asyncio.to_thread(self.stage.settle, functools.partial(is_occupied, engine))
 
     def note_copies(self) -> None:
         """Note what the disk holds before the container begins: copies of collections are not

@@ -29,6 +29,7 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
+    is_occupied,
     root_directory,
 )
 from lading.supervisor.inputs.collection_image import CollectionImage
@@ -87,6 +88,10 @@ class StepEngine:
             if pdh not in sources:
                 sources[pdh] = CollectionImage(self._session.data, self._session.blocks, pdh)
             await engine.prepare(sources[pdh])
+
+    def is_occupied(self, path: str) -> bool:
+        """Whether an image of any step may have files at a path (`engines.is_occupied`)."""
+        return any(is_occupied(one, path) for one in self._engines)
 
     async def create(self, spec: ContainerSpec) -> None:
         """Keep the specification: each step makes its own container."""

@@ -49,7 +49,13 @@ from lading.supervisor.ending import (
     signal_name,
     stop_early,
 )
-from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit, Spread
+from lading.supervisor.engines import (
+    ContainerSpec,
+    Engine,
+    EngineSettings,
+    Exit,
+    Spread,
+)
 from lading.supervisor.inputs.keep_mount import lost
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
@@ -299,6 +305,7 @@ class Supervisor:
         if given.devices:
             self._log.say(given.sentence)
         try:
+            await self._preparation.settle(self._engine)
             spec = self._spec(stage, given)
             # The engine stops before the command, so both run at the same time.
             both = together(self._by_engine(self._engine.create(spec)), self._become_running())

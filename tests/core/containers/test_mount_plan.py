@@ -206,6 +206,54 @@ def test_a_writable_collection_beside_the_output_is_a_copy() -> None:
     assert bind_at(made, "/c") == BindMount(HostPath("/s/1"), "/c", False)
 
 
+@pytest.mark.parametrize(
+    ("spec", "step"),
+    [
+        (
+            {"kind": "collection", "portable_data_hash": OTHER, "path": "x", "writable": True},
+            CopyCollection(CollectionPath(OTHER, "x"), "/s/1/d/a"),
+        ),
+        (
+            {"kind": "text", "content": "x", "writable": True},
+            WriteFile("/s/1/d/a", b"x", writable=True),
+        ),
+        (
+            {"kind": "json", "content": 1, "writable": True},
+            WriteFile("/s/1/d/a", b"1", writable=True),
+        ),
+    ],
+)
+def test_a_copy_in_a_writable_mount_is_an_ordinary_file(spec: dict[str, Any], step: Any) -> None:
+    made = make({"/in": {"kind": "tmp"}, "/in/d/a": spec})
+    assert step in made.steps
+    assert [bind.target for bind in made.binds] == ["/in", "/out"]
+    # A link of the output to it is saved, as one to a mount of its own.
+    assert area_at(made, "/in/d/a") == Area("/in/d/a", Keep.FILES, HostPath("/s/1/d/a"))
+    hidden = make({"/in": {"kind": "tmp"}, "/in/d/a": {**spec, "exclude_from_output": True}})
+    assert area_at(hidden, "/in/d/a") == Area("/in/d/a", Keep.NOTHING)
+
+
+def test_a_copy_elsewhere_has_a_mount_of_its_own() -> None:
+    text = {"kind": "text", "content": "x", "writable": True}
+    memory = {"kind": "tmp", "device_type": "ram"}
+    tree = {"kind": "collection", "portable_data_hash": OTHER}
+    made = make({"/a": text, "/memory": memory, "/memory/b": text, "/ro": tree, "/ro/c": text})
+    assert [bind_at(made, one).readonly for one in ("/a", "/memory/b", "/ro/c")] == [False] * 3
+    assert WriteFile("/s/1", b"x", writable=True) in made.steps
+
+
+def test_a_mount_for_a_free_place_says_so() -> None:
+    made = make({"/in": {"kind": "tmp", "unless_occupied": True}})
+    assert bind_at(made, "/in").unless_occupied
+    own = plan(
+        {"/out": {"kind": "tmp", "unless_occupied": True}},
+        secret_mounts={},
+        output_path="/out",
+        scratch="/s",
+    )
+    assert not bind_at(own, "/out").unless_occupied
+
+
 def test_a_file_mount_shows_again_what_another_mount_has() -> None:
     text = {"kind": "text", "content": "s"}
     made = make(

@@ -48,6 +48,7 @@ def test_the_smallest_task() -> None:
         "steps": [],
         "mounts": {NO_OUTPUT: {"kind": "tmp", "capacity": 0}},
         "output_path": NO_OUTPUT,
+        "output_glob": [],
         "runtime_constraints": {"vcpus": 1, "ram": 2 * 10**9, "internet": True},
         "scheduling_parameters": {"max_run_time": 0, "partitions": [], "preemptible": False},
     }
@@ -71,10 +72,17 @@ def test_inputs_volumes_and_outputs_become_mounts() -> None:
     assert made["mounts"] == {
         "/v": {"kind": "tmp", "capacity": 5 * 10**8},
         "/out": {"kind": "tmp", "capacity": 5 * 10**8},
-        "/in/a": {"kind": "text", "content": "x"},
-        "/in/b": {"kind": "collection", "portable_data_hash": PDH, "path": "d"},
-        "/in/c": {"kind": "collection", "uuid": "zzzzz-4zz18-000000000000000", "path": "e"},
+        "/in": {"kind": "tmp", "unless_occupied": True},
+        "/in/a": {"kind": "text", "content": "x", "writable": True},
+        "/in/b": {"kind": "collection", "portable_data_hash": PDH, "path": "d", "writable": True},
+        "/in/c": {
+            "kind": "collection",
+            "uuid": "zzzzz-4zz18-000000000000000",
+            "path": "e",
+            "writable": True,
+        },
     }
+    assert made["output_glob"] == []
     stored = made["properties"]["tes"]["task"]
     assert stored["inputs"][0]["content"] == ""
     assert with_contents(stored, made["mounts"]) == read(**sent)
@@ -83,7 +91,7 @@ def test_inputs_volumes_and_outputs_become_mounts() -> None:
 
 def test_tasks_with_urls_wait_for_their_inputs() -> None:
     made = request(inputs=[{"path": "/in/a", "url": "https://h/a"}, {"path": "/b", "content": ""}])
-    assert (made["state"], set(made["mounts"])) == ("Uncommitted", {NO_OUTPUT, "/b"})
+    assert (made["state"], set(made["mounts"])) == ("Uncommitted", {NO_OUTPUT, "/b", "/in"})
     assert made["properties"]["tes"]["transfers"] is True
     made = request(outputs=[{"path": "/o/a", "url": "https://h/a"}])
     assert (made["state"], made["properties"]["tes"]["transfers"]) == ("Committed", True)
@@ -102,7 +110,7 @@ def test_files_below_roots() -> None:
 def test_a_check_in_advance_has_places_for_inputs() -> None:
     task = read(inputs=[{"path": "/in/a", "url": "https://h/a"}, {"path": "/b", "content": "x"}])
     found: Any = with_places(task, make_request(task, site=SITE), site=SITE)
-    assert found["mounts"]["/in/a"] == {"kind": "collection"}
+    assert found["mounts"]["/in/a"] == {"kind": "collection", "writable": True}
     assert found["mounts"]["/b"]["kind"] == "text"
     assert found["use_existing"] is False
 
@@ -251,7 +259,7 @@ def test_executors_become_steps() -> None:
     )
     assert made["environment"] == {}
     assert made["mounts"]["/log"]["kind"] == "tmp"
-    assert set(made["mounts"]) == {"/log", "/out", "/in/a"}
+    assert set(made["mounts"]) == {"/log", "/out", "/in", "/in/a"}
     first, second = made["steps"]
     assert (first["environment"], first["stdin"], first["cwd"]) == ({"A": "b"}, "", ".")
     assert (second["stdout"], second["cwd"]) == ("/out/b", "/w")

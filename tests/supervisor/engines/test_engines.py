@@ -5,17 +5,21 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import (
     GROUP,
+    Engine,
     Engines,
     EngineSettings,
     choose_engine,
     command_failure,
     find_engines,
+    is_occupied,
 )
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
@@ -109,3 +113,11 @@ def test_advice_about_a_command_that_cannot_be_started(said: str, advice: str) -
     assert error.failure is Failure.USER
     assert error.message.startswith(f"the command cannot be started: {said}; ")
     assert advice in error.message
+
+
+@pytest.mark.parametrize(("known", "found"), [(None, True), (True, True), (False, False)])
+def test_an_engine_may_know_the_places_that_its_image_occupies(
+    known: bool | None, found: bool
+) -> None:
+    engine = SimpleNamespace() if known is None else SimpleNamespace(is_occupied=lambda _: known)
+    assert is_occupied(cast(Engine, engine), "/data") is found

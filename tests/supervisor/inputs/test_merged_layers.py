@@ -73,3 +73,22 @@ def test_where_a_path_leads(merged: MergedLayers, path: str, size: int | None) -
 def test_only_so_deep(merged: MergedLayers) -> None:
     with merged, pytest.raises(OSError, match="more than -1 deep"):
         list(merged.walk(max_depth=-1))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_occupied"),
+    [("a", True), ("b", True), ("c/d", True), ("l", True), ("none/x", False), ("a/low", False)],
+)
+def test_places_that_an_image_occupies(merged: MergedLayers, path: str, is_occupied: bool) -> None:
+    with merged:
+        assert merged.is_occupied(path) is is_occupied
+
+
+def test_a_directory_whose_entries_were_all_removed_is_free(tmp_path: Path) -> None:
+    layers = (layer(entry("d/x", size=1)), layer(entry("d/.wh.x")))
+    paths = []
+    for number, data in enumerate(layers):
+        paths.append(tmp_path / str(number))
+        unpack_layer(io.BytesIO(data), paths[-1], limit=1 << 20)
+    with MergedLayers(paths) as merged:
+        assert not merged.is_occupied("d")

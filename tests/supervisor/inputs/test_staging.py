@@ -553,3 +553,21 @@ async def test_a_stream_is_not_written_through_a_link(inputs: Inputs, tmp_path: 
     with pytest.raises(ExecutionError, match="symbolic link"):
         await Stage(made).set(inputs, memory=False)
     assert not (tmp_path / "host").exists()
+
+
+async def test_a_mount_whose_place_is_occupied_is_taken_apart(
+    tmp_path: Path, inputs: Inputs
+) -> None:
+    text = {"kind": "text", "content": "x", "writable": True}
+    mounts = {"/out": {"kind": "tmp"}, "/in": {"kind": "tmp", "unless_occupied": True}}
+    stage = await staged(tmp_path, inputs, {**mounts, "/in/a": text})
+    assert stage.has_optional
+    stage.settle(lambda _: False)
+    assert [bind.target for bind in stage.binds] == ["/in", "/out"]
+    stage.settle(lambda _: True)
+    assert [(bind.target, bind.readonly) for bind in stage.binds] == [
+        ("/in/a", False),
+        ("/out", False),
+    ]
+    assert stage.binds[0].source.endswith("/a")
+    await stage.close()

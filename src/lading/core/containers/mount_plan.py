@@ -8,8 +8,9 @@ Rules (docs/spec/containers, section Mounts):
 - In the cover text, json and writable collections become ordinary files that the command may
   change; read-only collections are bound, and saved by reference. Below the output path there is no
   tmp, git_tree or keep mount.
-- A writable collection with content is a copy, which ends with the container unless it is in the
-  output.
+- A writable collection, text or json is a copy, which ends with the container unless it is in the
+  output. In a writable mount of files it is an ordinary file or directory there.
+- A tmp mount with `unless_occupied` exists only where the image has no files in its place.
 - A file mount shows a file or directory of another mount again, with the same access: read-only or
   writable.
 - stdin comes from a file of another mount, of a collection, from json or from text; stdout and
@@ -161,6 +162,7 @@ class BindMount(msgspec.Struct, frozen=True):
     source: Source
     target: str
     readonly: bool
+    unless_occupied: bool = False
 
 
 class Keep(StrEnum):
@@ -270,6 +272,7 @@ class _Draft:
     areas: dict[str, Area] = field(default_factory=dict)
     streams: dict[str, str] = field(default_factory=dict)
     aliases: list[str] = field(default_factory=list)
+    in_memory: set[str] = field(default_factory=set)
     stdin: Source | None = None
     made: int = 0
 
@@ -297,6 +300,27 @@ class _Draft:
             raise _fault(target, f"{what}lies inside the read-only mount {bind.target}")
         return bind.source.path + path[len(bind.target) :]
 
+    def ordinary(self, target: str) -> str | None:
+        """The host path of a target that is to be an ordinary file in a writable mount; None where
+        it needs a mount of its own.
+        """
+        if target.startswith(self.cover + "/"):
+            return self.writable(target, target)
+        above = covering(self.bound, posixpath.dirname(target))
+        bind = self.bound[above] if above is not None else None
+        if bind is None or bind.readonly or not isinstance(bind.source, HostPath):
+            return None
+        # The engine may make a file system in memory over its directory.
+        is_hidden = bind.source.path in self.in_memory
+        return None if is_hidden else bind.source.path + target[len(bind.target) :]
+
+    def note_ordinary(self, target: str, path: str, *, hidden: bool) -> None:
+        """Note ordinary files at a target for the output: in the cover they are a part of it."""
+        if hidden:
+            self.areas[target] = Area(target, Keep.NOTHING)
+        elif not target.startswith(self.cover + "/"):
+            self.areas[target] = Area(target, Keep.FILES, HostPath(path))
+
     def source(self, target: str, path: str) -> Source:
         """Source of a container path. Raises ExecutionError, of `target`."""
         bind = self.find(target, path)
@@ -313,10 +337,6 @@ class _Draft:
         self.areas[target] = Area(
             target, keep, source if keep in (Keep.FILES, Keep.REFERENCE) else None
         )
-
-    def hide(self, target: str) -> None:
-        """Exclude ordinary files at `target` from the output."""
-        self.areas[target] = Area(target, Keep.NOTHING)
 
     def finish(self) -> MountPlan:
         """The plan."""
@@ -403,7 +423,7 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
     elif kind in ("text", "json"):
         _add_file(draft, target, spec, in_cover=in_cover, secret=secret)
     elif kind == "collection":
-        _add_collection(draft, target, spec, in_cover=in_cover)
+        _add_collection(draft, target, spec)
     elif kind == "file" and not secret:
         _add_alias(draft, target, spec, in_output=in_output)
     elif not in_output and isinstance(kind, str) and kind in _BESIDE_OUTPUT:
@@ -427,6 +447,8 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     # The output stays on disk: results must survive a lack of memory.
     in_memory = spec.get("device_type") == "ram" and not output
     capacity = spec.get("capacity")
+    if in_memory:
+        draft.in_memory.add(path)
     draft.steps.append(
         MakeDirectory(path, in_memory, capacity if in_memory and isinstance(capacity, int) else 0)
     )
@@ -437,6 +459,8 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
         readonly=False,
         keep=Keep.NOTHING if spec.get("exclude_from_output") else keep,
     )
+    if spec.get("unless_occupied") and not output:
+        draft.bound[target] = structs.replace(draft.bound[target], unless_occupied=True)
 
 
 def _add_keep_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
@@ -473,27 +497,20 @@ _BESIDE_OUTPUT = MappingProxyType(
 )
 
 
-def _add_collection(
-    draft: _Draft, target: str, spec: Mapping[str, Json], *, in_cover: bool
-) -> None:
+def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     source, writable = _collection(target, spec), bool(spec.get("writable"))
     excluded = bool(spec.get("exclude_from_output"))
     if source is not None and not writable:
         draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)
         return
-    # An ordinary file tree in the cover is part of the output without a bind.
-    inside = in_cover and writable
-    path = draft.writable(target, target) if inside else draft.fresh()
+    inside = draft.ordinary(target) if writable else None
+    path = inside or draft.fresh()
     draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
-    if not inside:
-        draft.bind(
-            target,
-            HostPath(path),
-            readonly=not writable,
-            keep=Keep.NOTHING if excluded else Keep.FILES,
-        )
-    elif excluded:
-        draft.hide(target)
+    if inside is None:
+        keep = Keep.NOTHING if excluded else Keep.FILES
+        draft.bind(target, HostPath(path), readonly=not writable, keep=keep)
+    else:
+        draft.note_ordinary(target, path, hidden=excluded)
 
 
 def _add_file(
@@ -501,17 +518,16 @@ def _add_file(
 ) -> None:
     content = _content(target, spec)
     hidden = secret or bool(spec.get("exclude_from_output"))
-    if in_cover and not secret:
-        draft.steps.append(WriteFile(draft.writable(target, target), content, writable=True))
-        if hidden:
-            draft.hide(target)
-        return
-    # Checks that the secret's place is in a writable mount; it is bound on top.
-    if in_cover:
-        draft.writable(target, target)
-    path = draft.fresh()
-    draft.steps.append(WriteFile(path, content))
-    draft.bind(target, HostPath(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
+    writable = (in_cover or bool(spec.get("writable"))) and not secret
+    # Of a secret it checks that the place is in a writable mount; it is bound on top.
+    inside = draft.ordinary(target) if writable or in_cover else None
+    path = draft.fresh() if inside is None or secret else inside
+    draft.steps.append(WriteFile(path, content, writable=writable))
+    if path == inside:
+        draft.note_ordinary(target, path, hidden=hidden)
+    else:
+        keep = Keep.NOTHING if hidden else Keep.FILES
+        draft.bind(target, HostPath(path), readonly=not writable, keep=keep)
 
 
 def _add_alias(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_output: bool) -> None:

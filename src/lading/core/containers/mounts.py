@@ -110,12 +110,14 @@ _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
         MountKind.TMP: {
             "capacity": "integer",
             "device_type": "string",
+            "unless_occupied": "boolean",
             "exclude_from_output": "boolean",
         },
         MountKind.FILE: {"path": "string", "exclude_from_output": "boolean"},
-        MountKind.JSON: {"content": "", "exclude_from_output": "boolean"},
+        MountKind.JSON: {"content": "", "writable": "boolean", "exclude_from_output": "boolean"},
         MountKind.TEXT: {
             "content": "string",
+            "writable": "boolean",
             "exclude_from_output": "boolean",
             VARIABLE: "string",
         },

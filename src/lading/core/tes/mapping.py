@@ -40,6 +40,7 @@ from lading.core.tes.document import (
     string,
 )
 from lading.core.tes.file_roots import FileRoot, is_below_root
+from lading.core.tes.input_mounts import as_copy, output_globs, own_directories
 from lading.core.tes.locations import LocationScheme, parse_location
 from lading.core.tes.transfers import TransferPhase, first_phase, is_fetched, live_place
 from lading.core.values import Json, JsonObject, printable
@@ -133,7 +134,8 @@ ANY_SITE = TaskSite()
 """An installation without anything special."""
 RECIPE = (
     "use_existing", "command", "container_image", "cwd", "environment", "steps", "mounts",
-    "output_path", "runtime_constraints", "scheduling_parameters", "container_count_max",
+    "output_path", "output_glob", "runtime_constraints", "scheduling_parameters",
+    "container_count_max",
 )  # fmt: skip
 """Attributes of a request that say what is run; the others may be changed at any time."""
 
@@ -250,6 +252,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         "steps": [*steps],
         "mounts": _mounts(task, site.roots),
         "output_path": output_path(task),
+        "output_glob": [*output_globs(task, output_path(task), _copied(task, site.roots))],
         "runtime_constraints": _constraints(task, backend),
         "scheduling_parameters": _scheduling(task, backend, site),
     }
@@ -265,7 +268,7 @@ def with_places(task: JsonObject, request: JsonObject, *, site: TaskSite) -> Jso
     that are not there yet.
     """
     places: JsonObject = {
-        _plain(string(one, "path")): {"kind": "collection"}
+        _plain(string(one, "path")): {"kind": "collection", "writable": True}
         for one in objects(task, "inputs")
         if is_fetched(one, site.roots)
     }
@@ -360,11 +363,24 @@ def _mounts(task: JsonObject, roots: Collection[FileRoot]) -> JsonObject:
     found |= {one: {"kind": "tmp", "capacity": disk} for one in _stream_directories(task)}
     found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
     for one in objects(task, "inputs"):
+        path = _plain(string(one, "path"))
         if (live := live_place(one, roots)) is not None:
-            found[_plain(string(one, "path"))] = _live_mount(*live)
+            found[path] = _live_mount(*live)
         elif not is_fetched(one):
-            found[_plain(string(one, "path"))] = _input_mount(one)
+            found[path] = as_copy(_input_mount(one))
+    copied = _copied(task, roots)
+    for directory in own_directories(copied, found.keys() - set(copied)):
+        found[directory] = {"kind": "tmp", "unless_occupied": True}
     return found
+
+
+def _copied(task: JsonObject, roots: Collection[FileRoot]) -> list[str]:
+    """The paths of the inputs that the task gets copies of: all but live ones."""
+    return [
+        _plain(string(one, "path"))
+        for one in objects(task, "inputs")
+        if live_place(one, roots) is None
+    ]
 
 
 def _live_mount(root: FileRoot, path: str) -> JsonObject:

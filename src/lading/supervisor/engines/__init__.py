@@ -338,6 +338,15 @@ def root_directory(engine: Engine) -> Path | None:
     return directory
 
 
+def is_occupied(engine: Engine, path: str) -> bool:
+    """Whether the image of a prepared engine may have anything at an absolute path but an empty
+    directory. It is the method `is_occupied` of the engine, optional as `root_directory` is: True
+    where the engine cannot tell.
+    """
+    known: Callable[[str], bool] | None = getattr(engine, "is_occupied", None)
+    return known is None or known(path)
+
+
 EngineFactory = Callable[[EngineSettings], Engine]
 GROUP = "lading.engines"
 AUTOMATIC = "auto"

@@ -94,9 +94,7 @@ class NativeEngine:
         )
         self._cgroup = Cgroup(_hierarchy(), settings.container_uuid)
         self._image: Unpacked | None = None
-        self._lease = -1
-        self._gate = -1
-        self._reading = -1
+        self._lease = self._gate = self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
         self._is_held = False
         self._is_bundle_bare = False
@@ -117,6 +115,10 @@ class NativeEngine:
         _sealed.seal()
         make_annotation(os.uname().machine)
         null()
+
+    def is_occupied(self, path: str) -> bool:
+        """See `engines.is_occupied`. Raises OSError."""
+        return self._image is None or self._image.is_occupied(path)
 
     @property
     def pid(self) -> int | None:

@@ -196,6 +196,7 @@ class RemoteRank:
             plan = preparation.plan(await session.secrets())
             set_stage, unpack = preparation.open(plan, engine)
             await together(set_stage, unpack)
+            await preparation.settle(engine)
             if plan.copies:
                 await asyncio.to_thread(preparation.note_copies)
             allowed = preparation.allowance(1)

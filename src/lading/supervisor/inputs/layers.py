@@ -44,6 +44,7 @@ from lading.core.image_layers import merged_below, place_of_layer
 from lading.core.images import MOST_ELEMENTS, ImageConfig
 from lading.core.remarks import Remarks
 from lading.supervisor.engines import ImageSource
+from lading.supervisor.inputs.merged_layers import MergedLayers
 
 # Most containers find their image unpacked: what unpacking needs is imported when there is none.
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Unpacked(msgspec.Struct, frozen=True, kw_only=True):
     """Large ids (`core.user_ids`) of users and groups that its files belong to."""
     notes: tuple[str, ...] = ()
     """Remarks about entries that were left out, for the first container of the image alone."""
+
+    def is_occupied(self, path: str) -> bool:
+        """Whether there is anything at an absolute path but an empty directory. Raises OSError."""
+        with MergedLayers(self.layers) as merged:
+            return merged.is_occupied(path.lstrip("/"))
 
 
 class _Description(msgspec.Struct, kw_only=True):

@@ -102,6 +102,16 @@ class MergedLayers:
                 return None
         return None
 
+    def is_occupied(self, path: str) -> bool:
+        """Whether there is anything at `path` but an empty directory."""
+        found = self.find(path)
+        if found is None:
+            return False
+        if not stat.S_ISDIR(found.status.st_mode):
+            return True
+        trees = self._trees[self._trees.index(found.tree) :]
+        return any(True for _ in self._entries(found.path, list(_shown(found.path, trees))))
+
     def walk(self, *, max_depth: int) -> Iterator[LayerFile]:
         """Every visible entry; a directory precedes its entries. Raises ELOOP for a directory that
         lies deeper than `max_depth`.

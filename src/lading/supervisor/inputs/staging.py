@@ -44,6 +44,7 @@ from lading.core.containers.mount_plan import (
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Engine, root_directory
+from lading.supervisor.inputs import free_directories
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.live_directories import LiveDirectories
 from lading.supervisor.supervisor_config import LiveRoot
@@ -344,6 +345,18 @@ class Stage:
         self.binds = tuple(binds)
         self._open_streams()
 
+    @property
+    def has_optional(self) -> bool:
+        """Whether a mount depends on the files of the image."""
+        return any(bind.unless_occupied for bind in self.plan.binds)
+
+    def settle(self, is_occupied: Callable[[str], bool]) -> None:
+        """Leave out the mounts whose place the image occupies, and mount what lies in them by
+        itself. Raises OSError.
+        """
+        optional = frozenset(bind.target for bind in self.plan.binds if bind.unless_occupied)
+        self.binds = free_directories.settle(self.binds, optional, is_occupied)
+
     def _memory_of(self, source: Source) -> int | None:
         """Capacity of a file system in memory that the engine has to make; None for other
         sources.
@@ -565,6 +578,9 @@ def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
 
 def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
     with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
+        if linux.share_blocks(reading.fileno(), writing.fileno()):
+            target.chmod(0o777)
+            return
         # In the kernel, without a copy to this process (sendfile(2)).
         while os.sendfile(writing.fileno(), reading.fileno(), None, _COPIED):
             if stop():

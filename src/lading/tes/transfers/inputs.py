@@ -15,6 +15,7 @@ from lading.concurrency import together
 from lading.core.errors import LadingError, NotFound
 from lading.core.quantities import size as size_text
 from lading.core.tes.document import DIRECTORY, objects, string
+from lading.core.tes.input_mounts import as_copy
 from lading.core.tes.locations import shown
 from lading.core.tes.transfers import ObjectFacts, TaskTransfer, is_fetched, object_key
 from lading.core.values import JsonObject
@@ -53,7 +54,8 @@ class InputFetcher:
         for number, one in enumerate(inputs, 1):
             told = f"fetching input {number} of {len(inputs)}: {shown(string(one, 'url'))}"
             note(told)
-            mounts[string(one, "path").rstrip("/")] = await self._mount(one, told, note)
+            path = string(one, "path").rstrip("/")
+            mounts[path] = as_copy(await self._mount(one, told, note))
         return mounts
 
     async def _mount(self, one: JsonObject, told: str, note: Note) -> JsonObject:

@@ -1,0 +1,64 @@
+"""Mounts of inputs: copies of the task's own, which its commands may change, move and delete.
+
+Below a volume, or the directory of all outputs, an input is an ordinary file there. Any other has a
+directory of the task in the place of its parent directory, unless the image has files in that: then
+it is mounted by itself, can be changed and read, but not moved. What a command does to an input
+never goes back to the URL.
+
+Inputs among the outputs are saved with these only if an output is such a file: the patterns of the
+request name the outputs then.
+
+Source: GA4GH Task Execution Service 1.1.0, tesInput; docs/tes.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from lading.core.containers.mounts import covering
+from lading.core.data.globs import check_globs
+from lading.core.errors import Invalid
+from lading.core.tes.document import is_pattern, objects, string
+from lading.core.values import Json, JsonObject
+
+_SPECIAL = re.compile(r"([*?\[\]\\])")
+
+
+def as_copy(mount: JsonObject) -> JsonObject:
+    """The mount of an input as a copy."""
+    return {**mount, "writable": True}
+
+
+def own_directories(paths: Iterable[str], others: Collection[str]) -> list[str]:
+    """The directories that a task gets for inputs at `paths`: the parents of those that are in no
+    other mount, the outermost ones.
+    """
+    found: dict[str, None] = {}
+    for path in sorted(paths, key=lambda one: one.count("/")):
+        parent = posixpath.dirname(path)
+        above = covering(frozenset(others), parent) or covering(found, parent)
+        if parent != "/" and above is None:
+            found[parent] = None
+    return list(found)
+
+
+def output_globs(task: Mapping[str, Json], output_path: str, inputs: Iterable[str]) -> list[str]:
+    """The patterns of the request that keep what the outputs name; none, for everything, where no
+    input lies among them, and for more outputs than a request may have patterns.
+    """
+    if not any(path.startswith(f"{output_path}/") for path in inputs):
+        return []
+    patterns: list[str] = []
+    for one in objects(task, "outputs"):
+        path = string(one, "path").rstrip("/").removeprefix(f"{output_path}/")
+        plain = is_pattern(string(one, "path"), string(one, "path_prefix"))
+        pattern = path if plain else _SPECIAL.sub(r"\\\1", path)
+        # A file, or a directory with everything below it.
+        patterns += [pattern, f"{pattern}/**"]
+    try:
+        check_globs(patterns)
+    except Invalid:
+        return []
+    return patterns
