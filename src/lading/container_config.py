@@ -390,7 +390,8 @@ class Containers:
     )
     GatewayAddress: str = key(
         "",
-        "HOST:PORT where the server reaches the gateways of containers (port 0: any), or `tunnel`:"
+        "HOST:PORT where the server reaches the gateways of containers (port 0: any), `direct`:"
+        " each machine's own address, or a tunnel where the server sees another, or `tunnel`:"
         " they connect to the server; empty: the loopback where the server is on the same machine,"
         " else a tunnel.",
         private=True,

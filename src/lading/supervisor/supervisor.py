@@ -322,7 +322,7 @@ class Supervisor:
         shown, gateway = bool(self._activity.reported), self._gateway.open()
         self._costing.begin()
         refused = await self._session.report_running(clear_status=shown, gateway=gateway)
-        if refused:
+        if refused and not await self._gateway.fall_back():
             await self._gateway.close()
             self._log.say(f"nobody can enter this container: {refused}")
         self._running = True

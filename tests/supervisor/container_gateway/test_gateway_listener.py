@@ -83,6 +83,25 @@ async def test_where_it_listens(engine: StubEngine) -> None:
         await listener.close()
 
 
+async def test_direct_is_the_address_from_which_its_calls_come(engine: StubEngine) -> None:
+    said: list[str] = []
+    far: dict[str, Any] = {"api_url": "https://127.0.0.1:1", "tunnel_delay": 60.0}
+    listener = make_listener(engine, said, gateway="direct", **far)
+    assert listener.open().startswith("127.0.0.1:")
+    # The server sees another address.
+    assert await listener.fall_back()
+    assert listener.is_tunnelled
+    assert not await listener.fall_back()
+    await listener.close()
+    nowhere = make_listener(engine, said, gateway="direct", api_url="https://[::1%nowhere]:1")
+    assert nowhere.is_tunnelled
+    here = make_listener(engine, said, gateway="direct", api_socket="/s")
+    assert here.is_tunnelled
+    fixed = make_listener(engine, said, gateway="127.0.0.1:0", **far)
+    assert not await fixed.fall_back()
+    assert said == []
+
+
 async def test_an_address_that_cannot_be_had_is_said_and_no_more(engine: StubEngine) -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -15,6 +15,7 @@ import logging
 import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from lading.core.containers.container import TUNNEL
 from lading.core.errors import LadingError
@@ -23,6 +24,8 @@ from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 NONE = "none"
+DIRECT = "direct"
+"""The server connects to the address of this machine, a tunnel is for where it refuses that."""
 _LOOPBACK = "127.0.0.1"
 # Connections that wait to be accepted; the callers are servers, which are few.
 _BACKLOG = 64
@@ -51,24 +54,36 @@ class GatewayListener:
         self._socket: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._server: Any = None
+        self._wanted = config.gateway
+        if self._wanted == DIRECT:
+            host = own_address(config)
+            self._wanted = f"{host}:0" if host else TUNNEL
 
     @property
     def is_tunnelled(self) -> bool:
         """Whether the gateway connects to the server, rather than the server to it."""
-        return self._config.gateway == TUNNEL or (
-            not self._config.gateway and not self._config.api_socket
-        )
+        return self._wanted == TUNNEL or (not self._wanted and not self._config.api_socket)
+
+    async def fall_back(self) -> bool:
+        """Open a tunnel where the server has refused to connect to this machine; whether that is
+        wanted.
+        """
+        if self._config.gateway != DIRECT or self.is_tunnelled:
+            return False
+        await self.close()
+        self._wanted = TUNNEL
+        return bool(self.open())
 
     def open(self) -> str:
         """Listen; return the address for the container's record, or "" without a gateway."""
         key = self._session.gateway_key
-        if not key or self._config.gateway == NONE or self._socket is not None:
+        if not key or self._wanted == NONE or self._socket is not None:
             return ""
         host = _LOOPBACK
-        if not self.is_tunnelled and self._config.gateway:
-            host = self._config.gateway.rpartition(":")[0].strip("[]")
+        if not self.is_tunnelled and self._wanted:
+            host = self._wanted.rpartition(":")[0].strip("[]")
         try:
-            self._socket = _listen(host, self._config.gateway)
+            self._socket = _listen(host, self._wanted)
         except OSError as error:
             self._say(f"nobody can enter this container: {host}: {error.strerror}")
             return ""
@@ -136,6 +151,24 @@ class GatewayListener:
             module = await _load(_MODULES[1])
             port = self._socket.getsockname()[1]
             await module.keep_tunnel(self._config, self._session, port, self._say)
+
+
+def own_address(config: SupervisorConfig) -> str:
+    """The address of this machine from which its calls reach the server; "" where that is not
+    known, or the server is on this machine.
+    """
+    if config.api_socket:
+        return ""
+    server = urlsplit(config.api_url)
+    try:
+        found = socket.getaddrinfo(server.hostname, server.port or 443, type=socket.SOCK_DGRAM)
+        family, kind, _, _, place = found[0]
+        with socket.socket(family, kind | socket.SOCK_CLOEXEC) as probe:
+            # Of datagrams: this chooses the way, and sends nothing.
+            probe.connect(place)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
 
 
 async def _load(name: str) -> Any:

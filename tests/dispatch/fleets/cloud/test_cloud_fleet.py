@@ -280,7 +280,7 @@ def test_hold_and_drain_are_kept_in_tags_and_over_a_restart() -> None:
         first = scene.server.add()
         await scene.until(lambda: scene.state(first) is ContainerState.COMPLETE)
         (one,) = scene.machines
-        scene.fleet.pool.hold(one, Behavior.HOLD)
+        await scene.fleet.pool.hold(one, Behavior.HOLD)
         second = scene.server.add()
         await scene.until(lambda: scene.state(second) is ContainerState.COMPLETE)
         await pass_time(200.0)
@@ -290,7 +290,7 @@ def test_hold_and_drain_are_kept_in_tags_and_over_a_restart() -> None:
         await scene.until(lambda: scene.phases() == [InstancePhase.IDLE])
         (one,) = scene.machines
         assert one.behavior is Behavior.HOLD
-        scene.fleet.pool.hold(one, Behavior.DRAIN)
+        await scene.fleet.pool.hold(one, Behavior.DRAIN)
         await scene.until_empty()
         assert one.why == "it is drained"
 

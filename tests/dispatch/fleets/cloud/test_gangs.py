@@ -195,12 +195,12 @@ def test_a_vm_on_hold_takes_no_ranks() -> None:
         first = gang(scene)
         await scene.until(lambda: scene.state(first) is ContainerState.RUNNING)
         held = scene.machines[0]
-        scene.fleet.pool.hold(held, Behavior.HOLD)
+        await scene.fleet.pool.hold(held, Behavior.HOLD)
         second = gang(scene)
         await scene.until(lambda: scene.state(second) is ContainerState.RUNNING)
         shown = scene.fleet.view().processes[second]
         assert held.name not in (shown.worker, *shown.others)
-        scene.fleet.pool.hold(held, Behavior.RUN)
+        await scene.fleet.pool.hold(held, Behavior.RUN)
         await scene.until_over()
         await scene.until_empty()
 

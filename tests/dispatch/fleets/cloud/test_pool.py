@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from lading.core.containers.container import ContainerState
+from lading.core.errors import Unavailable
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.dispatch.fleets.cloud.instance_journal import CONSOLE, InstanceJournal
+from lading.dispatch.fleets.cloud.machine_states import describe_machine
+from lading.dispatch.fleets.cloud.management import shown
 from lading.dispatch.fleets.cloud.supervisor_assignment import spent
 from lading.testing.cloud import Troubles
 from lading.testing.simulated_loop import pass_time
@@ -99,7 +102,11 @@ def test_tags_that_could_not_be_set_or_were_changed_are_set_again() -> None:
         (one,), (vm,) = scene.machines, scene.cloud.vms.values()
         assert scene.cloud.calls.get("tag") is None
         scene.cloud.troubles.tag_fails = 1.0
-        scene.fleet.pool.hold(one, Behavior.HOLD)
+        # Whoever orders it hears that a later dispatcher would not know of it.
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="the cloud did not take its tag"):
+                await scene.fleet.pool.hold(one, Behavior.HOLD)
+        assert one.behavior is Behavior.HOLD
         await pass_time(10.0)
         assert vm.instance.tags["ArvadosIdleBehavior"] == "run"
         scene.cloud.troubles.tag_fails = 0.0
@@ -110,7 +117,26 @@ def test_tags_that_could_not_be_set_or_were_changed_are_set_again() -> None:
         )
         await pass_time(70.0)
         assert vm.instance.tags["ArvadosInstanceType"] == one.type
-        assert scene.cloud.calls["tag"] <= 6
+        assert scene.cloud.calls["tag"] <= 7
+        # Answered once the tag is set; the same order again costs no call.
+        await scene.fleet.pool.hold(one, Behavior.RUN)
+        before = scene.cloud.calls["tag"]
+        await scene.fleet.pool.hold(one, Behavior.RUN)
+        assert scene.cloud.calls["tag"] == before
+
+    staged(Scene(troubles=QUICK), acts)
+
+
+def test_what_a_vm_does_is_unknown_while_it_cannot_be_reached() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
+        (one,) = scene.machines
+        assert shown(one, now=0.0)["worker_state"] == "running"
+        link, one.link = one.link, None
+        assert shown(one, now=0.0)["worker_state"] == "unknown"
+        assert describe_machine(one, lambda _: None, now=0.0, wall=0.0).state == "unknown"
+        one.link = link
 
     staged(Scene(troubles=QUICK), acts)
 

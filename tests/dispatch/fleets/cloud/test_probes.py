@@ -262,7 +262,7 @@ async def _check(case: Case) -> None:
         await _until(fleet, lambda: machine.usable)
         if case.runs:
             await fleet.start(StartRequest(uuid=ONE, worker=machine.name, token="t"))
-    fleet.pool.hold(machine, case.behavior)
+    await fleet.pool.hold(machine, case.behavior)
     worker.fails = case.fails
     if case.ends:
         worker.cloud.stop(worker.vm, ONE)

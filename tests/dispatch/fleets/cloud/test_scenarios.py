@@ -246,7 +246,7 @@ def test_a_held_vm_that_does_not_answer_survives_restarts_and_stops_nothing() ->
         uuid = scene.server.add(vcpus=1, ram=GIB)
         await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
-        scene.fleet.pool.hold(scene.machines[0], Behavior.HOLD)
+        await scene.fleet.pool.hold(scene.machines[0], Behavior.HOLD)
         await pass_time(60.0)
         vm.ready = 1e9
         for _ in range(3):
@@ -339,11 +339,11 @@ def test_held_and_drained_vms_take_nothing() -> None:
         first = scene.server.add(vcpus=1, ram=GIB)
         await scene.until(lambda: scene.state(first) is ContainerState.COMPLETE)
         (one,) = scene.machines
-        scene.fleet.pool.hold(one, Behavior.HOLD)
+        await scene.fleet.pool.hold(one, Behavior.HOLD)
         second = scene.server.add(vcpus=1, ram=GIB)
         await scene.until(lambda: scene.state(second) is ContainerState.RUNNING)
         assert one.containers == set()
-        scene.fleet.pool.hold(one, Behavior.DRAIN)
+        await scene.fleet.pool.hold(one, Behavior.DRAIN)
         await scene.until(lambda: one.phase is InstancePhase.GONE)
 
     staged(Scene(troubles=QUICK, types=TYPES[:1]), acts)

@@ -115,10 +115,11 @@ async def test_a_probe_that_has_succeeded_is_not_run_again(place: Place) -> None
     assert sum("probing" in one for one in place.server.ran) == 1
 
 
-async def test_a_probe_that_fails_later_does_not_count_after_a_restart(place: Place) -> None:
+async def test_a_probe_that_fails_later_does_not_count_where_containers_run(place: Place) -> None:
     place.reach = dataclasses.replace(place.reach, probe_command="echo probing")
     await place.list()
     place.server.answers["probing"] = 1, "degraded"
+    (Path(place.reach.directory) / "run" / "some-container").mkdir(parents=True, exist_ok=True)
     told: list[tuple[str, str]] = []
     place.machine.booted = False
     place.reach = dataclasses.replace(
@@ -134,6 +135,19 @@ async def test_a_probe_that_fails_later_does_not_count_after_a_restart(place: Pl
         Unavailable, match="it is still booting: 'echo probing' ended with 1: degraded"
     ):
         await place.list()
+
+
+async def test_an_idle_vm_has_to_pass_the_probe_after_a_restart(place: Place) -> None:
+    place.reach = dataclasses.replace(place.reach, probe_command="echo probing")
+    await place.list()
+    place.server.answers["probing"] = 1, "degraded"
+    place.machine.booted = False
+    # Of the stub of an agent; one of Debian has directories of containers there.
+    (Path(place.reach.directory) / "run" / "arguments").unlink()
+    with pytest.raises(Unavailable, match="'echo probing' ended with 1: degraded"):
+        await place.list()
+    del place.server.answers["probing"]
+    assert await place.list() == ["d"]
 
 
 async def test_a_directory_that_cannot_be_written_is_said(place: Place) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from lading.core.resources import Price
 from lading.core.scheduling.instance_lifecycle import (
@@ -18,6 +19,8 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.net.rpc import LineChannel
 
+Work: TypeAlias = Coroutine[Any, Any, object]
+"""Work of a task on a VM."""
 # Asked of every VM at every step.
 # A name of the module is found faster than an attribute of the enumeration.
 _IDLE, _RUNNING = InstancePhase.IDLE, InstancePhase.RUNNING
@@ -78,11 +81,13 @@ class CloudMachine:
     misses: int = 0
     tagged: float = float("-inf")
     """Time of the latest change of its tags."""
+    is_tagged: bool = True
+    """Whether the cloud has its behavior in the tags."""
     asked: float | None = None
     """Time of the latest request for its removal."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it has an address, or is to go."""
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[object] | None = None
 
     @property
     def name(self) -> str:
@@ -98,6 +103,11 @@ class CloudMachine:
     def ready(self) -> bool:
         """Whether it has become ready once and is not going."""
         return self.phase is _IDLE or self.phase is _RUNNING
+
+    @property
+    def shown_phase(self) -> InstancePhase:
+        """Its phase for people: what a ready VM does is not known while it cannot be reached."""
+        return InstancePhase.UNKNOWN if self.ready and self.link is None else self.phase
 
     @property
     def going(self) -> bool:
@@ -174,3 +184,11 @@ class GangInstances:
     def names(self, uuid: str) -> list[str]:
         """Names of the VMs of a gang, each once for each of its ranks."""
         return [one.name for one in self.machines(uuid) for _ in range(one.posts.get(uuid, 0))]
+
+
+def unkept_behavior(name: str, behavior: Behavior) -> str:
+    """The fault of a behavior that holds, and that the tags of its VM do not have."""
+    return (
+        f"{name}: {behavior} is in effect, but the cloud did not take its tag: a dispatcher that "
+        "starts now does not know of it; it is set again after the next list, or order it again"
+    )

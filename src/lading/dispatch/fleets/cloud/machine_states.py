@@ -57,7 +57,7 @@ class CloudMachines:
         )
 
     async def act(self, machine: str, action: MachineAction, reason: str) -> None:
-        """Carry out an order of an admin. Raises NotFound."""
+        """Carry out an order of an admin. Raises NotFound, Unavailable."""
         pool = self._fleet.pool
         found = pool.by_name().get(machine)
         if found is None or found.instance is None:
@@ -65,7 +65,7 @@ class CloudMachines:
         if action is MachineAction.KILL:
             pool.shut_down(found, f"killed by an operator: {reason or 'no reason given'}")
         else:
-            pool.hold(found, Behavior(action.value), reason)
+            await pool.hold(found, Behavior(action.value), reason)
 
 
 def describe_machine(
@@ -80,7 +80,7 @@ def describe_machine(
     return MachineState(
         id=machine.name[:400],
         kind=MachineKind.VM,
-        state=machine.phase.value,
+        state=machine.shown_phase.value,
         behavior=machine.behavior.value,
         type=machine.type[:400],
         address=machine.address[:400],

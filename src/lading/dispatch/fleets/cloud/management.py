@@ -115,7 +115,7 @@ class Management:
                 machine, f"killed by an operator: {_reason(fields, request.query)}"
             )
         else:
-            self._fleet.pool.hold(machine, Behavior(act))
+            await self._fleet.pool.hold(machine, Behavior(act))
         return _json({})
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -194,7 +194,7 @@ def shown(machine: CloudMachine, *, now: float) -> dict[str, object]:
         "last_container_uuid": machine.last_container,
         "last_busy": busy,
         "running_container_uuids": sorted(machine.containers | machine.posts.keys()),
-        "worker_state": machine.phase.value,
+        "worker_state": machine.shown_phase.value,
         "idle_behavior": machine.behavior.value,
         # The reason for its removal, or its fault, comes before the last connection error.
         "fault": machine.why or machine.broken or machine.fault,

@@ -45,7 +45,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal, LogCollector
-from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.machine import CloudMachine, Work, unkept_behavior
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
@@ -158,15 +158,15 @@ class InstancePool:
         if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
             self._forget(one)
 
-    def hold(self, one: CloudMachine, behavior: Behavior, why: str = "") -> None:
-        """Set an operator's behavior for a VM; it is kept in its tags."""
+    async def hold(self, one: CloudMachine, behavior: Behavior, why: str = "") -> None:
+        """Set an operator's behavior for a VM, and its tags. Raises Unavailable without these."""
         if one.behavior is not behavior:
-            one.behavior = behavior
+            one.behavior, one.is_tagged = behavior, False
             event(_logger, "idle behavior", instance=one.name, behavior=behavior)
             self._tell(one.name, f"{behavior.value}{f': {why}' if why else ''}")
-            if one.instance is not None:
-                self._spawn(self._tag(one), f"tag {one.name}")
             self.touch()
+        if one.instance is not None and not one.is_tagged and not await self._tag(one):
+            raise Unavailable(unkept_behavior(one.name, behavior))
 
     def shut_down(self, one: CloudMachine, why: str) -> None:
         """Remove a VM, even a busy one."""
@@ -288,12 +288,17 @@ class InstancePool:
         if now - one.tagged >= self.settings.sync_interval / 2:
             self._spawn(self._tag(one), f"tag {one.name}")
 
-    async def _tag(self, one: CloudMachine) -> None:
-        one.tagged = self._clock()
+    async def _tag(self, one: CloudMachine) -> bool:
+        """Set the tags of a VM; whether the cloud has taken them."""
+        one.tagged, behavior = self._clock(), one.behavior
         try:
             await self._operate("SetTags", self._driver.tag(one.name, self._tags(one)))
         except LadingError as error:
             event(_logger, "tags not set", instance=one.name, why=error.message)
+            return False
+        # It may have changed during the call.
+        one.is_tagged = one.behavior is behavior
+        return one.is_tagged
 
     # Listing.
 
@@ -572,9 +577,9 @@ class InstancePool:
         moments.append(self.present_limits().next_moment(now=now))
         return min((one for one in moments if one is not None), default=None)
 
-    def _spawn(self, work: Awaitable[None], name: str, one: CloudMachine | None = None) -> None:
+    def _spawn(self, work: Work, name: str, one: CloudMachine | None = None) -> None:
         assert self._tasks is not None
-        task = self._tasks.create_task(_quietly(work), name=name)
+        task = self._tasks.create_task(work, name=name)
         if one is not None:
             one.task = task
 
@@ -591,7 +596,3 @@ def _due(one: CloudMachine, settings: CloudSettings, now: float) -> bool:
     return (
         one.asked is None or one.asked < one.since or now - one.asked >= settings.shutdown_timeout
     )
-
-
-async def _quietly(work: Awaitable[None]) -> None:
-    await work

@@ -146,7 +146,8 @@ class SshBootstrap:
 
         A file on the VM records the success for later dispatchers: a probe that fails then, as
         systemd's does when one service is degraded, means nothing for the containers that run
-        there. The file's name has the boot id in it, so that a VM that was started again is probed
+        there. A VM that runs none has to succeed anew: nothing is started on it before. The file's
+        name has the boot id in it, so that a VM that was started again is probed
         again.
         """
         if machine.booted:
@@ -157,8 +158,10 @@ class SshBootstrap:
         mark = f"{shlex.quote(self.directory)}/booted~{digest[:16]}~"
         command = f"m={mark}$(cat /proc/sys/kernel/random/boot_id);"
         if done.code:
+            runs = f"{shlex.quote(self.directory)}/run"
             known = await shell.run(
-                f"{shell.sudo}sh -c {shlex.quote(f'{command} test -e $m')}",
+                f"{shell.sudo}sh -c"
+                f" {shlex.quote(f'{command} test -e $m && ls -A {runs} 2>/dev/null | grep -q .')}",
                 timeout=_COMMAND_TIMEOUT,
             )
             if known.code:
