@@ -225,7 +225,9 @@ class Workbench2:
     """Workbench 2 of Arvados, which another web server serves."""
 
     ExternalURL: str = key(
-        "", "Its address, such as `https://workbench.example/`, which clients print; empty: none."
+        "",
+        "Its address, such as `https://workbench.example/`, which clients print; empty: that of the"
+        " page.",
     )
 
 

@@ -19,7 +19,7 @@ from lading.testing.world import World, world
 async def test_config_shows_no_secret(it: World) -> None:
     config = await it.ok("GET", "config", token="")
     assert config["ClusterID"] == "zzzzz"
-    assert config["Services"]["Workbench2"]["ExternalURL"] == ""
+    assert config["Services"]["Workbench2"]["ExternalURL"] == "https://127.0.0.1:9440/ui/"
     assert config["Containers"]["ReserveExtraRAM"] == 550 << 20
     assert config["PostgreSQL"] == {}
     text = str(config)

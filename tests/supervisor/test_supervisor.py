@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -482,13 +483,21 @@ async def test_the_instance_is_described_whole(bench: Bench) -> None:
     assert msgspec.json.decode(bench.log("node.json")) == instance
 
 
-async def test_a_machine_without_a_type_has_no_node_json(bench: Bench) -> None:
+async def test_a_machine_without_a_type_is_described_as_one(bench: Bench) -> None:
     record = bench.add("true")
     await bench.run()
+    described = msgspec.json.decode(bench.log("node.json"))
+    assert described["Name"] == os.uname().nodename
+    assert described["VCPUs"] >= 1
+    assert described["RAM"] > 1 << 20
+    assert described["Price"] == 0
+    assert "nothing to mount: the container has no collections" in bench.log("arv-mount.txt")
     assert set(bench.server.files(record["log"])) == {
+        "arv-mount.txt",
         "container.json",
         "crunch-run.txt",
         "node-info.txt",
+        "node.json",
     } | {
         name
         for name in bench.server.files(record["log"])

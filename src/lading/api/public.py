@@ -67,7 +67,7 @@ async def get_config(call: ApiCall) -> ApiResponse:
         "WebDAV": {"ExternalURL": url},
         "WebDAVDownload": {"ExternalURL": url},
         "ContainerWebServices": {"ExternalURL": config.Services.ContainerWebServices.ExternalURL},
-        "Workbench2": {"ExternalURL": config.Services.Workbench2.ExternalURL},
+        "Workbench2": {"ExternalURL": config.Services.Workbench2.ExternalURL or page_url(url)},
         **{name: dict(_NO_URL) for name in ("Workbench1", "WebShell")},
     }
     shown |= {
@@ -88,6 +88,11 @@ async def get_config(call: ApiCall) -> ApiResponse:
 def websocket_url(url: str) -> str:
     """The address of the websocket for events."""
     return url.replace("http", "ws", 1).rstrip("/") + "/websocket" if url else ""
+
+
+def page_url(url: str) -> str:
+    """The address of the page, which has addresses of Workbench 2 (`web.workbench`)."""
+    return f"{url.rstrip('/')}/ui/" if url else ""
 
 
 async def get_vocabulary(call: ApiCall) -> ApiResponse:

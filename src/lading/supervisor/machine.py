@@ -77,10 +77,29 @@ def certificates(bundles: Iterable[str] = _BUNDLES) -> str | None:
 
 
 def log_machine(log: Log, scratch: Path, instance_type: Mapping[str, Any]) -> None:
-    """Write the facts about this machine, and its instance type if it has one, to a log."""
+    """Write the facts about this machine, and its instance type, to a log. A machine without an
+    instance type is described as one: clients of Arvados ask for it.
+    """
     log.put(NODE, describe_machine(scratch))
-    if instance_type:
-        log.put(INSTANCE, msgspec.json.format(msgspec.json.encode(instance_type), indent=4))
+    described = instance_type or describe_size(scratch)
+    log.put(INSTANCE, msgspec.json.format(msgspec.json.encode(described), indent=4))
+
+
+def describe_size(scratch: Path) -> dict[str, Any]:
+    """This machine in the words of an instance type: its name, its processors that this process may
+    use, its memory, and the size of the scratch file system in bytes. It has no price.
+    """
+    space = os.statvfs(scratch)
+    return {
+        "Name": os.uname().nodename,
+        "ProviderType": "",
+        "VCPUs": len(os.sched_getaffinity(0)),
+        "RAM": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "Scratch": space.f_blocks * space.f_frsize,
+        "AddedScratch": 0,
+        "Price": 0.0,
+        "Preemptible": False,
+    }
 
 
 def describe_machine(scratch: Path) -> bytes:

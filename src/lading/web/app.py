@@ -36,6 +36,7 @@ from lading.web import (
     single_sign_on,
     site,
     static_files,
+    workbench,
 )
 from lading.web.live_updates import LiveUpdates
 from lading.web.open_shells import OpenShells, ShellChecks
@@ -76,6 +77,7 @@ ROUTES: Final = (
     route("GET", "/ui/static/{name}", static_files.serve, open=True),
     route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
     *requests.ROUTES,
+    *workbench.ROUTES,
     *graphs.ROUTES,
     *data.ROUTES,
     *site.ROUTES,

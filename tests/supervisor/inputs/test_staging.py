@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -73,12 +73,16 @@ class Mount:
         self.is_open = False
         self.whole = False
         self.said: list[str] = []
+        self.noted: list[str] = []
         self._view, self._error = view, error
 
     async def open(self, *, whole: bool) -> None:
         if self._error:
             raise self._error
         self.is_open, self.whole = True, whole
+
+    def note(self, lines: Iterable[str]) -> None:
+        self.noted += lines
 
     def place(self, source: CollectionPath | KeepTree) -> Path:
         return self._view / (
@@ -150,6 +154,7 @@ async def test_where_nothing_can_be_mounted_large_ones_are_laid_out(
     stage = Stage(planned(tmp_path, {"/in": {"kind": "collection", "portable_data_hash": pdh}}))
     await stage.set(replace(inputs, large=50), memory=False, keep=keep)
     assert Path(stage.binds[0].source, "d", "x").read_bytes() == b"x" * 100
+    assert any("not mounted, downloaded" in line for line in mount.noted)
     assert mount.said == [
         "large inputs are laid out on disk, as they cannot be mounted: no /dev/fuse"
     ]

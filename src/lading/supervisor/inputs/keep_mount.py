@@ -16,10 +16,11 @@ import asyncio
 import contextlib
 import os
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
+from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree, MountPlan
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
@@ -110,6 +111,13 @@ class KeepMount:
         """Add a line to the container's log."""
         self._log.say(text)
 
+    def note(self, lines: Iterable[str]) -> None:
+        """Write how the collections came to the container to the log of the mount, which clients
+        of Arvados ask for also where nothing is mounted.
+        """
+        text = "".join(f"{line}\n" for line in lines)
+        self._log.stream(KEEP_MOUNT).write(text.encode("utf-8", "backslashreplace"))
+
     async def ended(self) -> None:
         """Wait until the process of the mount has ended; for ever without one."""
         if self._process is None:
@@ -150,6 +158,21 @@ class KeepMount:
             namespace=namespace,
             tied=True,
         )
+
+
+def provided(plan: MountPlan, mounted: frozenset[str], cached: frozenset[str]) -> Iterator[str]:
+    """How each collection came to the container, a line each."""
+    if not plan.collections and not plan.keeps:
+        yield "nothing to mount: the container has no collections as inputs"
+    if plan.keeps:
+        yield "keep: mounted, all that the container may read"
+    for pdh in plan.collections:
+        if pdh in mounted:
+            yield f"{pdh}: mounted, read on demand"
+        elif pdh in cached:
+            yield f"{pdh}: not mounted, in the cache of this machine"
+        else:
+            yield f"{pdh}: not mounted, downloaded into the cache of this machine"
 
 
 def lost() -> ExecutionError:

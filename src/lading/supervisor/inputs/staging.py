@@ -45,7 +45,7 @@ from lading.core.errors import ExecutionError, Failure, RequestError, Unavailabl
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Engine, root_directory
 from lading.supervisor.inputs import free_directories
-from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.inputs.keep_mount import KeepMount, provided
 from lading.supervisor.inputs.live_directories import LiveDirectories
 from lading.supervisor.supervisor_config import LiveRoot
 
@@ -203,8 +203,12 @@ class Stage:
                 if isinstance(step, MakeDirectory) and step.in_memory
             )
             self._in_memory = {step.path: step.capacity for step in made}
+        cached = frozenset([pdh for pdh in self.plan.collections if inputs.cache.holds(pdh)])
         # Collections first: later steps copy from them.
-        await self._lease(inputs, await self._mount(inputs))
+        mounted = await self._mount(inputs)
+        await self._lease(inputs, mounted)
+        if keep is not None:
+            keep.note(provided(self.plan, mounted, cached))
         try:
             for step in self.plan.steps:
                 await self._carry_out(step, memory=memory)
