@@ -136,14 +136,21 @@ async def find_stored(session: CliSession, name: str) -> str:
     (the caller's for `last`) with an output. Says so where a newer one has none, or the command
     failed that left this output. Raises NotFound.
     """
-    if name == LAST:
-        newest, condition = await find_request(session, LAST), await _by_caller(session)
-    else:
+    if name != LAST:
         uuid = await find_named(session, name)
         if not is_uuid(uuid, Infix.REQUEST):
             return uuid
-        newest = await session.api.get("container_requests", uuid)
-        condition = ["name", "=", name]
+    return await find_with_output(session, name)
+
+
+async def find_with_output(session: CliSession, text: str) -> str:
+    """The uuid of the request that a text names, as `find_request`; of several, the newest with an
+    output. Says so as `find_stored`. Raises NotFound, Invalid.
+    """
+    newest = await find_request(session, text)
+    if text != LAST and newest["name"] != text:
+        return str(newest["uuid"])
+    condition = await _by_caller(session) if text == LAST else ["name", "=", text]
     with_output = await session.api.list(
         "container_requests",
         filters=[condition, ["output_uuid", "!=", None]],
@@ -155,7 +162,7 @@ async def find_stored(session: CliSession, name: str) -> str:
     for request in with_output:
         outcome = RequestOutcome(request, held.get(request["container_uuid"] or ""))
         if _has_result(outcome):
-            _tell_chosen(name, newest=_outcome(newest, held), chosen=outcome)
+            _tell_chosen(text, newest=_outcome(newest, held), chosen=outcome)
             return str(request["uuid"])
     # A message about the newest one says that there is no output.
     return str(newest["uuid"])

@@ -51,3 +51,15 @@ def test_what_has_nothing_to_compare(site: Site, here: Path) -> None:
     image = site.call(site.world.ensure_image())
     site.lading("run", "--image", image, "--detach", "--name", "waits", "--", "x")
     assert "has no result" in site.lading("replay", "waits", code=1).stderr
+
+
+def test_a_failure_does_not_hide_the_result_before_it(site: Site, here: Path) -> None:
+    del here
+    play = Play(files={"a": b"1"})
+    _run(site, "twice", play, "--no-reuse")
+    image = site.call(site.world.ensure_image())
+    failing = ("run", "--image", image, "--name", "twice", "--", "sort", "--bad")
+    site.command(*failing, plays=[Play(exit_code=3, files={})], code=3)
+    done = site.command("replay", "twice", plays=[play])
+    assert done.stdout == "reproduced 1 of 1\n"
+    assert "is failed 3 and has no output" in done.stderr

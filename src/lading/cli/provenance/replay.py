@@ -16,7 +16,7 @@ import click
 from lading import __version__
 from lading.cli import display
 from lading.cli.options import secret_option
-from lading.cli.references import FileReference, find_request, find_tree
+from lading.cli.references import FileReference, find_tree, find_with_output
 from lading.cli.running.secrets import SecretOption, read_needed, secrets_again
 from lading.cli.running.waiting import wait_and_show
 from lading.cli.session import CliSession, session_with, with_session
@@ -165,8 +165,7 @@ async def _replay(
 
 async def _steps(session: CliSession, text: str, *, whole: bool) -> list[_Step]:
     """The steps to replay, the earliest first. Raises Conflict for one without a container."""
-    first = await find_request(session, text)
-    uuids = [str(first["uuid"])]
+    uuids = [await find_with_output(session, text)]
     if whole:
         uuids = await find_origins(session.api, uuids[0])
     steps = []
