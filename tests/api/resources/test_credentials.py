@@ -117,3 +117,23 @@ async def test_owner_and_names(it: World) -> None:
 async def test_faults(it: World, change: JSON, words: str) -> None:
     reply = await it.request("POST", "credentials", {**BODY, **change})
     assert (reply.status, words in reply.error) == (422, True), reply.error
+
+
+async def test_who_changes_the_credential_of_another_sets_its_secret(it: World) -> None:
+    mallory, alice = await it.user("mallory"), await it.user("alice")
+    made = await it.ok("POST", "credentials", BODY, token=mallory)
+    path = f"credentials/{made['uuid']}"
+    for token in (alice, it.admin):
+        link = {"link_class": "permission", "name": "can_write", "head_uuid": made["uuid"]}
+        user = (await it.ok("GET", "users/current", token=token))["uuid"]
+        await it.ok("POST", "links", {**link, "tail_uuid": user}, token=mallory)
+        for change in ({"name": "mine"}, {"description": "x"}, {"scopes": ["s3://other"]}):
+            reply = await it.request("PUT", path, change, token=token)
+            assert (reply.status, "gives the secret again" in reply.error) == (403, True)
+        # What changes nothing sets nothing.
+        await it.ok("PUT", path, {"name": made["name"]}, token=token)
+    seen = await it.ok("GET", path, token=mallory)
+    assert seen["modified_by_user_uuid"] == made["modified_by_user_uuid"]
+    await it.ok("PUT", path, {"name": "hers", "secret": "another"}, token=alice)
+    await it.ok("PUT", path, {"description": "hers"}, token=alice)
+    assert (await it.request("PUT", path, {"name": "his"}, token=mallory)).status == 403

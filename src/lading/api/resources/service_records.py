@@ -269,13 +269,31 @@ async def update_credential(call: ApiCall) -> ApiResponse:
         old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
         await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
         check_match(call, old)
-        new = {**old, **_given(call, old), "owner_uuid": old["owner_uuid"]}
+        given = _given(call, old)
+        new = {**old, **given, "owner_uuid": old["owner_uuid"]}
         _check_credential(new)
+        if new != old:
+            _check_setter(call, old, given)
         await _settle_name(tx, call, new)
         new = await generic.apply(
             tx, services, CREDENTIALS, old, new, user_uuid=call.caller.user_uuid
         )
     return ApiResponse(body=show(CREDENTIALS, new))
+
+
+def _check_setter(call: ApiCall, old: Record, given: Record) -> None:
+    """Check that whoever changes the credential of another user sets its secret as well. Raises
+    Forbidden.
+
+    The server uses credentials for users who, or whose admins, have changed them last
+    (`tes.transfers.credential_book`): a new name by somebody trusted must not make the secret of
+    another user count, and with it an address of theirs.
+    """
+    if old["modified_by_user_uuid"] != call.caller.user_uuid and not given.get("secret"):
+        raise Forbidden(
+            f"Forbidden: secret: another user has set that of {old['uuid']}; who changes such a "
+            "credential gives the secret again, or makes a new credential"
+        )
 
 
 async def delete_credential(call: ApiCall) -> ApiResponse:
