@@ -167,6 +167,17 @@ def test_every_rank_gets_parameters_and_files_and_its_results_are_kept(
         assert kept == f"{rank} of 3: 5\nmesh\n"
 
 
+def test_each_rank_has_the_secrets_and_no_record_does(cluster: Cluster) -> None:
+    script = 'test ${#DB_PASSWORD} = 7 && test "$(cat /run/secrets/DB_PASSWORD)" = "$DB_PASSWORD"'
+    words = ("hpc", "run", "--size", "2", "--launcher", "all", "--secret", "DB_PASSWORD=hunter2")
+    done = cluster.lading(*words, "--", "sh", "-c", f"{script} && echo well")
+    assert sorted(done.stdout.split()) == ["[0]", "[1]", "well", "well"]
+    told = cluster.lading("request", "show", "last", "--json").stdout
+    told += cluster.lading("request", "logs", "last", "--file", "crunch-run.txt").stdout
+    told += cluster.lading("request", "why", "last", "--json").stdout + done.stdout + done.stderr
+    assert "hunter2" not in told
+
+
 @pytest.mark.long
 def test_a_gang_through_slurm_is_one_job(tmp_path_factory: pytest.TempPathFactory) -> None:
     need_root()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
-from lading.cli.options import ASSIGNMENT, DURATION, SIZE, PassingCommand
+from lading.cli.options import ASSIGNMENT, DURATION, SECRET, SIZE, PassingCommand
 from lading.cli.running.inputs import Input
+from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import RequestSpec
 from lading.cli.session import with_session
 from lading.core.hpc.daemon_configuration import file_name
@@ -50,6 +51,10 @@ def hpc() -> None:
     metavar="K=V",
     help="Parameter of the code: K and PARAM_K.",
 )
+@click.option(
+    "--secret", "secrets", type=SECRET, multiple=True, metavar="NAME[=VALUE|@FILE]",
+    help="Variable of every rank, or /PATH, that no record shows; without a value it is asked for.",
+)  # fmt: skip
 @click.option(
     "--file", "files", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True, metavar="F", help=f"Put the file into {_FILES}.",
@@ -103,6 +108,7 @@ def run(
     size: int,
     image: str,
     param: tuple[tuple[str, str], ...],
+    secrets: tuple[SecretOption, ...],
     files: tuple[Path, ...],
     launcher: str,
     rank_failure: str,
@@ -126,9 +132,12 @@ def run(
     lading hpc run --size 4 -- ./heat field.txt 1000 500
     lading hpc run --size 4 --launcher all -- sh -c 'hostname > $WORLD_RANK'
     """
+    from lading.cli.running.run import check_target, follow_to_end, secret_mounts
+
     spec = RequestSpec(
         command=command,
         image=image,
+        secret_mounts=secret_mounts(secrets, param, stdin=False),
         inputs=tuple(Input(target=f"{_FILES}/{file_name(one.name)}", path=one) for one in files),
         environment=dict(param),
         vcpus=vcpus,
@@ -138,8 +147,6 @@ def run(
         name=name,
         use_existing=not no_reuse,
     )
-    from lading.cli.running.run import check_target, follow_to_end
-
     check_target(output, overwrite=overwrite)
     with RankTable(live=sys.stderr.isatty() and not as_json) as table:
         code = with_session(
