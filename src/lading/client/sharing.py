@@ -2,8 +2,9 @@
 the page.
 
 A request is shared with its records (`shared_records`): its log and its output have links of their
-own, its container follows the request. A link of the class `container_access` also lets a user into
-the containers of the request.
+own, its container follows the request. Those links name the request in their properties: they end
+with its access, and access that was given to the log or the output itself does not. A link of the
+class `container_access` also lets a user into the containers of the request.
 
 Source: docs/spec/api, section Links.
 """
@@ -21,6 +22,8 @@ from lading.core.policy.token_scopes import reading_collection
 
 _TOKENS: Final = "api_client_authorizations"
 _ENTERING: Final = "container_access"
+_OF_REQUEST: Final = "shared_with_request"
+"""Property of a link to the log or the output of a request: the uuid of the request."""
 _KINDS: Final[dict[str, str]] = {
     Infix.COLLECTION: "collection",
     Infix.GROUP: "project",
@@ -77,17 +80,30 @@ async def links_of(api: ApiClient, uuid: str, party: str) -> list[Record]:
     return await api.list("links", filters=filters, limit=1000)
 
 
-async def set_level(api: ApiClient, uuid: str, party: str, name: str) -> None:
-    """Set the level of the party's only link; other links of the party are deleted."""
+async def set_level(api: ApiClient, uuid: str, party: str, name: str, *, request: str = "") -> None:
+    """Set the level of the party's only link; other links of the party are deleted. `request` is
+    the request that the record is shared with, "" for a record that is shared by itself.
+    """
     links = await links_of(api, uuid, party)
+    if links and not request and any(_request_of(one) for one in links):
+        # The API has one link between the same ends: one of the record itself takes its place.
+        for link in links:
+            await api.delete("links", link["uuid"])
+        links = []
     if not links:
         link = {"link_class": "permission", "name": name, "head_uuid": uuid, "tail_uuid": party}
-        await api.create("links", link)
+        properties = {_OF_REQUEST: request} if request else {}
+        await api.create("links", {**link, "properties": properties})
         return
     # Changed before the others are deleted: the party has access all the time.
     await api.update("links", links[0]["uuid"], {"name": name})
     for link in links[1:]:
         await api.delete("links", link["uuid"])
+
+
+def _request_of(link: Record) -> str:
+    """The request with which a link shares the log or the output, "" for none."""
+    return str((link["properties"] or {}).get(_OF_REQUEST) or "")
 
 
 async def shared_records(api: ApiClient, uuid: str) -> dict[str, str]:
@@ -130,12 +146,13 @@ async def share_with(
     # The request is the last: what it shows is readable then.
     for kind, one in reversed((await shared_records(api, uuid)).items()):
         if kind != "container":
-            await set_level(api, one, party, name)
+            beside = uuid if kind in ("log", "output") else ""
+            await set_level(api, one, party, name, request=beside)
 
 
 async def unshare_with(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
     """Take back what `share_with` gave to a party; the records that are no longer shared, as
-    `shared_records`.
+    `shared_records`. A log or an output that was shared by itself stays so.
     """
     ended: dict[str, str] = {}
     entering = await _entering(api, uuid, party)
@@ -145,12 +162,26 @@ async def unshare_with(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
             await api.delete("links", one["uuid"])
     for kind, head in (await shared_records(api, uuid)).items():
         links = await links_of(api, head, party) if kind != "container" else []
+        if kind in ("log", "output"):
+            links = [one for one in links if _request_of(one) == uuid]
         for one in links:
             await api.delete("links", one["uuid"])
         # The container follows the request.
         if links or (kind == "container" and (entering or "request" in ended)):
             ended[kind] = head
     return ended
+
+
+async def shared_by_itself(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
+    """Of a request the log and the output that a party has access to by a link of their own, as
+    `shared_records`.
+    """
+    found = await shared_records(api, uuid)
+    return {
+        kind: one
+        for kind, one in found.items()
+        if kind in ("log", "output") and await links_of(api, one, party)
+    }
 
 
 async def list_access(api: ApiClient, uuid: str) -> list[Record]:

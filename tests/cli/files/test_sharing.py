@@ -143,6 +143,31 @@ def test_a_request_is_shared_with_its_container_log_and_output(site: Site) -> No
     assert site.lading("unshare", uuid, "--link").stderr
 
 
+def test_what_was_shared_by_itself_stays_shared(site: Site) -> None:
+    world = site.world
+    request = site.call(world.submit("itself"))
+    uuid, eve = request["uuid"], site.call(world.user("eve"))
+    site.call(world.run(request["container_uuid"]))
+    ended = site.call(world.ok("GET", f"container_requests/{uuid}"))
+    output = ended["output_uuid"]
+
+    def reads(path: str) -> bool:
+        return bool(site.call(world.request("GET", path, token=eve)).status == 200)
+
+    for first, second in ((output, uuid), (uuid, output)):
+        site.lading("share", first, "eve")
+        site.lading("share", second, "eve")
+        said = site.lading("unshare", uuid, "eve").stderr
+        assert f"the output is shared by itself; 'lading unshare {output} eve' ends that" in said
+        assert (reads(f"container_requests/{uuid}"), reads(f"collections/{output}")) == (
+            False,
+            True,
+        )
+        assert not reads(f"collections/{ended['log_uuid']}")
+        assert "by itself" not in site.lading("unshare", output, "eve").stderr
+        assert not reads(f"collections/{output}")
+
+
 def test_a_user_is_let_into_the_containers_of_a_request(site: Site, here: Path) -> None:
     world = site.world
     request = site.call(world.submit("entered"))

@@ -159,7 +159,8 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
 
-    async def action(session: CliSession) -> dict[str, str]:
+    async def action(session: CliSession) -> tuple[dict[str, str], dict[str, str]]:
+        left: dict[str, str] = {}
         if who is None:
             uuid = await _find_collection(session, what)
             addresses = await _addresses(session, uuid)
@@ -170,11 +171,12 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
             uuid = await _find_shared(session, what)
             party = await sharing.find_party(session.api, who, uuid[:5])
             ended = await sharing.unshare_with(session.api, uuid, party)
+            left = await sharing.shared_by_itself(session.api, uuid, party)
         if not ended:
             raise NotFound(f"{what}: is not shared {_with(who)}; see 'lading share {what}'")
-        return ended
+        return ended, left
 
-    ended = with_session(action)
+    ended, left = with_session(action)
     if as_json:
         records = {} if who is None else ended
         display.emit_json({"what": what, "who": who, "removed": len(ended), "records": records})
@@ -182,6 +184,8 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
     names = [f"{kind} {uuid}" for kind, uuid in ended.items() if kind in _OF_REQUEST]
     listed = f": {', '.join(names)}" if names else ""
     display.note(f"{what}: no longer shared {_with(who)}{listed}")
+    for kind, uuid in left.items():
+        display.note(f"the {kind} is shared by itself; 'lading unshare {uuid} {who}' ends that")
 
 
 def _with(who: str | None) -> str:
