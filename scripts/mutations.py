@@ -319,7 +319,7 @@ class TestFiles:
 
     def chosen(self, source: str) -> tuple[list[str], list[str]]:
         """The test files named like a module, and the others of its package that import it: first
-        the ones that share a word of its name, then the nearest.
+        the ones of its folder, and of these the ones that share a word of its name.
         """
         path = Path(source).relative_to("src/lading")
         folder = Path("tests") / path.parts[0]
@@ -328,10 +328,12 @@ class TestFiles:
         others: list[str] = []
         words = _words(path)
 
-        def rank(item: tuple[str, int]) -> tuple[bool, int]:
-            # Tests of a server import all of it: which of them are near, their names tell.
+        def rank(item: tuple[str, int]) -> tuple[bool, bool, int]:
+            # Tests of a server import all of it: which of them are near, their names and folders
+            # tell.
             name, distance = item
-            return not words & _words(self._paths[name]), distance
+            test = self._paths[name]
+            return test.parent != near, not words & _words(test), distance
 
         for name, _ in sorted(self._distances(source).items(), key=rank):
             test = self._paths[name]
