@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Charge, Limit
+from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.service_records import QUOTAS
 from lading.store import quotas, records
 from lading.store.database import Database
@@ -79,3 +80,26 @@ async def test_which_kinds_have_quotas(database: Database) -> None:
             await records.insert(tx, QUOTAS, record)
             assert len(await quotas.kinds(tx, "zzzzz")) == min(number + 1, 2)
         assert await quotas.kinds(tx, "yyyyy") == {"xvhdp"}
+
+
+async def test_the_requests_that_the_quota_of_a_request_concerns(database: Database) -> None:
+    """A workflow and what its containers asked for, however deep; others are not counted."""
+    workflow, child, grandchild, other = (f"zzzzz-xvhdp-{number:015d}" for number in range(4))
+    runner, step = "zzzzz-dz642-000000000000000", "zzzzz-dz642-000000000000001"
+    rows = (
+        (workflow, None, runner),
+        (child, runner, step),
+        (grandchild, step, None),
+        (other, None, None),
+    )
+    async with database.writing() as tx:
+        for uuid, state in ((runner, "Running"), (step, "Queued")):
+            await records.insert(tx, CONTAINERS, {"uuid": uuid, "state": state})
+        for uuid, parent, container in rows:
+            row = {"requesting_container_uuid": parent, "container_uuid": container}
+            await records.insert(tx, REQUESTS, {"uuid": uuid, "state": "Committed", **row})
+        # The workflow itself runs already.
+        assert await quotas.queued(tx, workflow, most=9) == 2
+        assert await quotas.queued(tx, workflow, most=1) == 1
+        assert await quotas.queued(tx, child, most=9) == 2
+        assert await quotas.queued(tx, other, most=9) == 1

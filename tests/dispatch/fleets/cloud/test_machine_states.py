@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lading.core.errors import NotFound
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
-from lading.core.scheduling.machines import MachineAction
+from lading.core.scheduling.machines import MachineAction, MachineReport
 from lading.dispatch.fleet import StartRequest
 
 from .scene import fleet_with_a_vm
@@ -40,4 +41,15 @@ async def test_orders() -> None:
         assert machine.phase is InstancePhase.SHUTDOWN
         [found] = source.machines().machines
         assert (found.actions, "killed by an operator: broken" in found.note) == ((), True)
+    vms.take("i-1")
+
+
+async def test_long_texts_are_cut_to_what_a_report_may_have() -> None:
+    async with fleet_with_a_vm() as (fleet, vms):
+        [machine] = fleet.pool.machines.values()
+        machine.why = machine.type = "x" * 1000
+        [found] = msgspec.convert(
+            msgspec.to_builtins(fleet.machine_source.machines()), MachineReport
+        ).machines
+        assert {len(text) for text in (found.note, found.type)} == {400}
     vms.take("i-1")
