@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.postgres import PostgresServer
 from tests.reality import need, need_program, need_root
@@ -78,6 +78,8 @@ class Visitor:
         self.origin = f"https://{cluster.address}"
         self.faults: list[str] = []
         page.set_default_timeout(PATIENCE)
+        # Five seconds otherwise: too few for a machine that is busy with other tests.
+        expect.set_options(timeout=PATIENCE)
         page.on("console", self._note_message)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", self._note_request)

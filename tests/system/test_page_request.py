@@ -166,8 +166,11 @@ def test_a_graph_marks_where_two_pipelines_differ(cluster: Cluster, visitor: Vis
     # Two steps, and the output of the first one.
     expect(visitor.page.locator("rect.on-path")).to_have_count(3)
     drawing = visitor.page.locator("#drawing-svg")
+    larger = visitor.page.get_by_role("button", name="Larger")
+    # The script of the page shows it, and makes the drawing fit: the size is known from then on.
+    expect(larger).to_be_visible()
     before = drawing.bounding_box()
-    visitor.page.get_by_role("button", name="Larger").click()
+    larger.click()
     after = drawing.bounding_box()
     assert before
     assert after
