@@ -315,6 +315,12 @@ class Containers:
         "No other dispatcher serves this cluster: cancel containers that fit no worker, instead"
         " of leaving them queued.",
     )
+    Capabilities: dict[str, Any] = key(
+        {},
+        "Capabilities, beside `clock: true`, that all machines of the dispatcher offer: names with"
+        " true, a number or a text; runtime_constraints of requests may ask for them.",
+        private=True,
+    )
     MinRetryPeriod: float = key(
         0.0,
         "Shortest time between two attempts to start one container.",

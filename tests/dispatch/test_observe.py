@@ -12,6 +12,7 @@ from lading.core.resources import Resources
 from lading.core.scheduling.batch_planner import plan
 from lading.core.scheduling.planning import FleetWorker, KeptRoom
 from lading.core.scheduling.reconcile import ReconcileAction
+from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
 from lading.dispatch.fleet import FleetView, SupervisorProcess
 from lading.dispatch.queue import Queue
@@ -367,3 +368,15 @@ def test_the_planner_knows_run_times_and_the_rooms_that_are_kept(queue: Queue) -
     # When the one of an earlier dispatcher began is not known.
     assert ends == {"mine": 35.0, "old": inf}
     assert (found.now, found.passing, found.kept) == (10.0, 60.0, state.kept)
+
+
+def test_what_asks_for_a_capability_that_no_machine_offers_waits_with_the_reason() -> None:
+    queue = Queue(token="mine", offered={"clock": True, "level": 3})
+    state = DispatchState(DispatchSettings(), known_since=0)
+    for uuid, more in (("fits", {"clock": True, "level": [1, 3]}), ("waits", {"fpga": True})):
+        learn(queue, uuid, "Queued", runtime_constraints={"vcpus": 1, "ram": 10, **more})
+    snapshot = observe.snapshot(queue, view(), state, now=0.0)
+    assert [one.uuid for one in plan(snapshot).starts] == ["fits"]
+    found = observe.statuses(queue, view(), state, now=0.0)["waits"]
+    assert "it asks for fpga, which none of its machines offers" in found.sentence
+    assert found.category in MISFITS

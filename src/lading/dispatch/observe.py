@@ -157,7 +157,13 @@ def statuses(
     """Reason why each container that has not started waits. The fleet's notes have precedence."""
     found = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
-        if not record.sized:
+        if record.lacks:
+            found[uuid] = WaitStatus(
+                Category.PARTITION,
+                f"Not for this dispatcher: it asks for {record.lacks}, which none of its machines "
+                "offers (Containers.Capabilities). It stays queued until one does.",
+            )
+        elif not record.sized:
             found[uuid] = WaitStatus(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
     for uuid, process in view.processes.items():
         if process.note:

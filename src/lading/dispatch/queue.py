@@ -22,11 +22,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import structs
 
-from lading.core import resources
-from lading.core.containers import spot
+from lading.core import capabilities, resources
+from lading.core.capabilities import OFFERED
+from lading.core.containers import constraints, spot
 from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.spot import Preemption
@@ -35,6 +37,7 @@ from lading.core.quantities import parse_time
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import requested_gpus
 from lading.core.scheduling.planning import Place, TrackedContainer, Window
+from lading.core.values import Json
 
 FIELDS = (
     "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints",
@@ -67,11 +70,13 @@ class Queue:
         token: str,
         plans_disk: bool = False,
         preemptible_partitions: tuple[str, ...] = (),
+        offered: Mapping[str, Json] = OFFERED,
     ) -> None:
         """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of the
         need. `preemptible_partitions` are those of containers that accept preemptible machines and
-        name no partition.
+        name no partition. `offered` are the capabilities of the machines.
         """
+        self._offered = offered
         self._preemptible_partitions = preemptible_partitions
         self._token = token
         self._plans_disk = plans_disk
@@ -228,6 +233,10 @@ class Queue:
             found.add(uuid)
             old = self.get(uuid)
             fresh = _read(item, old, version=ticket, now=now, plans_disk=self._plans_disk)
+            if fresh.state is ContainerState.QUEUED:
+                wanted = constraints.capabilities(_mapping(item.get("runtime_constraints")))
+                lacks = capabilities.lacking(wanted, self._offered) if wanted else ""
+                fresh = replace(fresh, lacks=lacks) if lacks else fresh
             if fresh.preemptible and not fresh.partitions:
                 fresh = replace(fresh, partitions=self._preemptible_partitions)
             self._learn(fresh)
@@ -362,14 +371,14 @@ def _read(
     now: float,
     plans_disk: bool,
 ) -> TrackedContainer:
-    constraints, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
-    sized, scheduling = _mapping(constraints), _mapping(item.get("scheduling_parameters"))
+    limits, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
+    sized, scheduling = _mapping(limits), _mapping(item.get("scheduling_parameters"))
     disk, image = 0, str(item.get("container_image") or "")
     if plans_disk:
         factor = disk_factor(scheduling)
         disk = resources.scratch(_mapping(item.get("mounts")), image, sized, factor=factor)
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
-    need, fault = _size(constraints, disk, nodes)
+    need, fault = _size(limits, disk, nodes)
     partitions, accepted = scheduling.get("partitions"), spot.preemption(scheduling)
     return TrackedContainer(
         uuid=str(item["uuid"]),
@@ -400,18 +409,16 @@ def _read(
     )
 
 
-def _mapping(value: object) -> Mapping[str, object]:
+def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources, str]:
+def _size(limits: object, disk: int, nodes: int) -> tuple[Resources, str]:
     """The need and "", or nothing and the reason that it is unknown."""
-    if not isinstance(constraints, Mapping):
+    if not isinstance(limits, Mapping):
         return Resources(), "runtime_constraints: not an object"
     try:
-        return resources.gang_need(
-            structs.replace(resources.need(constraints), disk=disk), nodes
-        ), ""
+        return resources.gang_need(structs.replace(resources.need(limits), disk=disk), nodes), ""
     except Invalid as error:
         return Resources(), error.message
 

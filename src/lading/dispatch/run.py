@@ -86,6 +86,7 @@ async def _dispatch(
             token=token,
             plans_disk=settings.plans_disk,
             preemptible_partitions=settings.preemptible_partitions,
+            offered=settings.capabilities,
         ),
         asyncio.Event(),
         DecisionLog(clock),

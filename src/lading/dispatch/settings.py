@@ -5,7 +5,11 @@ Times are in seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lading.core.capabilities import OFFERED
+from lading.core.values import Json
 
 API_TIMEOUT = 60.0
 """Longest wait of a dispatcher for one answer of the API, in seconds: meanwhile nothing happens to
@@ -68,5 +72,7 @@ class DispatchSettings:
     """
     preemptible_partitions: tuple[str, ...] = ()
     """Partitions of containers that accept preemptible machines and name no partition."""
+    capabilities: Mapping[str, Json] = field(default_factory=lambda: OFFERED)
+    """Capabilities that all machines of the fleet offer (`Containers.Capabilities`)."""
     plans_disk: bool = False
     """The fleet has to know how much scratch disk a container may fill."""

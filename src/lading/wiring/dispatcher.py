@@ -30,6 +30,7 @@ from msgspec import structs
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
 from lading.config import Config, load
+from lading.core.capabilities import read_offered
 from lading.core.containers.container_network import read_networks
 from lading.core.errors import Invalid, LadingError
 from lading.core.records import access
@@ -325,6 +326,7 @@ def settings(config: Config, fleet: str) -> DispatchSettings:
             min_retry=config.Containers.MinRetryPeriod,
             only=config.Containers.OnlyDispatcher,
             plans_disk=True,
+            capabilities=read_offered(config.Containers.Capabilities),
         )
     return DispatchSettings(
         poll_interval=config.Local.PollInterval,
@@ -333,6 +335,7 @@ def settings(config: Config, fleet: str) -> DispatchSettings:
         min_retry=config.Containers.MinRetryPeriod,
         only=config.Containers.OnlyDispatcher,
         plans_disk=plans_disk(fleet, config),
+        capabilities=read_offered(config.Containers.Capabilities),
         # One machine is preemptible as a whole, or not.
         preemptible_partitions=()
         if fleet == "local"

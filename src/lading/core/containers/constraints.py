@@ -3,7 +3,9 @@
 - Both are stored with every key, zero where the client gave none (docs/spec/containers).
 - `ram` and `vcpus` must be positive when the request is committed.
 - Capabilities: `API` gives access to the API and a token for it; `internet` true gives access to
-  the internet, false promises that there is no network, absent leaves it open. Others are refused.
+  the internet, false promises that there is no network, absent leaves it open. Others have a name,
+  such as `clock`, and true (it must be there), false (it must not), a value, or a range of numbers:
+  machines offer them (`core.capabilities`), and a container that none can run waits.
 - The legacy `cuda` is kept and also written as `gpu`.
 - Caches do not change a result: containers with other cache sizes are acceptable.
 
@@ -31,6 +33,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import field
 
+from lading.core import capabilities as capability_rules
 from lading.core.containers import spot
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import RetryRules, read_rules
@@ -147,11 +150,7 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
     """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid
     naming the key.
     """
-    unexpected = sorted(constraints.keys() - {*RANGED, *_CAPABILITIES, "gpu", "cuda"})
-    if unexpected:
-        raise Invalid(
-            f"Runtime constraints contains unexpected keys [{printable(', '.join(unexpected))}]"
-        )
+    capability_rules.check(capabilities(constraints))
     for key in _CAPABILITIES:
         if not isinstance(constraints.get(key, False), bool):
             raise Invalid(f"Runtime constraints [{key}]: must be true or false")
@@ -170,6 +169,12 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
     _check_gpu(constraints["gpu"])
     if "cuda" in constraints:
         _check_cuda(constraints["cuda"])
+
+
+def capabilities(constraints: Mapping[str, Json]) -> JsonObject:
+    """The constraints that only name a capability of a machine."""
+    own = {*RANGED, *_CAPABILITIES, "gpu", "cuda"}
+    return {name: value for name, value in constraints.items() if name not in own}
 
 
 def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:

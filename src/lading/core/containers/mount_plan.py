@@ -40,7 +40,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers.mounts import STREAMS, covering
+from lading.core.containers.mounts import STREAMS, covering, is_writable_collection
 from lading.core.errors import ExecutionError, Failure
 from lading.core.ids import is_pdh
 from lading.core.secrets import VARIABLE
@@ -406,7 +406,8 @@ def _cover(output_path: str, specs: Mapping[str, Mapping[str, Json]]) -> str:
     cover = covering(specs, output_path)
     spec = specs[cover] if cover is not None else {}
     kind = spec.get("kind")
-    if cover is None or not (kind == "tmp" or (kind == "collection" and spec.get("writable"))):
+    is_writable = kind == "tmp" or (kind == "collection" and is_writable_collection(spec))
+    if cover is None or not is_writable:
         raise _fault(
             output_path,
             "the output path does not correspond to a writable mount; make it a tmp mount",
@@ -498,7 +499,7 @@ _BESIDE_OUTPUT = MappingProxyType(
 
 
 def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
-    source, writable = _collection(target, spec), bool(spec.get("writable"))
+    source, writable = _collection(target, spec), is_writable_collection(spec)
     excluded = bool(spec.get("exclude_from_output"))
     if source is not None and not writable:
         draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)

@@ -418,9 +418,18 @@ def _is_canonical(path: str) -> bool:
 
 
 def _is_writable(spec: Json) -> bool:
-    # Scratch is writable without saying so; a collection only if it says so.
-    kinds = isinstance(spec, dict) and (spec.get("kind"), bool(spec.get("writable")))
-    return kinds in ((MountKind.TMP, False), (MountKind.COLLECTION, True))
+    if not isinstance(spec, dict):
+        return False
+    # Scratch is writable without saying so.
+    kind = spec.get("kind")
+    return kind == "tmp" or (kind == "collection" and is_writable_collection(spec))
+
+
+def is_writable_collection(spec: Mapping[str, Json]) -> bool:
+    """Whether the collection of a mount is writable: one that says so, or names no content and so
+    is fresh and empty.
+    """
+    return bool(spec.get("writable")) or not (spec.get("uuid") or spec.get("portable_data_hash"))
 
 
 def _check_spec(table: str, target: str, spec: Json, kinds: tuple[MountKind, ...]) -> None:

@@ -57,6 +57,8 @@ class TrackedContainer:
     """The resources of all its ranks together. Undefined while `fault` is set."""
     fault: str = ""
     """Reason why the record has no valid size, or ""."""
+    lacks: str = ""
+    """The capability that it asks for and the machines of this dispatcher lack, or ""."""
     growth: Resources = Resources()
     """Largest amount that it can be given above `need`."""
     nodes: int = 1
@@ -107,8 +109,8 @@ class TrackedContainer:
 
     @property
     def sized(self) -> bool:
-        """Whether its need is known."""
-        return not self.fault and self.state is not None
+        """Whether its need is known, and not one that no machine here can meet."""
+        return not self.fault and not self.lacks and self.state is not None
 
     @property
     def each(self) -> Resources:
