@@ -70,10 +70,34 @@ def test_no_command_is_a_login_shell_and_sftp_a_subsystem() -> None:
         sessions.shell_command(None, "x11")
 
 
-def test_only_the_language_comes_along() -> None:
-    given = {"LC_ALL": "C", "LANG": "de", "LD_PRELOAD": "x", "ARVADOS_API_TOKEN": "y", "LC_": "z"}
-    assert sessions.session_environment(given, None) == (("LANG", "de"), ("LC_ALL", "C"))
-    assert sessions.session_environment({}, "vt100") == (("TERM", "vt100"), ("USE_TTY", "1"))
+def test_variables_of_a_client_come_along() -> None:
+    given = {"LC_ALL": "C", "LANG": "de", "LD_PRELOAD": "x", "MY_OWN": "y", "a b": "z", "N": "\0"}
+    kept = (("LANG", "de"), ("LC_ALL", "C"), ("MY_OWN", "y"))
+    assert sessions.session_environment(given, None) == kept
+    assert sessions.refused_variables(given) == ["LD_PRELOAD", "N", "a b"]
+    told = sessions.variables_refusal(["LD_PRELOAD", "a\nb"])
+    assert told.startswith("lading: not set in this session: LD_PRELOAD, 'a\\nb'; it takes 64")
+    assert "and 2 more" in sessions.variables_refusal(["a"] * 7)
+
+
+def test_the_terminal_is_that_of_the_session() -> None:
+    terminal = (("TERM", "vt100"), ("USE_TTY", "1"))
+    assert sessions.session_environment({}, "vt100") == terminal
+    assert sessions.session_environment({"TERM": "dumb"}, "vt100") == terminal
+    assert sessions.session_environment({"TERM": "dumb"}, None) == (("TERM", "dumb"),)
+
+
+def test_variables_are_few_and_small() -> None:
+    many = {f"V{number:03}": "x" for number in range(100)}
+    assert len(sessions.session_environment(many, None)) == 64
+    assert len(sessions.refused_variables(many)) == 36
+    large = {"A": "x" * 20_000, "B": "x" * 20_000, "C": "c"}
+    assert sessions.refused_variables(large) == ["B"]
+
+
+def test_why_nothing_listens() -> None:
+    assert "-R localhost:80: is refused" in sessions.listening_refusal("localhost", 80)
+    assert "-R /run/x: is refused" in sessions.listening_refusal("/run/x", -1)
 
 
 def test_targets() -> None:

@@ -101,8 +101,11 @@ async def test_a_command_that_is_not_there(ssh: asyncssh.SSHClientConnection) ->
 async def test_only_the_language_of_the_client_comes_along(
     ssh: asyncssh.SSHClientConnection,
 ) -> None:
-    done = await ssh.run("env", env={"LANG": "de_DE", "LD_PRELOAD": "/x"})
+    done = await ssh.run("env", env={"LANG": "de_DE", "LD_PRELOAD": "/x", "MY_OWN": "mine"})
     assert "LANG=de_DE" in str(done.stdout)
+    assert "MY_OWN=mine" in str(done.stdout)
+    assert "not set in this session: LD_PRELOAD" in str(done.stderr)
+    assert "MY_OWN" not in str((await ssh.run("env")).stdout)
     assert "LD_PRELOAD" not in str(done.stdout)
 
 
@@ -219,3 +222,15 @@ async def test_something_else_than_ssh_is_let_go(tmp_path: Path) -> None:
         await asyncio.wait_for(pipe.reader.read(), 20)
         await pipe.close()
         assert isinstance(gateway, Gateway)
+
+
+async def test_nothing_listens_for_the_client(ssh: asyncssh.SSHClientConnection) -> None:
+    with pytest.raises(asyncssh.ChannelListenError):
+        await ssh.forward_remote_port("", 8080, "localhost", 80)
+    with pytest.raises(asyncssh.ChannelListenError):
+        await ssh.forward_remote_path("/run/socket", "/run/mine")
+    told = str((await ssh.run("true")).stderr)
+    assert "lading: -R :8080: is refused, as nothing listens in a container" in told
+    assert "lading: -R /run/socket: is refused" in told
+    # Once.
+    assert not (await ssh.run("true")).stderr

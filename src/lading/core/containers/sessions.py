@@ -24,7 +24,7 @@ import hmac
 import ipaddress
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -32,6 +32,7 @@ from lading.core import ids
 from lading.core.containers.container import FINAL, TUNNEL, ContainerState
 from lading.core.containers.container_network import is_local_address
 from lading.core.errors import Gone, Invalid, LadingError, Malformed, Unavailable
+from lading.core.values import printable
 
 AUTHORIZATION = "x-arvados-authorization"
 AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
@@ -40,8 +41,12 @@ TARGET_PORT = "x-arvados-container-target-port"
 # Names that clients give for the container itself.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104
 """Names of the container itself in a client's request for a port."""
-# Variables of a client that are passed on; others could change the behaviour of programs.
-_ENVIRONMENT = re.compile(r"(LANG|LC_[A-Z]+|COLORTERM)")
+# Names of variables that a client sets for its session; those of the dynamic loader would break the
+# program that enters the container.
+_ENVIRONMENT = re.compile(r"(?!LD_)[A-Za-z_][A-Za-z0-9_]{0,127}")
+# The most variables of a session, and characters of all of them.
+_MOST_VARIABLES = 64
+_MOST_CHARACTERS = 1 << 15
 # A key of Docker's --detach-keys.
 _KEY = re.compile(r"ctrl-([a-z@\[\]^_\\])|([a-z])")
 # Characters with a meaning to the shell.
@@ -171,11 +176,50 @@ def _key(name: str) -> int:
 def session_environment(
     given: Mapping[str, str], terminal: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Variables of a client's environment that are passed on: its language, and the kind of its
-    terminal.
+    """Variables of a session: those that the client sets (`SetEnv`, `SendEnv` of ssh), as far as
+    they are taken, and the kind of its terminal.
     """
-    kept = [(name, value) for name, value in sorted(given.items()) if _ENVIRONMENT.fullmatch(name)]
-    return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else tuple(kept)
+    left_out = frozenset(refused_variables(given))
+    kept = tuple(
+        (name, value)
+        for name, value in sorted(given.items())
+        if name not in left_out and not (name == "TERM" and terminal is not None)
+    )
+    return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else kept
+
+
+def refused_variables(given: Mapping[str, str]) -> list[str]:
+    """The names of the variables of a client that its session does not get."""
+    refused, count, size = [], 0, 0
+    for name, value in sorted(given.items()):
+        more = size + len(name) + len(value)
+        is_name = _ENVIRONMENT.fullmatch(name) is not None and "\0" not in value
+        if not is_name or count >= _MOST_VARIABLES or more > _MOST_CHARACTERS:
+            refused.append(name)
+        else:
+            count, size = count + 1, more
+    return refused
+
+
+def variables_refusal(names: Sequence[str]) -> str:
+    """The sentence about variables that a session does not get."""
+    shown = ", ".join(printable(name[:40]) for name in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return (
+        f"lading: not set in this session: {shown}{more}; it takes {_MOST_VARIABLES} variables of"
+        f" {_MOST_CHARACTERS} characters in all, none of LD_*"
+    )
+
+
+def listening_refusal(host: str, port: int) -> str:
+    """The sentence about a refused `-R` of ssh: a port or a socket of the container that leads to
+    the client.
+    """
+    shown = f"{printable(host[:60])}:{port}" if port >= 0 else printable(host[:60])
+    return (
+        f"lading: -R {shown}: is refused, as nothing listens in a container for its users;"
+        " use -L for a port of the container, or publish the port"
+    )
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import contextlib
 import signal
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
@@ -42,6 +42,8 @@ _NAMELESS = ("", "_")
 _KEEPALIVE = 60
 # Ciphers with hardware support; the data is inside TLS already.
 _CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
+# Refused requests to listen that are told to a session.
+_MOST_REFUSALS = 10
 # Bytes of unread input of a command, above which the client is asked to wait.
 _HIGH = 1 << 18
 
@@ -161,6 +163,8 @@ class _Entry:
 class _Login(asyncssh.SSHServer):
     def __init__(self, entry: _Entry) -> None:
         self._entry = entry
+        self._connection: asyncssh.SSHServerConnection | None = None
+        self._refusals: list[str] = []
 
     def begin_auth(self, username: str) -> bool:
         # The form takes precedence: ssh by itself sends the name of the caller's local user.
@@ -171,7 +175,29 @@ class _Login(asyncssh.SSHServer):
         return False
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
-        return _Session(self._entry)
+        refusals, self._refusals = self._refusals, []
+        return _Session(self._entry, refusals)
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def server_requested(self, listen_host: str, listen_port: int) -> bool:
+        self._refuse_listening(listen_host, listen_port)
+        return False
+
+    def unix_server_requested(self, listen_path: str) -> bool:
+        self._refuse_listening(listen_path, -1)
+        return False
+
+    def _refuse_listening(self, host: str, port: int) -> None:
+        """Tell why nothing listens here: the refusal of SSH has no room for a reason, so that it is
+        in a message for the log of the client, and in the error stream of the next session.
+        """
+        reason = sessions.listening_refusal(host, port)
+        if self._connection is not None:
+            self._connection.send_debug(reason, always_display=True)
+        if len(self._refusals) < _MOST_REFUSALS:
+            self._refusals.append(reason)
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
@@ -197,8 +223,9 @@ class _Login(asyncssh.SSHServer):
 class _Session(asyncssh.SSHServerSession[bytes]):
     """One channel: input of the client goes to the command, its output to the client."""
 
-    def __init__(self, entry: _Entry) -> None:
+    def __init__(self, entry: _Entry, refusals: Sequence[str] = ()) -> None:
         self._entry = entry
+        self._refusals = refusals
         self._keys = sessions.DetachKeys(entry.keys)
         self._is_left = False
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
@@ -294,12 +321,16 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         channel = self._channel
         assert channel is not None
         code = 1
+        variables = _texts(channel.get_environment())
+        told = [*self._refusals]
+        if names := sessions.refused_variables(variables):
+            told.append(sessions.variables_refusal(names))
+        for sentence in told:
+            channel.write(f"{sentence}\r\n".encode(), asyncssh.EXTENDED_DATA_STDERR)
         try:
             order = Exec(
                 command=sessions.shell_command(*self._wanted),
-                environment=sessions.session_environment(
-                    _texts(channel.get_environment()), self._terminal
-                ),
+                environment=sessions.session_environment(variables, self._terminal),
                 user=self._entry.user,
                 terminal=self._size if self._terminal is not None else None,
             )
