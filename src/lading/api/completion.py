@@ -51,7 +51,7 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     """The changes that give the Committed requests of an ended container another container, or make
     them Final.
     """
-    wanting = await unit.committed(after.uuid)
+    wanting, ended_before = await _requests_of(unit, after)
     rows = {subject.uuid: row for row, subject in wanting}
     left = {subject.uuid: subject for _, subject in wanting}
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
@@ -84,6 +84,8 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     for subject in left.values():
         change = await make_final(unit, subject, after, reused=False)
         effects.append(ChangeRequest(rows[subject.uuid], change))
+    for row, subject in ended_before:
+        await _keep_log(unit, row, subject, after)
     await unit.services.statuses.forget(unit.tx, [after.uuid])
     if after.log is not None:
         # After the commit: until then readers take the log from the spool.
@@ -134,12 +136,35 @@ async def make_final(
 async def refresh_logs(unit: Unit, container: Container) -> None:
     """Bring the log collections of a running container's requests up to date."""
     for row, subject in await unit.committed(container.uuid):
-        if await _is_closed(unit, subject):
-            continue
-        plan = finalize.refresh_log(subject, container, now=unit.now)
-        uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
-        if uuid is not None and uuid != subject.log_uuid:
-            await unit.write_request(row, {"log_uuid": uuid}, expected={})
+        await _keep_log(unit, row, subject, container)
+
+
+async def _keep_log(
+    unit: Unit, row: Record, subject: ContainerRequest, container: Container
+) -> None:
+    """Bring the log collection of one request up to date."""
+    if await _is_closed(unit, subject):
+        return
+    plan = finalize.refresh_log(subject, container, now=unit.now)
+    uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
+    if uuid is not None and uuid != subject.log_uuid:
+        await unit.write_request(row, {"log_uuid": uuid}, expected={})
+
+
+async def _requests_of(
+    unit: Unit, container: Container
+) -> tuple[list[tuple[Record, ContainerRequest]], list[tuple[Record, ContainerRequest]]]:
+    """The Committed requests of a container that has just ended, and those that users have made
+    Final while it ran: they have no other way to its log.
+    """
+    wanting, ended = [], []
+    for row in await records.matching(unit.tx, REQUESTS, container_uuid=container.uuid):
+        subject = ContainerRequest.from_record(row)
+        if subject.state is request.RequestState.COMMITTED:
+            wanting.append((row, subject))
+        elif subject.state is request.RequestState.FINAL:
+            ended.append((row, subject))
+    return wanting, ended
 
 
 async def _release_dependents(unit: Unit, ended: Iterable[str]) -> list[Effect]:

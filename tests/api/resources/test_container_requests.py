@@ -96,6 +96,24 @@ async def test_final_and_delete_let_the_container_go(it: World) -> None:
     assert (await it.request("GET", f"container_requests/{draft['uuid']}")).status == 404
 
 
+async def test_a_request_that_was_made_final_by_hand_gets_the_log(it: World) -> None:
+    user = await it.user("u")
+    request = await it.submit(token=user)
+    uuid, path = request["container_uuid"], f"container_requests/{request['uuid']}"
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    own = await it.container_token(uuid)
+    log = await it.collection({"stderr.txt": b"hello"}, token=own)
+    final = await it.ok("PUT", path, {"state": "Final"}, token=user)
+    assert (final["log_uuid"], await state_of(it, uuid)) == (None, "Running")
+    ended = {"state": "Cancelled", "log": log["portable_data_hash"]}
+    await it.ok("PUT", f"containers/{uuid}", ended, token=supervisor)
+    final = await it.ok("GET", path, token=user)
+    kept = await it.ok("GET", f"collections/{final['log_uuid']}", token=user)
+    assert kept["properties"] == {"type": "log", "container_request": request["uuid"]}
+    assert "stderr.txt" in kept["manifest_text"]
+
+
 async def test_properties_of_a_final_request(it: World) -> None:
     request = await it.submit()
     await it.run(request["container_uuid"])
