@@ -113,13 +113,41 @@ def test_no_record_message_or_log_has_it(site: Site, image: str) -> None:
         preview.stdout + preview.stderr,
         *(site.lading("request", *one).stdout for one in (
             ("show", uuid, "--json"), ("why", uuid, "--json"), ("list", "--json"))),
-        site.lading("diff", uuid, again, "--json").stdout,
+        site.lading("diff", uuid, again, "--json", code=1).stdout,
         json.dumps(site.call(site.world.ok("GET", "logs", params={"limit": 1000}))),
     ]  # fmt: skip
     for plural in ("container_requests", "containers"):
         params = {"limit": 1000}
         shown.append(json.dumps(site.call(site.world.ok("GET", plural, params=params))))
     assert not [text for text in shown if VALUE in text]
+
+
+def test_a_difference_of_secrets_is_told_to_their_user_alone(site: Site, image: str) -> None:
+    told = ("--image", image, "--no-reuse", "--secret")
+    first, _ = submitted(site, *told, f"DB={VALUE}", "--", "told")
+    same, _ = submitted(site, *told, f"DB={VALUE}", "--", "told")
+    other, _ = submitted(site, *told, "DB=another", "--", "told")
+    (difference,) = json.loads(site.lading("diff", first, other, "--json", code=1).stdout)["steps"][
+        0
+    ]["differences"]
+    assert difference["field"] == "secrets"
+    assert "secrets" in site.lading("diff", first, other, code=1).stdout
+    assert "secrets" not in site.lading("diff", first, same).stdout
+    path = f"container_requests/{first}/why"
+
+    def differ(uuid: str, **more: Any) -> object:
+        params = {"compared_with": uuid}
+        return site.call(site.world.ok("GET", path, params=params, **more))["secrets_differ"]
+
+    assert (differ(same), differ(other)) == (False, True)
+    # A guess of another user who reads the request is not confirmed.
+    eve = site.call(site.world.user("eve"))
+    site.lading("share", first, "eve")
+    guess = site.call(
+        site.world.submit("told", token=eve, secret_mounts={"/s": {"kind": "text", "content": "x"}})
+    )
+    assert differ(guess["uuid"], token=eve) is None
+    assert differ(guess["uuid"]) is None
 
 
 def test_each_item_of_a_map_has_it(site: Site, image: str, here: Path) -> None:

@@ -124,3 +124,21 @@ def test_secrets_of_other_users_are_foreign() -> None:
     assert reuse_rights.has_foreign_secrets(secret, USER)
     assert not reuse_rights.has_foreign_secrets(secret, OTHER)
     assert not reuse_rights.has_foreign_secrets(make_container(runtime_user_uuid=OTHER), USER)
+
+
+def test_only_the_user_of_both_is_told_that_secrets_differ() -> None:
+    one = make_container(secret_mounts_md5="0" * 32)
+    other = make_container(secret_mounts_md5="1" * 32)
+    without = make_container(secret_mounts_md5=None)
+    theirs = make_container(secret_mounts_md5="0" * 32, runtime_user_uuid=OTHER)
+
+    def differ(first: Any, second: Any, user: str = USER) -> bool | None:
+        return reuse_rights.secrets_differ(first, second, user_uuid=user)
+
+    assert (differ(one, one), differ(one, other), differ(one, without)) == (False, True, True)
+    assert differ(without, make_container(secret_mounts_md5=EMPTY_OBJECT_DIGEST)) is False
+    # A guess of the one is not compared with the secret of the other.
+    for user in (USER, OTHER, "zzzzz-tpzed-000000000000000"):
+        assert differ(one, theirs, user) is None
+        assert differ(theirs, one, user) is None
+    assert differ(one, other, OTHER) is None

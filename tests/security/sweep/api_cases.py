@@ -167,6 +167,7 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "brief": _constant(True),
     "bypass_federation": _constant(True),
     "cluster_id": _constant("zzzzz"),
+    "compared_with": lambda kind, victim: next(iter(victim.requests.values()))["uuid"],
     "container_requests": lambda kind, victim: list(_request_bodies(victim)),
     "count": _constant("exact"),
     "distinct": _constant(True),

@@ -119,9 +119,11 @@ async def get_why(call: ApiCall) -> ApiResponse:
         dispatched = await dispatching.trail(tx, services.database.dialect, subject)
         evidence = await evidence_about(tx, call, container) if container else None
         expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
+        compared = await _compared(tx, call, container)
     waits = _first(subject, container, scene)
     return ApiResponse(
         body={
+            **compared,
             "request_uuid": subject.uuid,
             "state": subject.state,
             "priority": subject.priority,
@@ -140,6 +142,20 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "dispatch": dispatched,
         }
     )
+
+
+async def _compared(tx: Transaction, call: ApiCall, container: Container | None) -> Record:
+    """`secrets_differ`, if the call names another request: None where the caller may not know."""
+    uuid = call.params.get("compared_with")
+    if uuid is None:
+        return {}
+    row = await authorization.find_readable(tx, call.services, REQUESTS, str(uuid), call.caller)
+    other = await _container(tx, row)
+    # What runs in a container of the user must not learn of others.
+    if container is None or other is None or call.caller.container_uuid is not None:
+        return {"secrets_differ": None}
+    user = call.caller.user_uuid
+    return {"secrets_differ": reuse_rights.secrets_differ(container, other, user_uuid=user)}
 
 
 async def list_waits(call: ApiCall) -> ApiResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.request_states import shown_command
@@ -14,11 +14,12 @@ from lading.core.containers.comparison import (
     changed_inputs,
     compare_requests,
 )
+from lading.core.ids import Infix, infix_of
 from lading.core.values import FieldDifference
 
 _MOST: Final = 200
 """Pairs of steps that are compared."""
-_SELECT: Final = ("uuid", "name", "command", "container_uuid", "state")
+_SELECT: Final = ("uuid", "name", "command", "container_uuid", "state", "secrets_needed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +85,43 @@ async def find_causes(
             if uuids not in known:
                 known.add(uuids)
                 ahead.append(pair)
-        found.append(_step(mine, other, explained))
+        found.append(_step(mine, other, explained, await _secrets(api, mine, other)))
     return Causes(steps=tuple(found), is_cut=bool(ahead))
 
 
-def _step(ours: ComparedRequest, theirs: ComparedRequest, explained: list[str]) -> StepComparison:
+async def _secrets(
+    api: ApiClient, ours: ComparedRequest, theirs: ComparedRequest
+) -> tuple[FieldDifference, ...]:
+    """The difference of the secrets of two requests, without their values; none where the server
+    does not say.
+    """
+    if not any(one.request.get("secrets_needed") for one in (ours, theirs)):
+        return ()
+    uuid, other = (str(one.request["uuid"]) for one in (ours, theirs))
+    if infix_of(uuid) != Infix.REQUEST or infix_of(other) != Infix.REQUEST:
+        return ()
+    params = {"compared_with": other}
+    why: Any = await api.request("GET", f"container_requests/{uuid}/why", params=params)
+    if not why.get("secrets_differ"):
+        return ()
+    return (FieldDifference("secrets", "(not shown)", "(another, not shown)"),)
+
+
+def _step(
+    ours: ComparedRequest,
+    theirs: ComparedRequest,
+    explained: list[str],
+    secrets: tuple[FieldDifference, ...],
+) -> StepComparison:
     compared = compare_requests(ours, theirs)
+    cause = compared.cause + secrets
     outputs = {(side.container or {}).get("output") for side in (ours, theirs)}
     return StepComparison(
         ours=ours,
         theirs=theirs,
-        fields=apart_from(compared.cause, explained),
+        fields=apart_from(cause, explained),
         explained=tuple(explained),
-        repeats=bool(compared.cause) or None in outputs or len(outputs) == 1,
+        repeats=bool(cause) or None in outputs or len(outputs) == 1,
     )
 
 

@@ -99,6 +99,16 @@ def heir(container: Container, requests: Iterable[ContainerRequest]) -> str | No
     return None if container.runtime_user_uuid in known else next(iter(users), None)
 
 
+def secrets_differ(one: Container, other: Container, *, user_uuid: str) -> bool | None:
+    """Whether two containers have different secrets; None for anybody but the user whom both ran
+    for: who gives a container a guess as its secret could compare it with that of another user.
+    """
+    if {one.runtime_user_uuid, other.runtime_user_uuid} != {user_uuid}:
+        return None
+    empty = EMPTY_OBJECT_DIGEST
+    return (one.secret_mounts_md5 or empty) != (other.secret_mounts_md5 or empty)
+
+
 def _mounts_keep(of: Recipe | Container) -> bool:
     return any(
         isinstance(one, dict) and one.get("kind") == MountKind.KEEP for one in of.mounts.values()

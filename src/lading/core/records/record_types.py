@@ -15,6 +15,7 @@ from lading.core.records.schema import (
     COMMON,
     CRUD,
     EVIDENCE,
+    EXPLANATION,
     LINEAGE,
     LIST,
     PLANNING,
@@ -297,10 +298,7 @@ REQUESTS: Final = RecordType(
             "satisfy",
             doc="Find or make its container: 200 when it has one, 202 while that takes longer.",
         ),
-        member(
-            "why", "GET", "Reasons for its state: the reuse decision, and why it waits.",
-            answer="object",
-        ),
+        EXPLANATION,
         member(
             "container_status", "GET", "State of its container and why it waits.", answer="object",
         ),

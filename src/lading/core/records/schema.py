@@ -370,6 +370,17 @@ def general(
     )
 
 
+EXPLANATION: Final = RecordAction(
+    name="why", method="GET", scope=Scope.MEMBER, path="why", answer="object",
+    doc="Reasons for its state: the reuse decision, and why it waits.",
+    parameters=(
+        Parameter(
+            name="compared_with",
+            doc="Another request: `secrets_differ` says whether its secrets are others.",
+        ),
+    ),
+)  # fmt: skip
+"""The explanation of a request."""
 PLANNING: Final = (
     general(
         "preview",
