@@ -47,6 +47,17 @@ async def test_the_memory_for_pages_is_as_configured(tmp_path: Path) -> None:
     assert sizes == [(-1024,)]
 
 
+async def test_its_threads_end_with_it(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    database = await opened(tmp_path)
+    async with database.writing() as tx:
+        await tx.execute("DELETE FROM links", is_long=True)
+    # Its work is in threads: one that is left would keep the program from ending.
+    assert {thread.name for thread in set(threading.enumerate()) - before} >= {"sqlite-write_0"}
+    await database.close()
+    assert set(threading.enumerate()) <= before
+
+
 async def test_many_commits_share_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = await opened(tmp_path)
     flushes: list[int] = []
