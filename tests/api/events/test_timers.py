@@ -31,6 +31,12 @@ def moment(it: World, seconds: float) -> str:
     return format_time(it.clock.moment + timedelta(seconds=seconds))
 
 
+async def searched(it: World) -> int:
+    """Search once: a search must not go round for as long as a repository is down."""
+    async with asyncio.timeout(30):
+        return await timers.seek(it.app.services)
+
+
 async def container(it: World, request: Record) -> Record:
     found: Record = await it.ok("GET", f"containers/{request['container_uuid']}")
     return found
@@ -157,16 +163,16 @@ async def test_a_container_that_is_sought_is_found_later(it: World) -> None:
     why = await it.ok("GET", f"{path}/why")
     assert [one["reason"] for one in why["waits"]] == ["resolving"]
     assert "still sought" in (await it.ok("GET", f"{path}/container_status"))["scheduling_status"]
-    assert await timers.seek(it.app.services) == 1
+    assert await searched(it) == 1
     git.ready = True
-    assert await timers.seek(it.app.services) == 0
+    assert await searched(it) == 0
     found = await it.request("POST", f"{path}/satisfy")
     assert (found.status, (await container(it, found.json))["priority"] > 0) == (200, True)
     assert (await container(it, found.json))["mounts"]["/src"] == {
         "kind": "git_tree",
         "tree": "a" * 40,
     }
-    assert await timers.seek(it.app.services) == 0
+    assert await searched(it) == 0
 
 
 async def test_one_search_finds_the_containers_of_all(it: World) -> None:
@@ -177,9 +183,9 @@ async def test_one_search_finds_the_containers_of_all(it: World) -> None:
         made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
         requests.append(dict(made.json))
     # What still waits does not hide the others.
-    assert await timers.seek(it.app.services) == 45
+    assert await searched(it) == 45
     git.ready = True
-    assert await timers.seek(it.app.services) == 0
+    assert await searched(it) == 0
     for one in requests:
         found = await it.ok("GET", f"container_requests/{one['uuid']}")
         assert found["container_uuid"] is not None
@@ -210,8 +216,7 @@ async def test_a_server_that_hangs_does_not_delay_the_others(it: World) -> None:
     spec = await it.spec("make", mounts=GIT, environment={"N": "2"})
     await it.request("POST", "container_requests", spec, params={"satisfy": True})
     git.ready = True
-    async with asyncio.timeout(30):
-        assert await timers.seek(it.app.services) == 0
+    assert await searched(it) == 0
 
 
 async def test_a_name_that_no_resolver_takes_is_refused_for_good(it: World) -> None:
@@ -228,7 +233,7 @@ async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason
     git = SlowGit(Invalid("Mounts [/src][commit]: no commit 'main'"))
     request = await slow_world(it, git)
     git.ready = True
-    await timers.seek(it.app.services)
+    await searched(it)
     why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
     assert (why["state"], why["outcome"]) == ("Final", "Mounts [/src][commit]: no commit 'main'")
 
@@ -242,7 +247,7 @@ async def test_an_input_that_went_meanwhile_ends_the_request(it: World) -> None:
     request = await it.submit("make", mounts=mounts)
     await it.ok("DELETE", f"collections/{data['uuid']}")
     git.ready = True
-    await timers.seek(it.app.services)
+    await searched(it)
     why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
     assert (why["state"], "not found" in why["outcome"]) == ("Final", True)
 
@@ -251,9 +256,7 @@ async def test_a_repository_that_is_down_is_tried_again(it: World) -> None:
     git = SlowGit(Unavailable("git fetch failed"))
     request = await slow_world(it, git)
     git.ready = True
-    # Once in a search: it must not go round for as long as the repository is down.
-    async with asyncio.timeout(30):
-        assert await timers.seek(it.app.services) == 1
+    assert await searched(it) == 1
     git.answer = TREE
     await tended(it, lambda: _has_container(it, request))
 
@@ -267,7 +270,7 @@ async def test_who_cancels_meanwhile_is_heard(it: World) -> None:
     request = await slow_world(it, git)
     assert (await it.ok("POST", f"container_requests/{request['uuid']}/cancel"))["state"] == "Final"
     git.ready = True
-    assert await timers.seek(it.app.services) == 0
+    assert await searched(it) == 0
 
 
 @pytest.mark.parametrize("name", ["act", "seek"])
