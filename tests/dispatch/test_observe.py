@@ -332,6 +332,16 @@ def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(
     assert state.others("starts") == ()
 
 
+def test_a_container_without_a_known_record_takes_its_turn_first(
+    queue: Queue, state: DispatchState
+) -> None:
+    learn(queue, "high", "Locked", priority=(1 << 62) - 1)
+    asking = {uuid: SupervisorProcess("w", asking=True) for uuid in ("high", "unknown")}
+    seen = FleetView(known=True, workers=(WORKER,), processes=asking)
+    snapshot = observe.snapshot(queue, seen, state, now=0.0)
+    assert observe.admitted(snapshot, queue, seen) == ["unknown"]
+
+
 def test_containers_that_were_prepared_take_their_turn_before_new_ones(
     queue: Queue, state: DispatchState
 ) -> None:

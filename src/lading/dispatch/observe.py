@@ -16,6 +16,7 @@ from lading.core.resources import Resources, rank_need
 from lading.core.scheduling import passing
 from lading.core.scheduling.batch_planner import explain as explain_wait
 from lading.core.scheduling.planning import (
+    FRONT,
     Category,
     FleetWorker,
     Occupant,
@@ -194,7 +195,7 @@ def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
 
 def _place(uuid: str, record: TrackedContainer | None) -> Place:
     # A container without a known record comes first: there is no reason to let it wait.
-    return record.place if record is not None else (0, "", uuid)
+    return record.place if record is not None else (*FRONT[:2], uuid)
 
 
 def _asking(record: TrackedContainer | None) -> WaitStatus:

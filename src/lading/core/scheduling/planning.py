@@ -31,6 +31,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
+from typing import Final
 
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.resources import Resources, rank_need
@@ -39,6 +40,8 @@ from lading.core.scheduling.instance_types import unsuited_gpu as unsuited
 
 Place = tuple[int, str, str]
 """The place of a container in the queue: sorts by priority, the highest first, then by age."""
+FRONT: Final[Place] = (-(1 << 64), "", "")
+"""Before every place: priorities have at most 63 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
