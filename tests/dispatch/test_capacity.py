@@ -10,7 +10,7 @@ from msgspec import structs
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, UNLIMITED, Resources
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
-from lading.dispatch.capacity import measure, see_gpus
+from lading.dispatch.capacity import measure, memory_of_others, see_gpus
 from lading.testing.images import make_devices
 
 
@@ -99,3 +99,20 @@ def test_gpus_of_amd_tell_their_kind_and_least_memory(tmp_path: Path) -> None:
 
 def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
     assert see_gpus(known=Gpu(driver="12.2"), root=tmp_path) == NO_GPU
+
+
+def test_memory_that_others_use(root: Path) -> None:
+    write(root, "proc/meminfo", f"MemTotal: {16 << 20} kB\nMemAvailable: {10 << 20} kB\n")
+    # Without a control group of the containers all that they have reserved is theirs.
+    assert memory_of_others(reserved=0, root=root) == 6 * GIB
+    assert memory_of_others(reserved=2 * GIB, root=root) == 4 * GIB
+    assert memory_of_others(reserved=8 * GIB, root=root) == 0
+    stat = f"anon {GIB}\nfile {4 * GIB}\nshmem {GIB - 1}\n"
+    write(root, "sys/fs/cgroup/lading/memory.stat", stat)
+    # In steps, so that small changes change no plan.
+    assert memory_of_others(reserved=8 * GIB, root=root) == 4 * GIB + (64 << 20)
+    (root / "sys/fs/cgroup/lading/memory.stat").unlink()
+    write(root, "sys/fs/cgroup/memory/lading/memory.stat", f"cache 5\ntotal_rss {3 * GIB}\n")
+    assert memory_of_others(reserved=0, root=root) == 3 * GIB
+    write(root, "proc/meminfo", f"MemTotal: {16 << 20} kB\n")
+    assert memory_of_others(reserved=0, root=root) == 0

@@ -29,6 +29,8 @@ from lading.core.scheduling import instance_types
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 _ROOT = Path("/")
+# Bytes: smaller changes of the use of others change no plan.
+_STEP = 64 << 20
 # Version 1 writes "no limit" as a number near 2**63.
 _NO_LIMIT = 1 << 60
 
@@ -55,6 +57,42 @@ def measure(
         disk or UNLIMITED,
         gpu_count,
     )
+
+
+def memory_of_others(*, reserved: int, root: Path = _ROOT) -> int:
+    """Bytes of RAM that other programs of the machine use, in steps of 64 MiB; 0 where the kernel
+    does not say.
+
+    The use of containers is that of their control group; where they have none, as with the daemon
+    of an engine, all that they have `reserved`. Page cache that the kernel would give back is no
+    use.
+    """
+    memory = {
+        name: int(value.split()[0]) * 1024
+        for name, _, value in (
+            line.partition(":") for line in _read(root / "proc/meminfo").splitlines()
+        )
+        if value.split()[:1] and value.split()[0].isdigit()
+    }
+    if "MemAvailable" not in memory:
+        return 0
+    own = _memory_of_containers(root)
+    used = memory["MemTotal"] - memory["MemAvailable"] - (reserved if own is None else own)
+    return max(0, -(-used // _STEP) * _STEP)
+
+
+def _memory_of_containers(root: Path) -> int | None:
+    """Bytes that the control group of all containers cannot give back; None without the group."""
+    mount = root / "sys/fs/cgroup"
+    for folder, names in (
+        (mount / "lading", ("anon", "shmem", "kernel")),
+        (mount / "memory/lading", ("total_rss", "total_shmem")),
+    ):
+        lines = _read(folder / "memory.stat").splitlines()
+        table = dict(line.split(" ", 1) for line in lines if " " in line)
+        if table:
+            return sum(_number(table.get(name, "")) or 0 for name in names)
+    return None
 
 
 def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> Gpu:

@@ -125,7 +125,7 @@ def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) ->
     # Done for each busy worker at each step: `replace` would take twice as long.
     return FleetWorker(
         worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed, worker.gpu,
-        worker.nodes, tuple(one for one in there if one not in runners), runners,
+        worker.nodes, tuple(one for one in there if one not in runners), runners, worker.others,
     )  # fmt: skip
 
 

@@ -574,3 +574,15 @@ def test_prepared_containers_take_what_becomes_free_in_the_order_of_the_queue() 
     assert admitted(full, asking) == ("flow",)
     assert admitted(replace(full, occupants=there[1:]), asking) == ("flow", "large", "small")
     assert admitted(replace(full, occupants=(there[0], there[2])), asking) == ("flow", "small")
+
+
+def test_what_other_programs_leave_no_room_for_waits_and_blocks_nobody() -> None:
+    crowded = replace(worker(capacity=Resources(4, 30)), others=20)
+    queue = (entry("large", 9, Resources(1, 40)), entry("small"))
+    snapshot = Snapshot(queue=queue, workers=(crowded,))
+    assert starts(snapshot) == ["small"]
+    status = explain(snapshot)["large"]
+    assert status.category is Category.CAPACITY
+    assert "while other programs there use 20" in status.sentence
+    huge = replace(snapshot, queue=(entry("huge", 9, Resources(1, 60)),))
+    assert explain(huge)["huge"].category is Category.TOO_LARGE

@@ -57,6 +57,20 @@ async def kill(fleet: LocalFleet, uuid: str = UUID) -> None:
     await until(fleet, lambda view: not view.processes[uuid].alive)
 
 
+async def test_memory_that_others_use_is_not_given_away(tmp_path: Path) -> None:
+    use = [GIB // 2]
+    more: dict[str, Any] = {"others": lambda reserved: use[0] + reserved, "disk_interval": 0.001}
+    async with local(tmp_path, **more) as fleet:
+        await until(fleet, lambda view: bool(view.workers) and view.workers[0].others > 0)
+        (worker,) = fleet.view().workers
+        assert (worker.capacity.ram, worker.others) == (GIB // 2, GIB // 2)
+        use[0] = 5 * GIB
+        await until(fleet, lambda view: view.workers[0].others == GIB)
+        assert fleet.view().workers[0].capacity == Resources(2, 0)
+        use[0] = 0
+        await until(fleet, lambda view: view.workers[0].others == 0)
+
+
 async def test_processes_outlive_the_fleet_and_are_adopted(tmp_path: Path) -> None:
     async with local(tmp_path) as first:
         await ready(first)

@@ -41,7 +41,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from lading.core.resources import Resources, total
+from lading.core.resources import Resources, format_bytes, total
 from lading.core.scheduling import passing
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import (
@@ -455,6 +455,13 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         )
     if any(container.need.fits(worker.capacity) for worker in workers):
         return WaitStatus(Category.PARTITION, _misplaced(container, workers))
+    crowded = [one for one in workers if _is_crowded(one, container)]
+    if crowded:
+        sentence = (
+            f"Waiting: it needs {container.need}; {crowded[0].id} has {crowded[0].capacity} while "
+            f"other programs there use {format_bytes(crowded[0].others)} of its RAM."
+        )
+        return WaitStatus(Category.CAPACITY, sentence, "for RAM that other programs used")
     nearest = _nearest(container.need, [(worker, worker.capacity) for worker in workers])
     return WaitStatus(
         Category.TOO_LARGE,
@@ -462,6 +469,13 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         f"the nearest fit, {nearest.id}, has {nearest.capacity}. "
         "It stays queued until a worker can hold it.",
         f"for a worker that can hold {container.need}",
+    )
+
+
+def _is_crowded(worker: FleetWorker, container: TrackedContainer) -> bool:
+    """Whether a container would fit without the other programs of a machine, which may end."""
+    return bool(worker.others) and container.need.fits(
+        worker.capacity + Resources(0, worker.others)
     )
 
 

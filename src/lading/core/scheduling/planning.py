@@ -180,6 +180,8 @@ class FleetWorker:
     occupants: tuple[Occupant, ...] = ()
     workflow_runners: tuple[Occupant, ...] = ()
     """Occupants that run workflows, which are counted apart."""
+    others: int = 0
+    """Bytes of RAM that other programs of the machine use now, of which `capacity` has none."""
 
     def takes(self, partitions: Collection[str]) -> bool:
         """Whether a container that names these partitions, or none, may run here."""

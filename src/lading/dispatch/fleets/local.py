@@ -35,7 +35,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -52,7 +52,7 @@ from lading.core.resources import Resources, total
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
-from lading.dispatch.capacity import Shares, measure, see_gpus
+from lading.dispatch.capacity import Shares, measure, memory_of_others, see_gpus
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine
 from lading.net.rpc import PacketChannel, RpcReply
@@ -92,6 +92,10 @@ class LocalSettings:
     """Free space of the run directory's disk that is kept for records and blocks."""
     # Seconds between two looks at the free space of the disk: statvfs, which costs microseconds.
     disk_interval: float = 1.0
+    others: Callable[[int], int] | None = None
+    """Bytes of RAM that other programs of the machine use, by those that containers have reserved;
+    None: they do not count, as the RAM for containers is configured.
+    """
     price: float = 0.0
     """Dollars an hour."""
     most_idle: int = 4
@@ -145,6 +149,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         ),
         run_directory=site.run_directory,
         capacity=capacity,
+        others=None if local.RAM else lambda reserved: memory_of_others(reserved=reserved),
         price=local.Price,
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
@@ -192,6 +197,7 @@ class LocalFleet:
         self._keeper: asyncio.Task[None] | None = None
         self._look_up: LookUp = lambda _: None
         self._others = Resources()
+        self._crowd = 0
         self._shortage = ""
         self.machine_source = LocalMachine(
             self,
@@ -249,9 +255,11 @@ class LocalFleet:
         if self._shares is not None:
             self._shares.tell(self._taken())
             capacity -= self._others
+        crowd = min(self._crowd, capacity.ram)
         return FleetWorker(
-            WORKER, capacity, partitions=self.settings.partitions, gpu=self.settings.gpu
-        )
+            WORKER, capacity - Resources(0, crowd), partitions=self.settings.partitions,
+            gpu=self.settings.gpu, others=crowd,
+        )  # fmt: skip
 
     def _taken(self) -> Resources:
         """Resources of the containers here that have not ended."""
@@ -371,12 +379,15 @@ class LocalFleet:
 
     async def _watch_disk(self) -> None:
         """Notice when there is too little room for further containers, and when there is enough
-        again.
+        again: on the disk, and in RAM that other programs use.
         """
         while True:
-            before = self._shortage
+            before = self._shortage, self._crowd
             self._look_at_disk()
-            if self._shortage != before:
+            if self.settings.others is not None:
+                # Two small files of the kernel.
+                self._crowd = self.settings.others(self._taken().ram)
+            if (self._shortage, self._crowd) != before:
                 self._change.set()
             await asyncio.sleep(self.settings.disk_interval)
 
