@@ -54,6 +54,8 @@ def test_a_gang_is_asked_for(site: Site, here: Path) -> None:
         "N=5",
         "--file",
         "mesh.txt",
+        "--vcpus",
+        "0",
     )
     done = site.command(*command, "--", "solve", "-x", plays=[Play(stdout=b"[0] solved\n")])
     assert done.stdout == "[0] solved\n"
@@ -63,7 +65,9 @@ def test_a_gang_is_asked_for(site: Site, here: Path) -> None:
     assert made["scheduling_parameters"]["nodes"] == 3
     assert made["scheduling_parameters"]["launcher"] == "all"
     assert made["environment"] == {"N": "5"}
-    assert "/hpcaas/files/mesh.txt" in made["mounts"]
+    assert made["mounts"]["/hpcaas/files/mesh.txt"]["writable"] is True
+    assert made["runtime_constraints"]["vcpus"] == 1
+    assert made["scheduling_parameters"]["share_vcpus"] is True
 
 
 def test_one_container_is_no_cluster() -> None:

@@ -31,6 +31,9 @@ def test_need_is_ram_plus_cache() -> None:
 def test_a_gang_needs_what_all_its_containers_need_but_one_disk() -> None:
     assert gang_need(Resources(2, 10, 3, 1), 4) == Resources(8, 40, 3, 4)
     assert rank_need(Resources(8, 40, 3, 4), 4) == Resources(2, 10, 3, 1)
+    shared = gang_need(Resources(2, 10, 3, 1), 4, shares_vcpus=True)
+    assert shared == Resources(2, 40, 3, 4)
+    assert rank_need(shared, 4) == Resources(1, 10, 3, 1)
 
 
 def test_how_often_an_amount_fits_in_another() -> None:

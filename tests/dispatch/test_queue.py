@@ -200,6 +200,20 @@ def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
     assert record.nodes == 3
 
 
+def test_a_gang_may_share_the_vcpus_of_one(queue: Queue) -> None:
+    gang = item(scheduling_parameters={"nodes": 3, "share_vcpus": True})
+    queue.merge([gang], ticket=queue.ticket(), now=2.0)
+    (entry,) = queue.entries()
+    assert (entry.need, entry.each) == (Resources(1, 30), Resources(1, 10))
+    constraints = {"vcpus": 2, "ram": 10}
+    queue.answer(
+        {"uuid": "u", "state": "Locked", "priority": 5, "runtime_constraints": constraints}
+    )
+    record = queue.get("u")
+    assert record is not None
+    assert record.need == Resources(2, 30)
+
+
 def test_gangs_are_known_while_they_wait(queue: Queue) -> None:
     found = [queue.has_gangs]
     queue.merge([item("g", scheduling_parameters={"nodes": 2})], ticket=queue.ticket(), now=2.0)

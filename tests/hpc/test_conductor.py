@@ -49,6 +49,9 @@ class Daemon:
         self.configured |= body
         return {}
 
+    async def put_file(self, name: str, path: Path) -> None:
+        self.configured.setdefault("files", {})[name] = path
+
     async def command(self, word: str) -> dict[str, Any]:
         self.told.append(word)
         if word == "kill":
@@ -130,6 +133,7 @@ async def test_rank_0_runs_and_the_others_follow(stage: Any) -> None:
     assert settings["sshAddresses"] == {"0": "10.77.0.1:22", "1": "10.77.0.2:22"}
     assert "codeName" not in settings
     assert it.daemons[0].configured["codeParameters"]["A"] == "b"
+    assert [one.configured["files"] for one in it.daemons] == [{"mesh": Path("/s/1")}] * 2
     assert it.said[:2] == ["2 containers started", "all ranks are configured"]
 
 

@@ -31,6 +31,25 @@ async def test_everything_a_conductor_needs(rig: Rig) -> None:
         await caller.command("start")
 
 
+@pytest.mark.parametrize("name", ["mesh.txt", "my \N{LATIN SMALL LETTER A WITH DIAERESIS}.txt"])
+@pytest.mark.parametrize("size", [0, 5, (1 << 20) + 1])
+async def test_a_file_becomes_one_that_the_code_may_change(
+    rig: Rig, tmp_path: Path, name: str, size: int
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(size))
+    source.chmod(0o444)
+    await DaemonClient("127.0.0.1", rig.identity, rig.port).put_file(name, source)
+    made = rig.root / "hpcaas" / "files" / name
+    assert (made.read_bytes(), made.stat().st_mode & 0o777) == (source.read_bytes(), 0o666)
+
+
+async def test_a_file_that_cannot_be_read_is_named(rig: Rig, tmp_path: Path) -> None:
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
+    with pytest.raises(Unavailable, match="mesh: cannot be read: No such file"):
+        await caller.put_file("mesh", tmp_path / "none")
+
+
 async def test_nobody_else_is_taken_for_the_daemon(rig: Rig) -> None:
     other = make_identity("localhost", now=datetime.now(UTC))
     for identity in (other, dataclasses.replace(rig.identity, certificate=other.certificate)):

@@ -12,7 +12,7 @@ from lading.hpc.plan import ClusterPlan, read_plan
 PLAN = ClusterPlan(
     name="u", bundles=("/b/0",), crun=("crun",), command=("ring",), environment=(("A", "b"),),
     cwd="/out", output_path="/out", spool="/s", fault="/f", slots=1, launcher=Launcher.FIRST,
-    policy=FailurePolicy.NONE,
+    policy=FailurePolicy.NONE, files={"mesh": "/s/1"},
 )  # fmt: skip
 
 

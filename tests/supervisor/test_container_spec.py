@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec import structs
 
@@ -75,6 +77,34 @@ def test_variables_of_secret_mounts_are_in_the_environment(bench: Bench) -> None
 
 def test_amounts() -> None:
     assert [amount({"x": value}, "x") for value in (None, -1, 0, 3, "3")] == [0, 0, 0, 3, 0]
+
+
+def test_a_gang_may_share_vcpus_and_each_rank_gets_its_files(bench: Bench, tmp_path: Path) -> None:
+    scratch = tmp_path / "s"
+    text: Json = {"kind": "text", "content": "x"}
+    planned = plan(
+        {"/out": {"kind": "tmp"}, "/hpcaas/files/mesh": text, "/hpcaas/files/d/e": text},
+        secret_mounts={},
+        output_path="/out",
+        scratch=str(scratch),
+    )
+    stage = Stage(planned)
+    (scratch / "mesh").parent.mkdir()
+    (scratch / "mesh").touch()
+    files = ("/hpcaas/files/mesh", "/hpcaas/files/d/e")
+    stage.binds = tuple(Bind(str(scratch / "mesh"), target, True) for target in files)
+    container = Container(
+        uuid=CONTAINER,
+        output_path="/out",
+        runtime_constraints={"ram": 5, "vcpus": 2},
+        scheduling_parameters={"nodes": 3, "share_vcpus": True},
+    )
+    config = bench.assignment()
+    made = specify(container, stage, config, token="t", given=Given(), stdout=1, stderr=2)
+    assert (made.ram, made.vcpus) == (15, 2)
+    assert dict(made.environment)["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    assert made.files == (("mesh", str(scratch / "mesh")),)
+    assert [bind.target for bind in made.binds] == ["/hpcaas/files/d/e"]
 
 
 def test_a_gang_gets_the_resources_of_all_its_containers(bench: Bench) -> None:

@@ -154,17 +154,21 @@ def test_every_rank_gets_parameters_and_files_and_its_results_are_kept(
 ) -> None:
     (tmp_path / "mesh.txt").write_text("mesh\n")
     script = (
+        "stat -c %a /hpcaas/files/mesh.txt > /hpcaas/results/mode; "
+        'echo "$WORLD_RANK" >> /hpcaas/files/mesh.txt; '
         'echo "$WORLD_RANK of $WORLD_SIZE: $STEPS" '
         "| cat - /hpcaas/files/mesh.txt > /hpcaas/results/r"
     )
     cluster.lading(
-        "hpc", "run", "--size", "3", "--launcher", "all", "--param", "STEPS=5",
+        "hpc", "run", "--size", "3", "--vcpus", "0", "--launcher", "all", "--param", "STEPS=5",
         "--file", str(tmp_path / "mesh.txt"), "--output", str(tmp_path / "out"),
         "--", "sh", "-c", script,
     )  # fmt: skip
     for rank in range(3):
         kept = (tmp_path / f"out/ranks/{rank}/results/r").read_text()
-        assert kept == f"{rank} of 3: 5\nmesh\n"
+        # Each has a copy of its own, which it may change.
+        assert kept == f"{rank} of 3: 5\nmesh\n{rank}\n"
+        assert (tmp_path / f"out/ranks/{rank}/results/mode").read_text() == "666\n"
 
 
 def test_each_rank_has_the_secrets_and_no_record_does(cluster: Cluster) -> None:

@@ -27,6 +27,7 @@ from lading.core.containers.learned import Tool
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.retry_rules import SHARE
 from lading.core.errors import Invalid
+from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.ids import is_group
 from lading.core.policy import fair_share
 from lading.core.policy.fair_share import (
@@ -438,7 +439,10 @@ def _need(container: Container) -> Resources:
     except Invalid:
         # No dispatcher can size it either.
         return Resources(1)
-    return resources.gang_need(one, nodes) if isinstance(nodes, int) and nodes > 1 else one
+    if not isinstance(nodes, int) or nodes <= 1:
+        return one
+    shares = container.scheduling_parameters.get(SHARE_VCPUS) is True
+    return resources.gang_need(one, nodes, shares_vcpus=shares)
 
 
 def _milliseconds(moment: str) -> int:

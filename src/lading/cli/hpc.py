@@ -16,13 +16,12 @@ from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import RequestSpec
 from lading.cli.session import with_session
 from lading.core.hpc.daemon_configuration import file_name
-from lading.core.hpc.gang import FailurePolicy, Launcher
+from lading.core.hpc.gang import FILES, SHARE_VCPUS, FailurePolicy, Launcher
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 # Directory of `--file` in the containers.
-_FILES = "/hpcaas/files"
 # File of the log with the states of the ranks.
 _RANKS = "ranks.txt"
 
@@ -57,7 +56,7 @@ def hpc() -> None:
 )  # fmt: skip
 @click.option(
     "--file", "files", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True, metavar="F", help=f"Put the file into {_FILES}.",
+    multiple=True, metavar="F", help=f"Give each container a copy of the file, in {FILES}.",
 )  # fmt: skip
 @click.option(
     "--launcher", type=click.Choice([one.value for one in Launcher]), default="mpirun",
@@ -69,10 +68,10 @@ def hpc() -> None:
 )  # fmt: skip
 @click.option(
     "--vcpus",
-    type=click.IntRange(1),
+    type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="Virtual CPUs of each container.",
+    help="Virtual CPUs of each container; 0: all of them share one, if they are on one machine.",
 )
 @click.option(
     "--ram",
@@ -138,12 +137,18 @@ def run(
         command=command,
         image=image,
         secret_mounts=secret_mounts(secrets, param, stdin=False),
-        inputs=tuple(Input(target=f"{_FILES}/{file_name(one.name)}", path=one) for one in files),
+        inputs=tuple(Input(target=f"{FILES}/{file_name(one.name)}", path=one) for one in files),
+        has_writable_inputs=True,
         environment=dict(param),
-        vcpus=vcpus,
+        vcpus=vcpus or 1,
         ram=ram,
         max_run_time=max_run_time,
-        gang={"nodes": size, "launcher": launcher, "rank_failure": rank_failure},
+        gang={
+            "nodes": size,
+            "launcher": launcher,
+            "rank_failure": rank_failure,
+            **({SHARE_VCPUS: True} if not vcpus else {}),
+        },
         name=name,
         use_existing=not no_reuse,
     )

@@ -148,16 +148,19 @@ def need(runtime_constraints: Mapping[str, object]) -> Resources:
     )
 
 
-def gang_need(one: Resources, nodes: int) -> Resources:
+def gang_need(one: Resources, nodes: int, *, shares_vcpus: bool = False) -> Resources:
     """Need on one machine of a gang of `nodes` containers that need `one` each; the disk counts
-    once: image, cache and output exist once.
+    once: image, cache and output exist once. `shares_vcpus`: so do the VCPUs.
     """
-    return structs.replace(one.times(nodes), disk=one.disk)
+    whole = structs.replace(one.times(nodes), disk=one.disk)
+    return structs.replace(whole, vcpus=one.vcpus) if shares_vcpus else whole
 
 
 def rank_need(gang: Resources, nodes: int) -> Resources:
     """Need of each container of such a gang on a machine of its own."""
-    return Resources(gang.vcpus // nodes, gang.ram // nodes, gang.disk, gang.gpus // nodes)
+    # Of shared VCPUs each container has at least one there.
+    vcpus = max(1, gang.vcpus // nodes)
+    return Resources(vcpus, gang.ram // nodes, gang.disk, gang.gpus // nodes)
 
 
 def scratch(

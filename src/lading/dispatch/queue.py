@@ -33,6 +33,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.spot import Preemption
 from lading.core.errors import Invalid
+from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.quantities import parse_time
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import requested_gpus
@@ -264,7 +265,7 @@ class Queue:
             # The answer of a lock has the amounts that were chosen; other answers have no
             # constraints.
             need, fault = (
-                _size(given, old.need.disk, old.nodes)
+                _size(given, old.need.disk, old.nodes, shares_vcpus=old.shares_vcpus)
                 if given is not None
                 else (old.need, old.fault)
             )
@@ -378,7 +379,8 @@ def _read(
         factor = disk_factor(scheduling)
         disk = resources.scratch(_mapping(item.get("mounts")), image, sized, factor=factor)
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
-    need, fault = _size(limits, disk, nodes)
+    shares = nodes > 1 and scheduling.get(SHARE_VCPUS) is True
+    need, fault = _size(limits, disk, nodes, shares_vcpus=shares)
     partitions, accepted = scheduling.get("partitions"), spot.preemption(scheduling)
     return TrackedContainer(
         uuid=str(item["uuid"]),
@@ -392,6 +394,7 @@ def _read(
         if isinstance(ranges, Mapping) and nodes == 1
         else Resources(),
         nodes=nodes,
+        shares_vcpus=shares,
         ram=_whole(sized.get("ram")),
         fault=fault,
         partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
@@ -413,12 +416,13 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _size(limits: object, disk: int, nodes: int) -> tuple[Resources, str]:
+def _size(limits: object, disk: int, nodes: int, *, shares_vcpus: bool) -> tuple[Resources, str]:
     """The need and "", or nothing and the reason that it is unknown."""
     if not isinstance(limits, Mapping):
         return Resources(), "runtime_constraints: not an object"
     try:
-        return resources.gang_need(structs.replace(resources.need(limits), disk=disk), nodes), ""
+        one = structs.replace(resources.need(limits), disk=disk)
+        return resources.gang_need(one, nodes, shares_vcpus=shares_vcpus), ""
     except Invalid as error:
         return Resources(), error.message
 

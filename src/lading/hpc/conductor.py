@@ -184,6 +184,8 @@ class Conductor:
         await member.caller.tell(
             "/v1/code-configuration", {"codeParameters": {**_MPI, **variables}}
         )
+        for name, path in plan.files.items():
+            await member.caller.put_file(name, Path(path))
         settings: dict[str, object] = {
             "worldRank": number,
             "worldSize": size,

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import h11
 
@@ -29,6 +34,10 @@ _KILL_TIME = 40.0
 _CHUNK = 1 << 16
 # Bytes of an answer; a daemon sends at most 4 MiB of a log.
 _MOST_BODY = 64 << 20
+# Bytes of a file that are sent at a time, and a second: slower is no progress.
+_PIECE = 1 << 20
+_SLOWEST = 1 << 20
+_CODE = "/v1/code-configuration"
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -39,6 +48,18 @@ class DaemonReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body of a request: its bytes, piece by piece, and their number."""
+
+    size: int
+    pieces: AsyncGenerator[bytes]
+
+
+async def _whole(data: bytes) -> AsyncGenerator[bytes]:
+    yield data
 
 
 @dataclass(slots=True)
@@ -93,6 +114,31 @@ class DaemonClient:
         kind = {"Content-Type": "application/json"}
         return self._data(await self._once("POST", path, json.dumps(body).encode(), kind, timeout))
 
+    async def put_file(self, name: str, path: Path) -> None:
+        """Give the code a file of this machine, which it may change. Raises Unavailable."""
+        mark = f"lading-{secrets.token_hex(16)}"
+        named = f"form-data; name=\"file\"; filename*=UTF-8''{quote(name, safe='')}"
+        head = f"--{mark}\r\nContent-Disposition: {named}\r\n\r\n".encode()
+        tail = f"\r\n--{mark}--\r\n".encode()
+        kind = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+
+                async def pieces() -> AsyncGenerator[bytes]:
+                    yield head
+                    left = size
+                    while left and (piece := await asyncio.to_thread(file.read, min(_PIECE, left))):
+                        left -= len(piece)
+                        yield piece
+                    yield tail
+
+                body = _Body(len(head) + size + len(tail), pieces())
+                seconds = _TIMEOUT + size / _SLOWEST
+                self._data(await self._once("POST", _CODE, body, kind, seconds))
+        except OSError as error:
+            raise Unavailable(f"{name}: cannot be read: {error.strerror}") from error
+
     async def command(self, word: str) -> dict[str, Any]:
         """Start, kill or upload. Raises Unavailable."""
         return await self.tell("/v1/command", {"command": word}, timeout=_KILL_TIME)
@@ -117,7 +163,12 @@ class DaemonClient:
         return data
 
     async def _once(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str], timeout: float
+        self,
+        method: str,
+        path: str,
+        body: bytes | _Body,
+        headers: Mapping[str, str],
+        timeout: float,
     ) -> DaemonReply:
         """One request on a connection of its own. Raises Unavailable."""
         line = await self._connect()
@@ -140,23 +191,28 @@ class DaemonClient:
         line: _Line,
         method: str,
         path: str,
-        body: bytes,
+        body: bytes | _Body,
         headers: Mapping[str, str],
         timeout: float,
     ) -> DaemonReply:
         reader, writer = line
         connection = h11.Connection(h11.CLIENT)
+        sent = body if isinstance(body, _Body) else _Body(len(body), _whole(body))
         fields = {
             "Host": "daemon",
             "Authorization": self.identity.authorization,
-            "Content-Length": str(len(body)),
+            "Content-Length": str(sent.size),
             **headers,
         }
         try:
             async with asyncio.timeout(timeout):
                 request = h11.Request(method=method, target=path, headers=list(fields.items()))
-                for event in (request, h11.Data(data=body), h11.EndOfMessage()):
-                    writer.write(connection.send(event) or b"")
+                writer.write(connection.send(request) or b"")
+                async with aclosing(sent.pieces) as pieces:
+                    async for piece in pieces:
+                        writer.write(connection.send(h11.Data(data=piece)) or b"")
+                        await writer.drain()
+                writer.write(connection.send(h11.EndOfMessage()) or b"")
                 await writer.drain()
                 return await _read_reply(connection, reader)
         except (OSError, h11.ProtocolError) as error:

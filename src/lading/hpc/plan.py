@@ -61,6 +61,8 @@ class ClusterPlan:
     """`rank` and `leader` (address of the conductor's machine): this is an annex
     (`hpc.ranks`).
     """
+    files: dict[str, str] = field(default_factory=dict)
+    """Files of this machine that every rank gets a copy of, by name."""
     notices: int = 2
     """Descriptor for lines about the events of ranks."""
 

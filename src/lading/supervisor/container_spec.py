@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ import msgspec
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure, Invalid
-from lading.core.hpc.gang import read_gang
+from lading.core.hpc.gang import FILES, read_gang
 from lading.core.scheduling import instance_types
 from lading.core.scheduling.instance_types import Gpu, GpuDevice, GpuDevices, requested_gpus
 from lading.supervisor.engines import Bind, ContainerSpec, Device, NetworkAccess, Spread
@@ -204,11 +204,17 @@ def specify(
         # A mount of the request at this path takes precedence.
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
             binds.append(Bind(bundle, CERTIFICATES, True))
+    files = _files_of_ranks(binds) if gang.nodes > 1 else {}
+    shares = gang.shares_vcpus and spread is None
+    if shares:
+        # Open MPI: a process that waits gives its processor to another one.
+        environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     return ContainerSpec(
+        files=tuple((name, bind.source) for name, bind in files.items()),
         command=tuple(container.command),
         environment=tuple(environment.items()),
         cwd=container.cwd,
-        binds=tuple(binds),
+        binds=tuple(bind for bind in binds if bind not in files.values()),
         network=has_network(container.runtime_constraints),
         reach=NetworkAccess(
             api=api,
@@ -221,7 +227,7 @@ def specify(
         cuda=given.cuda,
         # Constraints are for one rank; 0 (no limit) stays 0.
         ram=amount(container.runtime_constraints, "ram") * here,
-        vcpus=amount(container.runtime_constraints, "vcpus") * here,
+        vcpus=amount(container.runtime_constraints, "vcpus") * (1 if shares else here),
         processes=assignment.max_processes * here,
         stdin=stage.stdin,
         stdout=stdout,
@@ -233,6 +239,18 @@ def specify(
         output_path=container.output_path,
         notices=notices,
     )
+
+
+def _files_of_ranks(binds: Iterable[Bind]) -> dict[str, Bind]:
+    """The files among the binds that the daemon of each rank writes, by name: as files of its own,
+    which everybody may read and write (docs/spec/hpc-daemon, section Files).
+    """
+    found: dict[str, Bind] = {}
+    for bind in binds:
+        folder, _, name = bind.target.rpartition("/")
+        if folder == FILES and bind.live is None and Path(bind.source).is_file():
+            found[name] = bind
+    return found
 
 
 def amount(constraints: Mapping[str, object], name: str) -> int:

@@ -39,6 +39,7 @@ def test_one_node_is_what_requests_have() -> None:
     assert gang.read_gang({"max_run_time": 0}) == Gang(1, Launcher.MPIRUN, ANY)
     given = {"nodes": 4, "launcher": "all", "rank_failure": "none"}
     assert gang.read_gang(given) == Gang(4, Launcher.ALL, NONE)  # type: ignore[arg-type]
+    assert gang.read_gang({"nodes": 4, "share_vcpus": True}).shares_vcpus
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ def test_one_node_is_what_requests_have() -> None:
         ("nodes", 10_001),
         ("launcher", "srun"),
         ("rank_failure", []),
+        ("share_vcpus", 1),
     ],
 )
 def test_what_is_no_gang_is_refused(key: str, value: Any) -> None:

@@ -123,6 +123,9 @@ def test_what_a_container_holds() -> None:
     assert amounts_of(one) == Amounts(1, 2, 110, 1)
     gang = Container(uuid="c", runtime_constraints=constraints, scheduling_parameters={"nodes": 3})
     assert amounts_of(gang) == Amounts(1, 6, 330, 3)
+    sharing: JsonObject = {"nodes": 3, "share_vcpus": True}
+    gang = Container(uuid="c", runtime_constraints=constraints, scheduling_parameters=sharing)
+    assert amounts_of(gang) == Amounts(1, 2, 330, 3)
     assert amounts_of(Container(uuid="c")) == Amounts(1)
     huge = {**constraints, "vcpus": 1 << 62, "ram": 1 << 62}
     endless = Container(uuid="c", runtime_constraints=huge, scheduling_parameters={"nodes": 9})

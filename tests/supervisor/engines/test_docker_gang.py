@@ -38,6 +38,11 @@ def test_every_rank_has_its_share() -> None:
     )
 
 
+@pytest.mark.parametrize(("vcpus", "share"), [(0, 0), (1, 1), (3, 1), (4, 2)])
+def test_no_rank_has_less_than_a_processor(vcpus: int, share: int) -> None:
+    assert each(structs.replace(SPEC, vcpus=vcpus)).vcpus == share
+
+
 async def _nothing() -> None:
     return None
 

@@ -48,6 +48,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     pull: bool = False
     """Fetch the image if the store has none of its name."""
     inputs: tuple[Input, ...] = ()
+    has_writable_inputs: bool = False
+    """Whether the container gets copies of its inputs, which it may change."""
     links: str = "follow"
     """`LinkPolicy` of inputs that are files on disk."""
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -96,6 +98,14 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     expires: str | None = None
 
 
+def _inputs(
+    spec: RequestSpec, mounts: Mapping[str, Mapping[str, object]]
+) -> Mapping[str, Mapping[str, object]]:
+    if not spec.has_writable_inputs:
+        return mounts
+    return {target: {**mount, "writable": True} for target, mount in mounts.items()}
+
+
 def output_patterns(written: Sequence[str], output_path: str) -> tuple[str, ...]:
     """The patterns of --output-glob. Raises Invalid for one that can match nothing."""
     try:
@@ -127,7 +137,7 @@ def request_body(
         "container_image": image,
         "cwd": spec.workdir,
         "environment": dict(spec.environment),
-        "mounts": {spec.output_path: {"kind": "tmp"}, **own, **mounts},
+        "mounts": {spec.output_path: {"kind": "tmp"}, **own, **_inputs(spec, mounts)},
         "output_path": spec.output_path,
         "output_glob": list(spec.output_glob),
         "runtime_constraints": {"vcpus": spec.vcpus, "ram": spec.ram},

@@ -18,6 +18,8 @@ from lading.core.errors import Invalid
 from lading.core.hpc.daemon_states import ENDED, CodeStatus, ResultStatus
 from lading.core.values import Json, JsonObject
 
+FILES = "/hpcaas/files"
+"""Directory of the containers for files that each of them may change."""
 # Bounds the size of the files with all addresses.
 MOST_NODES = 10_000
 # Seconds.
@@ -54,9 +56,12 @@ class Gang(msgspec.Struct, frozen=True):
     nodes: int = 1
     launcher: Launcher = Launcher.MPIRUN
     policy: FailurePolicy = FailurePolicy.ANY
+    shares_vcpus: bool = False
+    """On one machine all ranks together have the `vcpus` of one."""
 
 
-KEYS = ("nodes", "launcher", "rank_failure")
+SHARE_VCPUS = "share_vcpus"
+KEYS = ("nodes", "launcher", "rank_failure", SHARE_VCPUS)
 _NO_GANG = Gang()
 
 
@@ -77,7 +82,10 @@ def read_gang(parameters: Mapping[str, Json]) -> Gang:
         raise Invalid(
             f"Scheduling parameters [rank_failure]: must be one of {', '.join(FailurePolicy)}"
         )
-    return Gang(nodes, Launcher(str(launcher)), FailurePolicy(str(policy)))
+    shares = parameters.get(SHARE_VCPUS, False)
+    if not isinstance(shares, bool):
+        raise Invalid(f"Scheduling parameters [{SHARE_VCPUS}]: must be true or false")
+    return Gang(nodes, Launcher(str(launcher)), FailurePolicy(str(policy)), shares)
 
 
 def part_of_recipe(parameters: Mapping[str, Json]) -> JsonObject:

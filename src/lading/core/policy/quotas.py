@@ -31,6 +31,7 @@ from typing import Final
 
 from lading.core.containers.container import Container
 from lading.core.errors import Invalid
+from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.ids import Infix, infix_of
 from lading.core.policy.budgets import Money, Period, Spent, exhausted
 from lading.core.records.schema import Record
@@ -113,7 +114,10 @@ def amounts_of(container: Container) -> Amounts:
         one = need(container.runtime_constraints)
     except Invalid:
         return Amounts(1)
-    wanted = gang_need(one, nodes if isinstance(nodes, int) and nodes > 1 else 1)
+    shares = container.scheduling_parameters.get(SHARE_VCPUS) is True
+    wanted = gang_need(
+        one, nodes if isinstance(nodes, int) and nodes > 1 else 1, shares_vcpus=shares
+    )
     return Amounts(1, *(min(amount, MOST) for amount in (wanted.vcpus, wanted.ram, wanted.gpus)))
 
 

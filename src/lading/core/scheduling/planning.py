@@ -66,6 +66,8 @@ class TrackedContainer:
     """Largest amount that it can be given above `need`."""
     nodes: int = 1
     """Number of its ranks; more than one is a gang."""
+    shares_vcpus: bool = False
+    """Its ranks have the VCPUs of `need` together, however many they are."""
     ram: int = 0
     """Its constraint `ram`, a part of the RAM of `need`."""
     partitions: tuple[str, ...] = ()

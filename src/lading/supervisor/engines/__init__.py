@@ -172,6 +172,8 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Effect of a failed rank on the others."""
     output_path: str = ""
     """The directory that all ranks of a gang share, and that becomes the output."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Names and paths of files that each rank of a gang gets a copy of, from its daemon."""
     notices: int = -1
     """Descriptor for lines about the ranks of a gang."""
 

@@ -39,9 +39,9 @@ def each(spec: ContainerSpec) -> ContainerSpec:
     """Specification of one rank of the gang: the image's own first process, with its share of the
     resources.
     """
-    ram, vcpus, processes = (
-        amount // spec.nodes for amount in (spec.ram, spec.vcpus, spec.processes)
-    )
+    ram, processes = spec.ram // spec.nodes, spec.processes // spec.nodes
+    # No container has less than a processor, also where several share it; 0 is no limit.
+    vcpus = max(1, spec.vcpus // spec.nodes) if spec.vcpus else 0
     return structs.replace(
         spec,
         command=(),

@@ -93,6 +93,7 @@ class GangFiles(msgspec.Struct, frozen=True):
             "docker": docker,
             **_spread(spec.spread),
             "notices": spec.notices if spec.notices >= 0 else 2,
+            "files": dict(spec.files),
         }
         # Made with mode 0600 before the environment, which may hold secrets, is written.
         self.plan.touch(mode=0o600)

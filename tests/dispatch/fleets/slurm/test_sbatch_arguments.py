@@ -69,3 +69,16 @@ def test_the_users_that_arguments_name() -> None:
     assert Templates().users() == ()
     named = Templates(arguments=("--uid=ann", "--mem=%M"), gpu_arguments=("--uid", "7"))
     assert named.users() == ("ann", "7")
+
+
+def test_a_gang_that_shares_processors_is_one_task_of_a_node() -> None:
+    container = TrackedContainer(
+        uuid=UUID, need=Resources(2, 400 * MIB), nodes=4, shares_vcpus=True
+    )
+    templates = Templates(arguments=("--cpus-per-task=%C",))
+    assert templates.fill(UUID, container)[2:] == [
+        "--cpus-per-task=2",
+        "--nodes=1",
+        "--ntasks=1",
+    ]
+    assert templates.fill(UUID, container, spread=True)[2] == "--cpus-per-task=1"

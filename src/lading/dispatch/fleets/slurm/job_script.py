@@ -244,11 +244,14 @@ class Templates:
         node for each.
         """
         need = container.each if spread else container.need
-        values = _values(container, need, self.extra_ram) | {"U": uuid, "I": instance_type}
+        # Tasks of one node that share its processors are one task for Slurm.
+        tasks = 1 if container.shares_vcpus and not spread else container.nodes
+        values = _values(container, need, self.extra_ram, tasks=tasks)
+        values |= {"U": uuid, "I": instance_type}
         templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
         filled = (_fill(one, values) for one in templates)
         # All ranks on one node, as tasks of one job.
-        gang = ["--nodes=1", f"--ntasks={container.nodes}"] if container.nodes > 1 else []
+        gang = ["--nodes=1", f"--ntasks={tasks}"] if container.nodes > 1 else []
         if spread:
             gang = [
                 f"--nodes={container.nodes}",
@@ -270,12 +273,14 @@ def mebibytes(number: int) -> int:
     return -(-number // MIB)
 
 
-def _values(container: TrackedContainer, need: Resources, extra_ram: int) -> dict[str, str]:
+def _values(
+    container: TrackedContainer, need: Resources, extra_ram: int, *, tasks: int
+) -> dict[str, str]:
     # Slurm counts minutes: rounded up, so that it never ends a container early.
     minutes = -(-container.max_run_time // 60)
     return {
         # For one task: Slurm multiplies it by the number of tasks.
-        "C": str(container.need.vcpus // container.nodes),
+        "C": str(max(1, container.need.vcpus // tasks)),
         "M": str(mebibytes(need.ram + extra_ram)),
         "T": str(mebibytes(need.disk)),
         "G": str(need.gpus),
