@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.errors import ExecutionError, Unavailable
+from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.hpc.gang import LOST, FailurePolicy, Launcher
 from lading.hpc import conductor, network, processes
 from lading.hpc.conductor import COULD_NOT, Conductor, main
@@ -75,7 +75,11 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def make(
-        *daemons: Daemon, launcher: Launcher = Launcher.FIRST, ready_time: float = 60.0
+        *daemons: Daemon,
+        launcher: Launcher = Launcher.FIRST,
+        ready_time: float = 60.0,
+        first_time: float = 15.0,
+        look_time: float = 0.5,
     ) -> Stage:
         waiting = iter(daemons)
 
@@ -102,6 +106,8 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
                 write=write,
                 say=said.append,
                 ready_time=ready_time,
+                first_time=first_time,
+                look_time=look_time,
             ),
             list(daemons),
             texts,
@@ -189,9 +195,39 @@ async def test_if_one_does_not_come_up_none_is_started(stage: Any) -> None:
     silent = Daemon(["Waiting"])
     silent.ask = never  # type: ignore[method-assign]
     it = stage(Daemon(["Waiting"]), silent, ready_time=0.01)
-    with pytest.raises(ExecutionError, match="did not all answer"):
+    with pytest.raises(ExecutionError, match="did not all answer") as caught:
         await it.conductor.run(lambda: True)
+    assert caught.value.failure is Failure.INFRASTRUCTURE
     assert [one.told for one in it.daemons] == [[], []]
+
+
+async def never(path: str) -> dict[str, Any]:
+    raise Unavailable("refused")
+
+
+async def test_an_image_without_the_daemon_is_to_blame(stage: Any) -> None:
+    daemons = Daemon(["Waiting"]), Daemon(["Waiting"])
+    for daemon in daemons:
+        daemon.ask = never  # type: ignore[method-assign]
+    it = stage(*daemons, ready_time=60.0, first_time=-0.99)
+    with pytest.raises(ExecutionError, match="no rank has one that answers") as caught:
+        await it.conductor.run(lambda: True)
+    assert caught.value.failure is Failure.IMAGE
+
+
+async def test_a_first_process_that_has_ended_is_noticed(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ended(self: NativeGround, number: int) -> str:
+        return "hello"
+
+    monkeypatch.setattr(NativeGround, "ended", ended)
+    daemon = Daemon(["Waiting"])
+    daemon.ask = never  # type: ignore[method-assign]
+    it = stage(daemon, look_time=0.0)
+    with pytest.raises(ExecutionError, match="rank 0 ended before: hello") as caught:
+        await it.conductor.run(lambda: True)
+    assert caught.value.failure is Failure.IMAGE
 
 
 def test_why_nothing_was_run_is_written_down(

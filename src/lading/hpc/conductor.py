@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -34,7 +35,8 @@ from typing import Any
 
 from msgspec import structs
 
-from lading.core.errors import ExecutionError, LadingError, Unavailable
+from lading.concurrency import together
+from lading.core.errors import ExecutionError, Failure, LadingError, Unavailable
 from lading.core.hpc import addresses, gang
 from lading.core.hpc.addresses import SshdAddress
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
@@ -47,6 +49,7 @@ from lading.hpc.ranks import (
     Ground,
     NativeGround,
     SpreadGround,
+    no_daemon,
     own_address,
     spool_room,
 )
@@ -57,6 +60,10 @@ from lading.net import rpc
 COULD_NOT = 75
 # Seconds until all daemons must answer.
 _READY_TIME = 60.0
+# Seconds until the first of them must, and for each rank: the ranks may share few processors.
+_FIRST_TIME, _FIRST_TIME_RANK = 15.0, 0.5
+# Seconds between two looks at a first process.
+_LOOK_TIME = 0.5
 # Seconds for gathering outputs at the end.
 _GATHER_TIME = 60.0
 # Seconds in which ranks that MPI has started may end by themselves after the command.
@@ -100,9 +107,11 @@ class Conductor:
         write: Callable[[str, bytes], None],
         say: Callable[[str], None],
         ready_time: float = _READY_TIME,
+        first_time: float = _FIRST_TIME,
+        look_time: float = _LOOK_TIME,
     ) -> None:
         self._plan, self._write, self._say = plan, write, say
-        self._ready_time = ready_time
+        self._ready_time, self._first_time, self._look_time = ready_time, first_time, look_time
         self._ground = ground
         self._members: list[RankMember] = []
         self._full: set[Path] = set()
@@ -150,25 +159,43 @@ class Conductor:
         self._say(f"{len(self._members)} containers started")
 
     async def _wait_for_daemons(self) -> None:
+        has_answered = asyncio.Event()
+
         async def answers(one: RankMember) -> None:
+            looked = self._time()
             while True:
                 try:
                     await one.caller.ask("/v1/heartbeat")
                 except Unavailable:
                     # The daemon refuses connections until its interpreter has started.
                     await asyncio.sleep(0.05)
+                    if self._time() - looked > self._look_time:
+                        looked = self._time()
+                        await self._check_first_process(one.view.rank)
                 else:
+                    has_answered.set()
                     return
 
+        async def expect_one() -> None:
+            limit = self._first_time + _FIRST_TIME_RANK * len(self._members)
+            try:
+                await asyncio.wait_for(has_answered.wait(), limit)
+            except TimeoutError:
+                raise no_daemon(f"no rank has one that answers within {limit:.0f} s") from None
+
         try:
-            async with asyncio.timeout(self._ready_time), asyncio.TaskGroup() as group:
-                for one in self._members:
-                    group.create_task(answers(one))
+            async with asyncio.timeout(self._ready_time):
+                await together(expect_one(), *map(answers, self._members))
         except TimeoutError:
             raise ExecutionError(
                 f"the daemons did not all answer within {self._ready_time:.0f} s; "
                 "was the image made by `lading image hpc`?"
             ) from None
+
+    async def _check_first_process(self, rank: int) -> None:
+        """Raise ExecutionError(IMAGE) if the first process of a rank has ended."""
+        if words := await self._ground.ended(rank):
+            raise no_daemon(f"the first process of rank {rank} ended before: {words}")
 
     async def _configure(self) -> None:
         keys = make_ssh_keys()
@@ -426,7 +453,8 @@ def main(path: str) -> int:
             if isinstance(first, LadingError)
             else f"the cluster cannot be made: {first}"
         )
-        Path(plan.fault).write_text(said)
+        failure = first.failure if isinstance(first, ExecutionError) else Failure.INFRASTRUCTURE
+        Path(plan.fault).write_text(json.dumps({"fault": said, "failure": failure}))
     return COULD_NOT
 
 

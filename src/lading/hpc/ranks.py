@@ -39,7 +39,8 @@ from typing import Any, Protocol
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError, RequestError
 from lading.core.hpc import addresses
 from lading.core.hpc.mpi_files import host_name
-from lading.hpc import network
+from lading.core.values import printable
+from lading.hpc import network, processes
 from lading.hpc.plan import ClusterPlan, Identity
 from lading.net.rpc import LinePipe
 
@@ -56,6 +57,11 @@ class Ground(Protocol):
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""
+
+    async def ended(self, number: int) -> str:
+        """How the first process of a rank has ended; "" while it runs, or where it cannot be
+        known. Raises ExecutionError.
+        """
 
     async def gather(self) -> list[str]:
         """After the end of all ranks: collect results from other machines; return sentences about
@@ -85,9 +91,26 @@ class NativeGround:
         await rank.start(identity, environment)
         return network.address(number)
 
+    async def ended(self, number: int) -> str:
+        """The last line that the first process of a rank wrote before its end, "" while it
+        runs.
+        """
+        bundle = Path(self.bundles[number])
+        return await asyncio.to_thread(_last_words, bundle)
+
     async def gather(self) -> list[str]:
         """Return no sentences: all results are on this machine."""
         return []
+
+
+def _last_words(bundle: Path) -> str:
+    pid = int((bundle / "pid").read_text())
+    if processes.look(pid) is not None:
+        return ""
+    with (bundle / "console.txt").open("rb") as console:
+        console.seek(max(0, (bundle / "console.txt").stat().st_size - _SAID))
+        lines = console.read(_SAID).decode(errors="replace").split("\n")
+    return next((printable(line) for line in reversed(lines) if line.strip()), "without a word")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +157,8 @@ class DockerGround:
             container = await docker.containers.create(config, name=f"{self.name}-{number}")
             await container.start()
             shown = await container.show()
+        if words := _ended(shown):
+            raise no_daemon(f"the first process of rank {number} ended before: {words}")
         if number == 0 and self.enter:
             # By its process: the file of the namespace may be in a mount that is not visible here.
             pid = int(shown.get("State", {}).get("Pid") or 0)
@@ -141,6 +166,12 @@ class DockerGround:
                 f"/proc/{pid}/ns/net" if pid else str(shown["NetworkSettings"]["SandboxKey"])
             )
         return str(shown["NetworkSettings"]["Networks"][self.name]["IPAddress"])
+
+    async def ended(self, number: int) -> str:
+        """The exit code of the first process of a rank, "" while it runs."""
+        async with self._daemon(f"rank {number}: its container cannot be seen") as docker:
+            container = docker.containers.container(f"{self.name}-{number}")
+            return _ended(await container.show())
 
     async def gather(self) -> list[str]:
         """Return no sentences: all results are on this machine."""
@@ -171,6 +202,21 @@ class DockerGround:
             raise ExecutionError(f"docker: {fault}: {error}", Failure.NODE) from error
         finally:
             await docker.close()
+
+
+def no_daemon(words: str) -> ExecutionError:
+    """The error for an image that starts no daemon; `words` tell how that was noticed."""
+    return ExecutionError(
+        "the image starts no daemon, which each container of a gang needs; "
+        f"make one with `lading image hpc`, or run one container: {words}",
+        Failure.IMAGE,
+    )
+
+
+def _ended(shown: Mapping[str, Any]) -> str:
+    """The exit code of a daemon's container, "" while it runs."""
+    state = shown.get("State", {})
+    return "" if state.get("Running", True) else f"exit code {state.get('ExitCode')}"
 
 
 def _secrets(identity: Identity) -> dict[str, str]:
@@ -248,6 +294,8 @@ class Rank:
             )
 
 
+# Bytes of the end of a console in which the last line is looked for.
+_SAID = 120
 # Seconds for the image and the inputs to get to a machine.
 _READY_TIME = 600.0
 # Seconds for _CHUNK bytes of an output; slower machines count as lost.
@@ -316,6 +364,10 @@ class SpreadGround:
         self._heard(number, await _within(number, pipe, "started"))
         return network.address(number)
 
+    async def ended(self, number: int) -> str:
+        """As on this machine; the ranks on others have the same image."""
+        return await self.native.ended(number) if number == 0 else ""
+
     async def gather(self) -> list[str]:
         """End the other ranks and receive their archives; return sentences about missing ones."""
         for pipe in self.pipes:
@@ -358,7 +410,7 @@ def _failure(named: object) -> Failure:
     """The class of a fault that a remote rank names: of a machine that has no room or no GPU
     another one may have it.
     """
-    known = (Failure.DISK, Failure.NODE)
+    known = (Failure.DISK, Failure.NODE, Failure.IMAGE)
     return next((failure for failure in known if failure == named), Failure.INFRASTRUCTURE)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from lading.core.errors import ExecutionError
+from lading.core.errors import ExecutionError, Failure
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, ContainerSpec, Exit
@@ -61,10 +62,31 @@ def test_an_output_that_ranks_cannot_share_is_refused(files: GangFiles) -> None:
 
 def test_why_nothing_was_run_is_told(files: GangFiles) -> None:
     assert files.ended(COULD_NOT, stopped=False) == Exit(code=COULD_NOT)
-    files.fault.write_text("the network of the cluster cannot be made")
+    files.fault.write_text('{"fault":"the network cannot be made","failure":"node"}')
     assert files.ended(3, stopped=False) == Exit(code=3)
-    with pytest.raises(ExecutionError, match="the network of the cluster"):
+    with pytest.raises(ExecutionError, match="the network cannot be made") as caught:
         files.ended(COULD_NOT, stopped=False)
+    assert caught.value.failure is Failure.NODE
+
+
+@pytest.mark.parametrize(
+    ("said", "failure"),
+    [
+        ("executable file `init` not found in $PATH: No such file or directory", Failure.IMAGE),
+        ("exec format error", Failure.IMAGE),
+        ("unable to find user ghost: no matching entries in passwd file", Failure.IMAGE),
+        ("openat2 `x`: Too many levels of symbolic links", Failure.IMAGE),
+        ("the cgroup is gone", Failure.NODE),
+    ],
+)
+def test_a_first_process_that_cannot_be_started_is_the_image_s_fault(
+    files: GangFiles, said: str, failure: Failure
+) -> None:
+    told = {"fault": f"rank 0: its container cannot be made: {said}", "failure": "node"}
+    files.fault.write_text(json.dumps(told))
+    with pytest.raises(ExecutionError) as caught:
+        files.ended(COULD_NOT, stopped=False)
+    assert caught.value.failure is failure
 
 
 def test_a_conductor_that_is_killed_takes_its_gang_with_it(files: GangFiles) -> None:

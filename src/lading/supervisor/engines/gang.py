@@ -16,6 +16,7 @@ import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, Exit, Spread
+from lading.supervisor.engines.refusals import first_process_refusal
 
 if TYPE_CHECKING:
     from lading.supervisor.gang.gang_output import GangOutput
@@ -135,8 +136,17 @@ class GangFiles(msgspec.Struct, frozen=True):
         )
 
     def _check(self, code: int) -> None:
-        if code == COULD_NOT and self.fault.exists():
-            raise ExecutionError(self.fault.read_text(errors="replace"), Failure.INFRASTRUCTURE)
+        if code != COULD_NOT or not self.fault.exists():
+            return
+        told = msgspec.json.decode(self.fault.read_bytes(), type=_Fault)
+        raise first_process_refusal(told.fault) or ExecutionError(told.fault, told.failure)
+
+
+class _Fault(msgspec.Struct, frozen=True):
+    """The conductor's reason when nothing could be run."""
+
+    fault: str
+    failure: Failure
 
 
 def _spread(spread: Spread | None) -> dict[str, object]:

@@ -34,6 +34,9 @@ _IMAGE = (
     "create device",
     "reopening /dev/null",
 )
+# Words of a conductor, and of the engines about the command of an image.
+_NOT_MADE = "its container cannot be made"
+_COMMAND = ("executable file", "exec format", "no such file", "permission denied", "no command")
 _NO_ROOM = ("no space left on device", "disk quota exceeded")
 # Characters of the beginning and of the end of a message: names of an image have any length, and
 # the cause is at the end.
@@ -52,6 +55,19 @@ def start_refusal(said: str, *, command: tuple[str, ...]) -> ExecutionError:
     return image_refusal(said) or ExecutionError(
         f"the container cannot be started: {_shortened(said)}", Failure.NODE
     )
+
+
+def first_process_refusal(said: str) -> ExecutionError | None:
+    """ExecutionError(IMAGE) for a message about the first process of a gang's container, which its
+    image names; None for any other.
+    """
+    if _NOT_MADE not in said:
+        return None
+    if _has(said, _COMMAND):
+        return ExecutionError(
+            f"the image's first process cannot be started: {_shortened(said)}", Failure.IMAGE
+        )
+    return image_refusal(said)
 
 
 def image_refusal(said: str) -> ExecutionError | None:
