@@ -194,23 +194,80 @@ async def test_properties_that_are_refused(here: Site) -> None:
     ).status == 413
 
 
-async def test_properties_cannot_be_set(here: Site) -> None:
+def update(*changes: str) -> bytes:
+    body = "".join(changes)
+    return f'<D:propertyupdate xmlns:D="DAV:" xmlns:n="urn:n">{body}</D:propertyupdate>'.encode()
+
+
+SET_A = update("<D:set><D:prop><n:a>1<n:b/></n:a></D:prop></D:set>")
+STORED_A = b'<V:a xmlns:V="urn:n">1<V:b xmlns:V="urn:n"/></V:a>'
+
+
+async def has_a(here: Site, path: str) -> bool:
+    """Whether the property is among all of a file, and is answered alone."""
+    alone = b'<propfind xmlns="DAV:" xmlns:n="urn:n"><prop><n:a/></prop></propfind>'
+    found = []
+    for body in (b"", alone):
+        answer = await here.call("PROPFIND", path, headers={"depth": "0"}, body=body)
+        found.append(STORED_A in answer.body)
+    assert found[0] == found[1]
+    return found[0]
+
+
+async def test_properties_are_stored_with_a_file(here: Site) -> None:
+    uuid = await here.collection({"d/f": b"x"})
+    root = f"/c={uuid}"
+    answer = await here.call("PROPPATCH", f"{root}/d/f", body=SET_A)
+    assert (answer.status, b"200 OK" in answer.body) == (207, True)
+    assert await has_a(here, f"{root}/d/f")
+    names = b'<propfind xmlns="DAV:"><propname/></propfind>'
+    listed = await here.call("PROPFIND", f"{root}/d/f", headers={"depth": "0"}, body=names)
+    assert b'<X:a xmlns:X="urn:n"/>' in listed.body
+    # They go with the file.
+    for method, target in (("COPY", "e"), ("MOVE", "g")):
+        headers = {"destination": f"{root}/{target}"}
+        assert (await here.call(method, f"{root}/d", headers=headers)).status == 201
+    assert [await has_a(here, f"{root}/{one}/f") for one in "eg"] == [True, True]
+    other = await here.collection({"x": b""})
+    headers = {"destination": f"/c={other}/f"}
+    assert (await here.call("MOVE", f"{root}/e/f", headers=headers)).status == 201
+    assert await has_a(here, f"/c={other}/f")
+    await here.call("DELETE", f"{root}/g")
+    await here.call("PUT", f"{root}/g/f", body=b"new")
+    assert not await has_a(here, f"{root}/g/f")
+    record = await here.world.ok("GET", f"collections/{uuid}")
+    assert record["properties"] == {}
+
+
+async def test_properties_of_the_server_are_not_set(here: Site) -> None:
     path = f"/c={await here.collection({'f': b'x'})}/f"
-    body = (
-        b'<propertyupdate xmlns="DAV:"><set><prop><z xmlns="urn:q">1</z>'
-        b"</prop></set></propertyupdate>"
-    )
-    answer = await here.call("PROPPATCH", path, body=body)
-    assert (
-        answer.status,
-        b"403 Forbidden" in answer.body,
-        b'<X:z xmlns:X="urn:q"/>' in answer.body,
-    ) == (
-        207,
-        True,
-        True,
-    )
-    assert (await here.call("PROPPATCH", path, body=b"<x/>")).status == 400
+    both = update("<D:set><D:prop><D:getetag>x</D:getetag><n:a/></D:prop></D:set>")
+    answer = await here.call("PROPPATCH", path, body=both)
+    assert answer.status == 207
+    assert b"403 Forbidden" in answer.body
+    assert b"424 Failed Dependency" in answer.body
+    assert not await has_a(here, path)
+    full = update(f"<D:set><D:prop><n:a>{'x' * 40_000}</n:a></D:prop></D:set>")
+    more = full.replace(b"n:a", b"n:c")
+    assert b"200 OK" in (await here.call("PROPPATCH", path, body=full)).body
+    assert b"507 Insufficient" in (await here.call("PROPPATCH", path, body=more)).body
+    content = (await here.world.ok("GET", "collections"))["items"][0]["portable_data_hash"]
+    fixed = await here.call("PROPPATCH", f"/c={content}/f", body=SET_A)
+    assert (fixed.status, b"403 Forbidden" in fixed.body) == (207, True)
+    assert (await here.call("PROPPATCH", f"{path}none", body=SET_A)).status == 404
+
+
+async def test_a_stranger_sets_no_property(here: Site) -> None:
+    uuid = await here.collection({"f": b"x"})
+    stranger = await here.world.user("stranger")
+    answer = await here.call("PROPPATCH", f"/c={uuid}/f", body=SET_A, token=stranger)
+    assert answer.status == 404
+    user = await here.world.ok("GET", "users/current", token=stranger)
+    link = {"tail_uuid": user["uuid"], "head_uuid": uuid, "link_class": "permission"}
+    await here.world.ok("POST", "links", {**link, "name": "can_read"})
+    answer = await here.call("PROPPATCH", f"/c={uuid}/f", body=SET_A, token=stranger)
+    assert answer.status == 403
+    assert not await has_a(here, f"/c={uuid}/f")
 
 
 async def test_addresses_are_advertised(here: Site) -> None:

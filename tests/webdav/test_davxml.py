@@ -53,15 +53,55 @@ def test_locks_and_updates() -> None:
     text = (
         '<lockinfo xmlns="DAV:"><lockscope><{}/></lockscope><owner>a <b>c</b>\n</owner></lockinfo>'
     )
-    assert davxml.read_lock(text.format("exclusive").encode()) == "a c"
-    with pytest.raises(Malformed, match="exclusive"):
-        davxml.read_lock(text.format("shared").encode())
+    owner = 'a <V:b xmlns:V="DAV:">c</V:b>\n'
+    assert davxml.read_lock(text.format("exclusive").encode()) == (owner, False)
+    assert davxml.read_lock(text.format("shared").encode()) == (owner, True)
+    with pytest.raises(Malformed, match="exclusive or shared"):
+        davxml.read_lock(text.format("other").encode())
+    long = text.replace("c<", f"{'c' * 2000}<").format("shared").encode()
+    assert davxml.read_lock(long) == (f"a {'c' * 498}", True)
+
+
+def test_updates_in_their_order() -> None:
     update = (
-        b'<propertyupdate xmlns="DAV:"><set><prop><a/></prop></set>'
-        b"<remove><prop><b/></prop></remove></propertyupdate>"
+        b'<propertyupdate xmlns="DAV:"><set><prop><a>1</a></prop></set><other/>'
+        b'<remove><prop><b xmlns="n"/></prop></remove></propertyupdate>'
     )
-    assert davxml.read_update(update) == (("DAV:", "a"), ("DAV:", "b"))
-    assert "403 Forbidden" in davxml.refused_update("/f", (("DAV:", "a"),))
+    assert davxml.read_update(update) == (
+        ("{DAV:}a", '<V:a xmlns:V="DAV:">1</V:a>'),
+        ("{n}b", None),
+    )
+    refused = davxml.update_answer("/f", ["{DAV:}a", "{n}b"])
+    assert refused.index("403 Forbidden") < refused.index("424 Failed Dependency")
+    assert "200 OK" in davxml.update_answer("/f", ["{n}b"])
+    assert "507 Full" in davxml.update_answer("/f", ["{n}b"], status="507 Full")
+
+
+def test_a_property_is_whole_by_itself() -> None:
+    update = (
+        '<D:propertyupdate xmlns:D="DAV:" xmlns:n="urn:n"><D:set><D:prop>'
+        '<n:a xml:lang="en" n:x="&quot;1&quot;" y="2">t &lt; <n:in/><o xmlns="urn:o">\U00010000</o>'
+        "</n:a><plain/></D:prop></D:set></D:propertyupdate>"
+    ).encode()
+    (name, xml), (plain, bare) = davxml.read_update(update)
+    assert (name, plain) == ("{urn:n}a", "{}plain")
+    assert xml is not None
+    assert bare is not None
+    made = ElementTree.fromstring(xml)
+    assert made.tag == "{urn:n}a"
+    assert made.attrib == {
+        "{http://www.w3.org/XML/1998/namespace}lang": "en",
+        "{urn:n}x": '"1"',
+        "y": "2",
+    }
+    assert [one.tag for one in made] == ["{urn:n}in", "{urn:o}o"]
+    assert made.text == "t < "
+    kept = {name: xml, plain: bare}
+    assert davxml.checked(kept) == kept
+    # Written to the record by others.
+    for evil in ("<a/><b/>", "</D:prop>", '<V:a xmlns:V="urn:n"', "text", xml.replace("V:", "W:")):
+        assert davxml.checked({name: evil}) == {}
+    assert davxml.checked({"{urn:n}other": xml}) == {}
 
 
 def answer(*resources: Resource, question: Question = ALL) -> ElementTree.Element:

@@ -6,20 +6,20 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError
 from lading.core.ids import EMPTY_PDH
-from lading.webdav import writing
-from lading.webdav.writing import Edit, Transfer
+from lading.webdav import edits
+from lading.webdav.edits import Edit, Transfer
 
 TREE = filetree.from_files({"d/f": File(), "g": File()})
 
 
 def test_put() -> None:
-    assert writing.edit_put(TREE, "g") == Edit({"/g": "manifest_text/file"}, 204)
-    assert writing.edit_put(TREE, "new/deep/f").status == 201
+    assert edits.edit_put(TREE, "g") == Edit({"/g": "manifest_text/file"}, 204)
+    assert edits.edit_put(TREE, "new/deep/f").status == 201
 
 
 def test_delete_and_make_directory() -> None:
-    assert writing.edit_delete(TREE, "d") == Edit({"/d": ""}, 204)
-    assert writing.edit_make_directory(TREE, "d/e") == Edit({"/d/e": EMPTY_PDH}, 201)
+    assert edits.edit_delete(TREE, "d") == Edit({"/d": ""}, 204)
+    assert edits.edit_make_directory(TREE, "d/e") == Edit({"/d/e": EMPTY_PDH}, 201)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_delete_and_make_directory() -> None:
     ],
 )
 def test_transfer(move: Transfer, edit: Edit) -> None:
-    assert writing.edit_transfer(TREE, move) == edit
+    assert edits.edit_transfer(TREE, move) == edit
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_transfer(move: Transfer, edit: Edit) -> None:
 )
 def test_transfers_that_are_refused(move: Transfer, status: int) -> None:
     with pytest.raises(LadingError) as caught:
-        writing.edit_transfer(TREE, move)
+        edits.edit_transfer(TREE, move)
     assert caught.value.status == status
 
 
 def test_content_of_another_collection() -> None:
     node = filetree.get(TREE, "d")
-    assert writing.edit_receive(
+    assert edits.edit_receive(
         TREE, Transfer(source="", target="n"), node=TREE, origin="x+1"
     ) == Edit({"/n": "x+1"}, 201)
-    assert writing.edit_receive(
+    assert edits.edit_receive(
         TREE, Transfer(source="d", target="n"), node=node, origin="x+1"
     ).files == {"/n": "x+1/d"}

@@ -116,3 +116,21 @@ def test_conditions() -> None:
     assert locks.tokens_of("(<urn:x>) (Not <urn:y>)") == {"urn:x"}
     with pytest.raises(Malformed):
         locks.read_conditions("(<urn:x> ?)")
+
+
+def test_shared_locks_are_taken_by_several(bench: Bench) -> None:
+    first, second = (
+        bench.locks.take("c", "f", deep=True, owner="o", holder=holder, seconds=9, shared=True)
+        for holder in ("h", "i")
+    )
+    with pytest.raises(LadingError, match="is locked"):
+        bench.take("f")
+    # Each holder writes with the own token; without one nobody does.
+    for lock in (first, second):
+        bench.locks.check("c", "f", tokens={lock.token}, holder=lock.holder)
+    for tokens, holder in ((set(), "h"), ({first.token}, "i")):
+        with pytest.raises(LadingError, match="is locked"):
+            bench.locks.check("c", "f", tokens=tokens, holder=holder)
+    bench.take("g")
+    with pytest.raises(LadingError, match="is locked"):
+        bench.locks.take("c", "g", deep=True, owner="o", holder="i", seconds=9, shared=True)

@@ -39,7 +39,8 @@ from starlette.requests import Request as Incoming
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.client.transport import Transport
-from lading.core.data import filetree
+from lading.core.data import dead_properties, filetree
+from lading.core.data.dead_properties import DeadProperties
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.protocols import http_head
@@ -111,7 +112,7 @@ class _Gateway:
             "GET": self._serve,
             "HEAD": self._serve,
             "PROPFIND": self._find_properties,
-            "PROPPATCH": self._patch_properties,
+            "PROPPATCH": writer.patch_properties,
             "PUT": writer.put,
             "DELETE": writer.delete,
             "MKCOL": writer.make_directory,
@@ -199,15 +200,6 @@ class _Gateway:
             status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
         )
 
-    async def _patch_properties(self, request: DavRequest) -> DavResponse:
-        names = davxml.read_update(await read_small(request))
-        address = request.address
-        collection = await self._parts.collections.open(address.collection, request.token)
-        # No property can be set, but the file must exist.
-        filetree.get(collection.tree, address.path)
-        body = davxml.refused_update(address.url(address.path), names).encode()
-        return DavResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
-
     def _resources(
         self, collection: CachedCollection, address: FileAddress, *, levels: float
     ) -> Iterator[Resource]:
@@ -215,12 +207,13 @@ class _Gateway:
         before its members.
         """
         # A stack instead of recursion: depth and number of directories are the user's choice.
+        dead = dead_properties.read(collection.properties)
         waiting: list[tuple[str, filetree.Node, float]] = [
             (address.path, filetree.get(collection.tree, address.path), levels)
         ]
         while waiting:
             path, node, left = waiting.pop()
-            yield self._resource(collection, address, path, node)
+            yield self._resource(collection, address, path, node, dead)
             if left > 0 and isinstance(node, FileTree):
                 above = f"{path}/" if path else ""
                 waiting += [
@@ -230,7 +223,12 @@ class _Gateway:
                 ]
 
     def _resource(
-        self, collection: CachedCollection, address: FileAddress, path: str, node: filetree.Node
+        self,
+        collection: CachedCollection,
+        address: FileAddress,
+        path: str,
+        node: filetree.Node,
+        dead: DeadProperties,
     ) -> Resource:
         return Resource(
             href=address.url(path, folder=isinstance(node, FileTree)),
@@ -239,6 +237,7 @@ class _Gateway:
             tag=tag_of(node),
             modified=collection.modified,
             locks=tuple(self._parts.locks.covering(address.collection, path)),
+            dead=davxml.checked(dead.get(path, {})),
         )
 
 

@@ -22,10 +22,10 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,7 @@ from lading.core.data.filetree import File, FileTree, Node, Segment, bare
 from lading.core.data.locator import EMPTY_HASH, MAX_BLOCK
 from lading.core.errors import Corrupt, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.core.quantities import parse_time
+from lading.core.records.schema import JSON
 
 # Bytes read and sent at a time.
 _PIECE: Final = 1 << 18
@@ -215,7 +216,9 @@ def _joined(spans: list[Span]) -> tuple[Span, ...]:
 
 # A client waits: fewer and shorter attempts than in background work.
 RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
-_FACTS: Final = ("uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name")
+_FACTS: Final = (
+    "uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name", "properties",
+)  # fmt: skip
 # Seconds that a tree is cached; its signatures are valid much longer.
 _LIFE: Final = 300.0
 # Bytes of manifest text whose trees are cached.
@@ -235,6 +238,7 @@ class CachedCollection:
     tree: FileTree
     modified: datetime | None = None
     editable: bool = False
+    properties: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,7 @@ class CollectionCache:
             tree=tree,
             modified=parse_time(record["modified_at"]) if record.get("modified_at") else None,
             editable=ids.is_uuid(collection) and present,
+            properties=record.get("properties") or {},
         )
 
     def note(self, token: str, pdh: str, tree: FileTree, *, like: CachedCollection) -> None:

@@ -6,7 +6,7 @@ entities. Source: RFC 4918, 14 and 15.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -14,6 +14,7 @@ from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from lading.core.data.dead_properties import Change
 from lading.core.data.filetree import File, Node
 from lading.core.errors import Malformed
 from lading.webdav.http import http_date
@@ -24,15 +25,20 @@ CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 # Bytes of a request body.
 MAX_DOCUMENT: Final = 1 << 16
 _DAV: Final = "DAV: "
+# The namespace of xml:lang.
+_XML: Final = "http://www.w3.org/XML/1998/namespace"
 _HEAD: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 # Resources per piece.
 _BATCH: Final = 200
 # Nested elements; deeper documents are refused, as `_texts` recurses.
 _DEEPEST: Final = 32
-_LOCK_ENTRY: Final = (
-    "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope>"
+_LOCK_ENTRIES: Final = "".join(
+    f"<D:lockentry><D:lockscope><D:{scope}/></D:lockscope>"
     "<D:locktype><D:write/></D:locktype></D:lockentry>"
+    for scope in ("exclusive", "shared")
 )
+# Characters of the owner of a lock, which is shown to others.
+_MOST_OWNER: Final = 1000
 
 
 class PropfindKind(Enum):
@@ -53,7 +59,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A file or directory at an encoded address."""
+    """A file or directory at an encoded address; `dead` are its properties that clients have set,
+    as XML by name.
+    """
 
     href: str
     name: str
@@ -61,13 +69,19 @@ class Resource:
     tag: str = ""
     modified: datetime | None = None
     locks: tuple[Lock, ...] = ()
+    dead: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
 class _Element:
     name: str
-    children: list[_Element] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    parts: list[_Element | str] = field(default_factory=list["_Element | str"])
+
+    @property
+    def children(self) -> list[_Element]:
+        """The elements in it, without the text between them."""
+        return [one for one in self.parts if isinstance(one, _Element)]
 
 
 def read_question(body: bytes) -> Question:
@@ -87,22 +101,25 @@ def read_question(body: bytes) -> Question:
     raise Malformed("request body: expected a DAV: propfind with prop, propname or allprop")
 
 
-def read_update(body: bytes) -> tuple[tuple[str, str], ...]:
-    """The properties that a PROPPATCH sets or removes. Raises Malformed."""
+def read_update(body: bytes) -> tuple[Change, ...]:
+    """The properties that a PROPPATCH sets or removes, in its order. Raises Malformed."""
     root = _parse(body)
     if root.name != f"{_DAV}propertyupdate":
         raise Malformed("request body: expected a DAV: propertyupdate")
     return tuple(
-        _pair(one.name)
+        (_named(*_pair(one.name)), "".join(_xml(one)) if change.name == f"{_DAV}set" else None)
         for change in root.children
+        # Other elements are ignored (RFC 4918, 17).
+        if change.name in (f"{_DAV}set", f"{_DAV}remove")
         for prop in change.children
+        if prop.name == f"{_DAV}prop"
         for one in prop.children
     )
 
 
-def read_lock(body: bytes) -> str:
-    """The owner element of a LOCK as text. Raises Malformed, also for a lock that is not
-    exclusive.
+def read_lock(body: bytes) -> tuple[str, bool]:
+    """The content of the owner element of a LOCK as XML, and whether the lock is shared. Raises
+    Malformed.
     """
     root = _parse(body)
     kinds = {child.name: child for child in root.children}
@@ -110,12 +127,23 @@ def read_lock(body: bytes) -> str:
     if (
         root.name != f"{_DAV}lockinfo"
         or scope is None
-        or [one.name for one in scope.children] != [f"{_DAV}exclusive"]
+        or len(scope.children) != 1
+        or scope.children[0].name not in (f"{_DAV}exclusive", f"{_DAV}shared")
     ):
-        raise Malformed("request body: expected a DAV: lockinfo that asks for an exclusive lock")
+        raise Malformed("request body: expected a DAV: lockinfo with lockscope exclusive or shared")
+    is_shared = scope.children[0].name == f"{_DAV}shared"
     owner = kinds.get(f"{_DAV}owner")
-    # Shown to others, so that its length is limited.
-    return " ".join("".join(_texts(owner)).split())[:500] if owner is not None else ""
+    return ("" if owner is None else _owner(owner)), is_shared
+
+
+def _owner(element: _Element) -> str:
+    """The content of an owner element, as its client has it; a long one as text, cut."""
+    xml = "".join(
+        escape(part) if isinstance(part, str) else "".join(_xml(part)) for part in element.parts
+    )
+    if len(xml) <= _MOST_OWNER:
+        return xml
+    return escape(" ".join("".join(_texts(element)).split())[: _MOST_OWNER // 2])
 
 
 def multistatus(resources: Iterable[Resource], question: Question) -> Iterator[str]:
@@ -130,11 +158,37 @@ def multistatus(resources: Iterable[Resource], question: Question) -> Iterator[s
     yield "".join([*batch, "</D:multistatus>\n"])
 
 
-def refused_update(href: str, names: tuple[tuple[str, str], ...]) -> str:
-    """Body of the 207 response to a PROPPATCH: every property is refused, because all are
-    read-only.
+def checked(dead: Mapping[str, str]) -> dict[str, str]:
+    """The properties whose XML is as this server writes it: others write to the record, too."""
+    return {name: xml for name, xml in dead.items() if _is_own(name, xml)}
+
+
+def _is_own(name: str, xml: str) -> bool:
+    try:
+        element = _parse(xml.encode("utf-8", "replace"))
+    except Malformed:
+        return False
+    return _named(*_pair(element.name)) == name and "".join(_xml(element)) == xml
+
+
+def is_protected(name: str) -> bool:
+    """Whether a property is one of the server's, which no client sets."""
+    return name.startswith("{DAV:}")
+
+
+def update_answer(href: str, names: Iterable[str], *, status: str = "") -> str:
+    """Body of the 207 response to a PROPPATCH: all properties are changed, or none. With a
+    `status`, or with one that is protected, none is.
     """
-    shown = _propstat("".join(_empty(name) for name in names), "403 Forbidden")
+    each = [*dict.fromkeys(names)]
+    protected = each if status else [one for one in each if is_protected(one)]
+    others = [one for one in each if one not in protected]
+    shown = ""
+    if protected:
+        shown += _propstat("".join(map(_empty, map(_split, protected))), status or "403 Forbidden")
+    if others:
+        outcome = "424 Failed Dependency" if protected else "200 OK"
+        shown += _propstat("".join(map(_empty, map(_split, others))), outcome)
     head = f'{_HEAD}<D:multistatus xmlns:D="DAV:">\n'
     return (
         f"{head}<D:response><D:href>{escape(href)}</D:href>{shown}</D:response></D:multistatus>\n"
@@ -150,7 +204,7 @@ def lock_answer(lock: Lock, href: str) -> str:
 def _response(resource: Resource, question: Question) -> str:
     known = _properties(resource)
     names = (
-        tuple(("DAV:", name) for name in known)
+        (*(("DAV:", name) for name in known), *map(_split, resource.dead))
         if question.kind is not PropfindKind.SOME
         else question.names
     )
@@ -160,8 +214,14 @@ def _response(resource: Resource, question: Question) -> str:
         for space, name in names
         if space == "DAV:" and name in known
     )
+    dead = [one for one in names if _named(*one) in resource.dead]
+    found += "".join(_empty(one) if bare else resource.dead[_named(*one)] for one in dead)
     # Properties that do not exist here are answered with 404 in the same response.
-    lacking = "".join(_empty(one) for one in names if one[0] != "DAV:" or one[1] not in known)
+    lacking = "".join(
+        _empty(one)
+        for one in names
+        if one not in dead and (one[0] != "DAV:" or one[1] not in known)
+    )
     parts = _propstat(found, "200 OK") if found or not lacking else ""
     parts += _propstat(lacking, "404 Not Found") if lacking else ""
     return f"<D:response><D:href>{escape(resource.href)}</D:href>{parts}</D:response>\n"
@@ -171,7 +231,7 @@ def _properties(resource: Resource) -> dict[str, str]:
     found = {
         "displayname": escape(_printable(resource.name)),
         "resourcetype": "" if isinstance(resource.node, File) else "<D:collection/>",
-        "supportedlock": _LOCK_ENTRY,
+        "supportedlock": _LOCK_ENTRIES,
         "lockdiscovery": "".join(_active(one, resource.href) for one in resource.locks),
     }
     if resource.modified is not None:
@@ -186,9 +246,11 @@ def _properties(resource: Resource) -> dict[str, str]:
 
 def _active(lock: Lock, href: str) -> str:
     depth = "infinity" if lock.deep else "0"
-    owner = f"<D:owner>{escape(_printable(lock.owner))}</D:owner>" if lock.owner else ""
+    owner = f"<D:owner>{lock.owner}</D:owner>" if lock.owner else ""
+    scope = "shared" if lock.shared else "exclusive"
     return (
-        "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:exclusive/></D:lockscope>"
+        "<D:activelock><D:locktype><D:write/></D:locktype>"
+        f"<D:lockscope><D:{scope}/></D:lockscope>"
         f"<D:depth>{depth}</D:depth>{owner}<D:timeout>Second-{lock.seconds:.0f}</D:timeout>"
         f"<D:locktoken><D:href>{lock.token}</D:href></D:locktoken>"
         f"<D:lockroot><D:href>{escape(href)}</D:href></D:lockroot></D:activelock>"
@@ -222,21 +284,60 @@ def _pair(name: str) -> tuple[str, str]:
     return ("DAV:" if space == "DAV:" else space), local
 
 
+def _named(space: str, local: str) -> str:
+    return f"{{{space}}}{local}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    space, _, local = name[1:].rpartition("}")
+    return space, local
+
+
 def _texts(element: _Element) -> Iterator[str]:
-    yield from element.text
-    for child in element.children:
-        yield from _texts(child)
+    for part in element.parts:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _texts(part)
+
+
+def _xml(element: _Element) -> Iterator[str]:
+    """An element as XML that needs no declaration around it: each names its own namespace."""
+    space, local = _pair(element.name)
+    opened = f'V:{local} xmlns:V="{_quoted(space)}"' if space else f'{local} xmlns=""'
+    for number, (name, value) in enumerate(sorted(element.attributes.items())):
+        above, own = _pair(name)
+        if above == _XML:
+            opened += f' xml:{own}="{_quoted(value)}"'
+        elif above:
+            opened += f' xmlns:A{number}="{_quoted(above)}" A{number}:{own}="{_quoted(value)}"'
+        else:
+            opened += f' {own}="{_quoted(value)}"'
+    if not element.parts:
+        yield f"<{opened}/>"
+        return
+    yield f"<{opened}>"
+    for part in element.parts:
+        if isinstance(part, str):
+            yield escape(part)
+        else:
+            yield from _xml(part)
+    yield f"</{'V:' if space else ''}{local}>"
+
+
+def _quoted(text: str) -> str:
+    return escape(text, {chr(34): "&quot;", "\n": "&#10;", "\t": "&#9;", "\r": "&#13;"})
 
 
 def _parse(body: bytes) -> _Element:
     root = _Element("")
     stack = [root]
 
-    def start(name: str, _: dict[str, str]) -> None:
+    def start(name: str, attributes: dict[str, str]) -> None:
         if len(stack) > _DEEPEST:
             raise Malformed(f"request body: more than {_DEEPEST} elements in each other")
-        element = _Element(name)
-        stack[-1].children.append(element)
+        element = _Element(name, attributes)
+        stack[-1].parts.append(element)
         stack.append(element)
 
     def refuse(*_: object) -> None:
@@ -246,7 +347,7 @@ def _parse(body: bytes) -> _Element:
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: stack.pop()
-    parser.CharacterDataHandler = lambda text: stack[-1].text.append(text)
+    parser.CharacterDataHandler = lambda text: stack[-1].parts.append(text)
     # Without a document type there are no entities, and no expansion of them.
     parser.StartDoctypeDeclHandler = refuse
     try:

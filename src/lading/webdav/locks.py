@@ -1,10 +1,11 @@
-"""WebDAV locks: exclusive, with a time limit, in the memory of this server.
+"""WebDAV locks: exclusive or shared, with a time limit, in the memory of this server.
 
 Locks coordinate clients that use them. Data is safe without locks: other writers, through another
 server or the API, change files atomically.
 
 A lock on a directory covers everything below it, or with depth 0 its list of members. A writer must
-send the token of each lock that covers its path (If header). An If header without a true list is
+send the token of each exclusive lock that covers its path, and of one of the shared locks of each
+place (If header). An If header without a true list is
 refused with 412.
 
 Source: RFC 4918, 6 and 7.
@@ -33,8 +34,8 @@ _PARTS: Final = re.compile(r'\s*(?:<([^<>]*)>|(\()|(\))|\[((?:W/)?"[^"]*")\]|(No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """One lock: `token` is `urn:uuid:...`, `owner` is the text of the client, `holder` identifies
-    its token.
+    """One lock: `token` is `urn:uuid:...`, `owner` is the XML of the client, `holder` identifies
+    its token. Others may take a `shared` one of the same place, too.
     """
 
     token: str
@@ -45,6 +46,7 @@ class Lock:
     holder: str
     seconds: float
     until: float
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,15 @@ class Locks:
         self._locks: dict[str, Lock] = {}
 
     def take(
-        self, collection: str, path: str, *, deep: bool, owner: str, holder: str, seconds: float
+        self,
+        collection: str,
+        path: str,
+        *,
+        deep: bool,
+        owner: str,
+        holder: str,
+        seconds: float,
+        shared: bool = False,
     ) -> Lock:
         """Take a lock. Raises 423 for a conflicting lock, Unavailable when there are too many
         locks.
@@ -82,7 +92,8 @@ class Locks:
             *(self._below(collection, path) if deep else ()),
         ):
             # The first one is enough to refuse.
-            raise _locked(one)
+            if not (shared and one.shared):
+                raise _locked(one)
         if len(self._locks) >= self._most:
             raise Unavailable(f"there are {self._most} locks; try again later")
         lock = Lock(
@@ -94,6 +105,7 @@ class Locks:
             holder=holder,
             seconds=seconds,
             until=self._clock() + seconds,
+            shared=shared,
         )
         self._locks[lock.token] = lock
         return lock
@@ -155,9 +167,11 @@ class Locks:
             found += self._below(collection, path)
         if member and path:
             found += self._at(collection, path.rpartition("/")[0])
+        # The token alone is not enough: the lock must belong to the same holder.
+        own = [one for one in found if one.token in tokens and one.holder == holder]
+        shared = {one.path for one in own if one.shared}
         for one in found:
-            # The token alone is not enough: the lock must belong to the same holder.
-            if one.token not in tokens or one.holder != holder:
+            if one not in own and not (one.shared and one.path in shared):
                 raise _locked(one)
 
     def _at(self, collection: str, path: str) -> list[Lock]:

@@ -5,173 +5,60 @@ faster, it is computed again, so concurrent writers never lose each other's file
 collection run one after another in this server, which avoids most repetitions. Data is durable
 before the collection names it, and the collection before the response.
 
-Writes are translated into `replace_files`, or into the WebDAV status of an invalid write. PUT
-creates missing parent directories; MKCOL, COPY and MOVE require them (409). Only COPY and MOVE
-replace a directory. Sources of copies and moves refer to the state before the call, so that the
-server changes everything at once. Source: RFC 4918, 9.
+`edits` translates writes into `replace_files`, or into the WebDAV status of an invalid write. Dead
+properties change in the same call. Source: RFC 4918, 9.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
-from lading.core import ids
-from lading.core.data import filetree, splice
-from lading.core.data.filetree import File, FileTree, Node
-from lading.core.data.splice import Origin
+from lading.core.data import dead_properties, filetree, splice
+from lading.core.data.dead_properties import DeadProperties
+from lading.core.data.filetree import File, FileTree
 from lading.core.errors import (
     Conflict,
     Forbidden,
+    Full,
     LadingError,
     Malformed,
-    MethodNotAllowed,
     NotFound,
     TooLarge,
     from_status,
 )
+from lading.core.records.schema import Record
 from lading.webdav import davxml, file_request, http, locks
 from lading.webdav.contents import RETRY, CachedCollection, tag_of
+from lading.webdav.edits import (
+    REPLACED,
+    UPLOADED,
+    Edit,
+    Transfer,
+    edit_delete,
+    edit_make_directory,
+    edit_put,
+    edit_receive,
+    edit_transfer,
+)
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import ConditionResult, DavResponse, ResourceState
 from lading.webdav.locks import LockCondition
-
-UPLOADED: Final = "file"
-"""Path of the uploaded file in the manifest of the edit."""
-# Statuses of a write (RFC 4918, 9.7): a new resource, or one whose content is replaced.
-CREATED: Final = 201
-REPLACED: Final = 204
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Targets and sources of a change, and the status of success; no targets for no change."""
-
-    files: Mapping[str, str]
-    status: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """A COPY, or with `away` a MOVE, of `source` to `target`; `shallow` copies a directory without
-    its members.
-    """
-
-    source: str
-    target: str
-    overwrite: bool = True
-    shallow: bool = False
-    away: bool = False
-
-
-def edit_put(tree: FileTree, path: str) -> Edit:
-    """Put the uploaded file at `path`."""
-    found = filetree.find(tree, path)
-    if isinstance(found, FileTree):
-        raise MethodNotAllowed(f"/{path}: is a directory; a file cannot be put in its place")
-    # PUT creates missing parents.
-    _check_parents(tree, path, missing=True)
-    return Edit(
-        {f"/{path}": f"{Origin.SUPPLIED}/{UPLOADED}"}, REPLACED if found is not None else CREATED
-    )
-
-
-def edit_delete(tree: FileTree, path: str) -> Edit:
-    """Delete a file, or a directory with all its members."""
-    if not path:
-        raise Forbidden(
-            "Forbidden: a collection is deleted through the API:"
-            " 'DELETE /arvados/v1/collections/<uuid>'"
-        )
-    _get(tree, path)
-    return Edit({f"/{path}": ""}, REPLACED)
-
-
-def edit_make_directory(tree: FileTree, path: str) -> Edit:
-    """Make an empty directory."""
-    if filetree.find(tree, path) is not None:
-        raise MethodNotAllowed(f"/{path}: is there already")
-    _check_parents(tree, path, missing=False)
-    return Edit({f"/{path}": ids.EMPTY_PDH}, CREATED)
-
-
-def edit_transfer(tree: FileTree, move: Transfer) -> Edit:
-    """Copy or move inside one collection."""
-    node = _get(tree, move.source)
-    source, target = f"/{move.source}", f"/{move.target}"
-    # Moving or copying a directory into itself would be endless.
-    if not move.source or not move.target or f"{target}/".startswith(f"{source}/"):
-        raise Forbidden(
-            f"Forbidden: {source} cannot go to {target}: a directory is no part of itself"
-        )
-    edit = edit_receive(tree, move, node=node, origin=Origin.CURRENT)
-    if not move.away:
-        return edit
-    if f"{source}/".startswith(f"{target}/"):
-        # The source lies inside the replaced target and is deleted with it.
-        return edit
-    return Edit({**edit.files, source: ""}, edit.status)
-
-
-def edit_receive(tree: FileTree, move: Transfer, *, node: Node, origin: str) -> Edit:
-    """Copy a node from another collection into a tree; `origin` is a source of `replace_files`."""
-    target = f"/{move.target}"
-    if not move.target:
-        raise Forbidden(
-            "Forbidden: /: a collection itself is not replaced; name a file or directory in it"
-        )
-    found = filetree.find(tree, move.target)
-    if found is not None and not move.overwrite:
-        raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
-    _check_parents(tree, move.target, missing=False)
-    empty = move.shallow and isinstance(node, FileTree)
-    # The source of an empty directory is the empty collection.
-    source = (
-        ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{move.source}".rstrip("/")
-    )
-    return Edit({target: source}, REPLACED if found is not None else CREATED)
-
-
-def parent_of(path: str) -> str:
-    """The parent directory of a path."""
-    return path.rpartition("/")[0]
-
-
-def _get(tree: FileTree, path: str) -> Node:
-    found = filetree.find(tree, path)
-    if found is None:
-        raise NotFound(f"Path not found: /{path[:200]} is not in the collection")
-    return found
-
-
-def _check_parents(tree: FileTree, path: str, *, missing: bool) -> None:
-    """Check that `path` can exist in the tree; `missing`: missing parent directories are
-    created.
-    """
-    above = parent_of(path)
-    # From the top down: the first missing one decides.
-    node: Node | None = tree
-    for name in above.split("/") if above else ():
-        node = node.entries.get(name) if isinstance(node, FileTree) else node
-        if node is None and missing:
-            return
-        if not isinstance(node, FileTree):
-            raise _refused(409, f"/{path}: /{above} is not a directory; make it with MKCOL")
-
-
-def _refused(status: int, message: str) -> LadingError:
-    return from_status(status, message)
-
 
 # Times that a change is computed again; then Conflict.
 _ATTEMPTS: Final = 30
 # Precondition Failed: the collection has another etag.
 _CHANGED: Final = 412
 Plan = Callable[[CachedCollection], Edit]
+Follow = Callable[[DeadProperties], DeadProperties]
+
+
+def _unchanged(dead: DeadProperties) -> DeadProperties:
+    return dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +113,12 @@ class DavWriter:
             self._check_locks(request, place, below=True)
             return edit_delete(collection.tree, place.path)
 
-        edit = await self._change(request, request.address, plan)
+        edit = await self._change(
+            request,
+            request.address,
+            plan,
+            dead=lambda held: dead_properties.without(held, place.path),
+        )
         # The locks of deleted paths would never be released.
         self._parts.locks.forget(place.collection, place.path)
         return DavResponse(status=edit.status)
@@ -264,10 +156,10 @@ class DavWriter:
                 address.collection, address.path, tokens=tokens, seconds=seconds
             )
             return _locked(200, found.token, davxml.lock_answer(found, href))
-        owner, deep = (
-            davxml.read_lock(body),
-            request.headers.get("depth", "infinity").lower() != "0",
-        )
+        owner, is_shared = davxml.read_lock(body)
+        depth = request.headers.get("depth", "infinity").strip().lower()
+        if depth not in ("0", "infinity"):
+            raise Malformed("Depth: a lock has 0 or infinity")
         collection = await self._open(address, request)
         self._check_conditions(request, collection)
         # The lock first, then the file: no other client can write in between.
@@ -275,10 +167,11 @@ class DavWriter:
         lock = self._parts.locks.take(
             address.collection,
             address.path,
-            deep=deep,
+            deep=depth != "0",
             owner=owner,
             holder=request.holder,
             seconds=seconds,
+            shared=is_shared,
         )
         try:
             if missing:
@@ -305,6 +198,35 @@ class DavWriter:
         self._parts.locks.release(address.collection, address.path, token, holder=request.holder)
         return DavResponse(status=204)
 
+    async def patch_properties(self, request: DavRequest) -> DavResponse:
+        """PROPPATCH: all changes, or none where one is of a property of the server."""
+        changes = davxml.read_update(await read_small(request))
+        address = request.address
+        href, names = address.url(address.path), [name for name, _ in changes]
+        collection = await self._parts.collections.open(address.collection, request.token)
+        filetree.get(collection.tree, address.path)
+        status = "" if collection.editable else "403 Forbidden"
+        if not status and not any(map(davxml.is_protected, names)):
+            place = _Place(address.collection, address.path)
+
+            def plan(now: CachedCollection) -> Edit:
+                filetree.get(now.tree, address.path)
+                self._check_conditions(request, now)
+                self._check_locks(request, place, member=False)
+                return Edit({}, REPLACED)
+
+            try:
+                await self._change(
+                    request,
+                    address,
+                    plan,
+                    dead=lambda held: dead_properties.patched(held, address.path, changes),
+                )
+            except Full:
+                status = "507 Insufficient Storage"
+        body = davxml.update_answer(href, names, status=status).encode()
+        return DavResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
+
     async def _transfer(self, request: DavRequest, *, away: bool) -> DavResponse:
         source = request.address
         target = file_request.parse_destination(
@@ -325,7 +247,13 @@ class DavWriter:
                 self._check_transfer(request, collection, places, away=away)
                 return edit_transfer(collection.tree, move)
 
-            edit = await self._change(request, source, plan)
+            def follow(held: DeadProperties) -> DeadProperties:
+                after = dead_properties.received(
+                    held, held, move.source, move.target, shallow=move.shallow
+                )
+                return dead_properties.without(after, move.source) if away else after
+
+            edit = await self._change(request, source, plan, dead=follow)
         else:
             edit = await self._across(request, target, move, places)
         if away:
@@ -355,30 +283,50 @@ class DavWriter:
             request,
             target,
             lambda now: edit_receive(now.tree, move, node=node, origin=collection.pdh),
+            dead=lambda held: dead_properties.received(
+                held,
+                dead_properties.read(collection.properties),
+                move.source,
+                move.target,
+                shallow=move.shallow,
+            ),
         )
         if move.away:
             await self._change(
-                request, request.address, lambda now: _take_away(now, move.source, node)
+                request,
+                request.address,
+                lambda now: _take_away(now, move.source, node),
+                dead=lambda held: dead_properties.without(held, move.source),
             )
         return edit
 
     async def _change(
-        self, request: DavRequest, address: FileAddress, plan: Plan, *, uploaded: str = ""
+        self,
+        request: DavRequest,
+        address: FileAddress,
+        plan: Plan,
+        *,
+        uploaded: str = "",
+        dead: Follow = _unchanged,
     ) -> Edit:
-        """Apply the edit that `plan` computes from the present collection."""
+        """Apply the edit that `plan` computes from the present collection; `dead` says what becomes
+        of its dead properties.
+        """
         line = self._lines.setdefault(address.collection, asyncio.Lock())
         api = self._parts.collections.api(request.token)
         async with line:
             for _ in range(_ATTEMPTS):
                 collection = await self._open(address, request)
                 edit = plan(collection)
-                body = {
-                    "collection": {"manifest_text": uploaded} if uploaded else {},
-                    "replace_files": edit.files,
-                    "select": ["portable_data_hash"],
-                }
+                attributes: Record = {"manifest_text": uploaded} if uploaded else {}
+                held = dead_properties.read(collection.properties)
+                if (after := dead(held)) != held:
+                    attributes["properties"] = dead_properties.stored(collection.properties, after)
+                body: Record = {"collection": attributes, "select": ["portable_data_hash"]}
+                if edit.files:
+                    body["replace_files"] = edit.files
                 # Nothing to change, for example for a reserved name that exists.
-                if not edit.files:
+                elif not attributes:
                     return edit
                 try:
                     path, etag = (
@@ -459,16 +407,18 @@ class DavWriter:
             for one in terms
         )
 
-    def _check_locks(self, request: DavRequest, place: _Place, *, below: bool = False) -> None:
+    def _check_locks(
+        self, request: DavRequest, place: _Place, *, below: bool = False, member: bool = True
+    ) -> None:
+        """Check the locks; with `member` the write may add or remove a name in the directory."""
         tokens = locks.tokens_of(request.headers.get("if", ""))
-        # member=True: all writes here may add or remove a name in the directory.
         self._parts.locks.check(
             place.collection,
             place.path,
             tokens=tokens,
             holder=request.holder,
             below=below,
-            member=True,
+            member=member,
         )
 
     def _check_transfer(
