@@ -10,7 +10,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.service_records import QUOTAS
 from lading.store import quotas, records
 from lading.store.database import Database
-from lading.store.quotas import QuotaWait, StoredCharge
+from lading.store.quotas import QuotaKey, QuotaWait, StoredCharge
 
 ADA, LAB = "zzzzz-tpzed-00000000000000a", "zzzzz-j7d0g-00000000000000b"
 ONE = Amounts(1, 2, 1 << 40, 0)
@@ -80,6 +80,22 @@ async def test_which_kinds_have_quotas(database: Database) -> None:
             await records.insert(tx, QUOTAS, record)
             assert len(await quotas.kinds(tx, "zzzzz")) == min(number + 1, 2)
         assert await quotas.kinds(tx, "yyyyy") == {"xvhdp"}
+
+
+async def test_the_quota_of_the_project_that_owns_a_request_concerns_it(database: Database) -> None:
+    kinds = frozenset({"j7d0g"})
+    async with database.writing() as tx:
+        record = {
+            **QUOTAS.defaults,
+            "uuid": "zzzzz-qu0ta-000000000000000",
+            "owner_uuid": LAB,
+            "subject_uuid": LAB,
+            "modified_at": "1",
+        }
+        await records.insert(tx, QUOTAS, record)
+        [quota] = await quotas.concerning(tx, QuotaKey(ADA, LAB), kinds)
+        assert quota.subject_uuid == LAB
+        assert await quotas.concerning(tx, QuotaKey(ADA, ADA), kinds) == []
 
 
 async def test_the_requests_that_the_quota_of_a_request_concerns(database: Database) -> None:
