@@ -96,6 +96,17 @@ async def test_one_dispatcher_works_with_a_token_at_a_time(it: World) -> None:
     assert (await report(it))["items"] == 0
 
 
+async def test_two_dispatchers_of_one_name_do_not_take_turns(it: World) -> None:
+    """As of two machines that are called localhost."""
+    assert await lease(it, "a:/x", lease="process-1") == 200
+    assert await lease(it, "a:/x", lease="process-2") == 200
+    body = {"items": {}, "holder": "a:/x", "lease": "process-1"}
+    own = {"x-lading-lease": "process-1"}
+    reply = await it.request("POST", "dispatch/statuses", body, token=it.dispatcher, headers=own)
+    assert (reply.status, "another dispatcher works with this token" in reply.error) == (409, True)
+    assert await lease(it, "a:/x", lease="process-2") == 200
+
+
 async def test_a_lease_of_a_process_ends_after_thirty_seconds(it: World) -> None:
     assert await lease(it, "a:/x", lease="process-1") == 200
     assert await lease(it, "b:/y", lease="process-2") == 409

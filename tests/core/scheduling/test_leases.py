@@ -38,5 +38,15 @@ def test_who_may_take_a_lease(stored: Lease, holder: str, id: str, seconds: int,
     assert leases.may_take(stored, Lease(holder, later(NOW, seconds), id)) is may
 
 
+def test_a_process_that_was_replaced_does_not_take_the_lease_back() -> None:
+    """Also by another machine of the same name, and when the lease has expired."""
+    own, other = Lease("a:/x", NOW, "process-1"), Lease("a:/x", NOW, "process-2")
+    for seconds in (1, 31):
+        renewed = Lease("a:/x", later(NOW, seconds), "process-1")
+        assert leases.may_take(own, renewed, renews=True)
+        assert not leases.may_take(other, renewed, renews=True)
+        assert leases.may_take(other, renewed)
+
+
 def test_the_refusal_names_the_other() -> None:
     assert f"this token: a:/x, heard of at {NOW}" in leases.refusal(FIRST)

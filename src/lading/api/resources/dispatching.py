@@ -224,7 +224,9 @@ async def hold_lease(call: ApiCall) -> None:
             if stored is not None and leases.is_same(stored, asked):
                 await waiting.release_lease(tx, token)
             return
-        if stored is not None and not leases.may_take(stored, asked):
+        # A process names the lease in the header of its calls once it has it.
+        renews = bool(asked.id) and call.headers.get(_LEASE) == asked.id
+        if stored is not None and not leases.may_take(stored, asked, renews=renews):
             raise Conflict(leases.refusal(stored))
         await waiting.put_lease(tx, token, asked)
 

@@ -3,7 +3,9 @@ Leases).
 
 A process has a random id beside the name of its holder, HOST:DIRECTORY. Another process takes the
 lease over once it has expired; at once if it has the same name, since a data directory is locked by
-one process at a time. Processes of earlier releases have no id and renew less often.
+one process at a time. It takes it over once, at its start: two machines may have the same name, and
+the process that was replaced must not take the lease back. Processes of earlier releases have no id
+and renew less often.
 """
 
 from __future__ import annotations
@@ -51,14 +53,15 @@ def is_same(stored: Lease, asked: Lease) -> bool:
     return stored.id == asked.id and (bool(stored.id) or stored.holder == asked.holder)
 
 
-def may_take(stored: Lease, asked: Lease) -> bool:
-    """Whether the process of `asked` may take or renew a lease that is `stored`."""
+def may_take(stored: Lease, asked: Lease, *, renews: bool = False) -> bool:
+    """Whether the process of `asked` may take a lease that is `stored`; `renews`: it had the lease
+    before, so that another one has replaced it unless the lease is its own.
+    """
+    if is_same(stored, asked):
+        return True
     term = TERM if stored.id else _LONG_TERM
-    return (
-        is_same(stored, asked)
-        or stored.holder == asked.holder
-        or later(stored.renewed_at, term) < asked.renewed_at
-    )
+    has_expired = later(stored.renewed_at, term) < asked.renewed_at
+    return not renews and (stored.holder == asked.holder or has_expired)
 
 
 def refusal(stored: Lease) -> str:
