@@ -57,6 +57,7 @@ def link(
     stamp: str | None = None,
     name: str = "x:latest",
     is_own: bool = False,
+    owner: str = "",
 ) -> ImageLink:
     return ImageLink(
         collection_uuid="",
@@ -66,6 +67,7 @@ def link(
         image_timestamp=stamp,
         name=name,
         is_own=is_own,
+        owner_uuid=owner,
     )
 
 
@@ -134,3 +136,16 @@ def test_what_the_caller_named_comes_first() -> None:
     exact = link("exact", stamp="0", name="x:1", is_own=True)
     assert images.choose_image(term, [theirs, own], formats=["v2"]) == "own"
     assert images.choose_image(term, [theirs, own, exact], formats=["v2"]) == "exact"
+
+
+def test_nobody_takes_over_the_name_of_another_user() -> None:
+    term = images.parse_reference("bio:1")
+    first = link("first", created="1", stamp="1", name="bio:1", owner="ada")
+    newer = link("newer", created="2", stamp="2", name="bio:1", owner="ada")
+    taken = link("taken", created="3", stamp="9", name="bio:1", owner="bob")
+    choose = images.choose_image
+    assert choose(term, [taken, first, newer], formats=["v2"]) == "newer"
+    # Without the first one, the name is that of the other.
+    assert choose(term, [taken], formats=["v2"]) == "taken"
+    local = link("local", created="0", name="localhost/bio:1", owner="bob")
+    assert choose(term, [local, first], formats=["v2"]) == "first"

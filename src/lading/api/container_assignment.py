@@ -573,4 +573,5 @@ def _image_link(link: Record, collection: Record, acting: Principal) -> ImageLin
         image_timestamp=stamp if isinstance(stamp, str) else None,
         name=str(link["name"]),
         is_own=acting.user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
+        owner_uuid=str(link["owner_uuid"]),
     )

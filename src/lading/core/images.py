@@ -391,6 +391,7 @@ class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     is_own: bool = False
     """Whether the caller has made it."""
+    owner_uuid: str = ""
 
 
 def same_names(name: str) -> tuple[str, ...]:
@@ -434,9 +435,11 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
     """The portable data hash of the first compatible image among `links`.
 
     Links of the caller precede those of others, so that nobody else decides what a name means that
-    the caller has given. Then come names in the order of `term.names`, then the newest by image
-    timestamp and by the time of the link; a link without a timestamp comes last. Raises Invalid
-    when there are no links, or none is compatible with `formats`.
+    the caller has given. Then come names in the order of `term.names`. Of several others who gave a
+    name, the one who gave it first decides what it means: nobody takes it over by a newer image. Of
+    one owner, the newest by image timestamp and by the time of the link is taken; a link without a
+    timestamp comes last. Raises Invalid when there are no links, or none is compatible with
+    `formats`.
     """
     ordered = in_order(term, links)
     if not ordered:
@@ -451,17 +454,21 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
 
 def in_order(term: Term, links: Iterable[ImageLink]) -> list[ImageLink]:
     """The links in the order in which `choose_image` takes them."""
-    place = {name: -number for number, name in enumerate(term.names)}
-    return sorted(
-        links,
-        key=lambda link: (
-            link.is_own,
-            place.get(link.name, 0),
-            link.image_timestamp or "",
-            link.created_at,
-        ),
-        reverse=True,
+    newest_first = sorted(
+        links, key=lambda link: (link.image_timestamp or "", link.created_at), reverse=True
     )
+    given: dict[tuple[str, str], str] = {}
+    for link in newest_first:
+        name = (link.name, link.owner_uuid)
+        given[name] = min(link.created_at, given.get(name, link.created_at))
+    places = {name: number for number, name in enumerate(term.names)}
+
+    def rank(link: ImageLink) -> tuple[bool, int, str, str]:
+        since = "" if link.is_own else given[link.name, link.owner_uuid]
+        owner = "" if link.is_own else link.owner_uuid
+        return not link.is_own, places.get(link.name, 0), since, owner
+
+    return sorted(newest_first, key=rank)
 
 
 def is_image(files: Sequence[str], *, formats: Sequence[str]) -> bool:

@@ -227,6 +227,7 @@ def _image_link(link: Record, user_uuid: str) -> ImageLink:
         image_timestamp=stamp if isinstance(stamp, str) else None,
         name=str(link["name"]) if link["link_class"] == REPO_TAG else "",
         is_own=user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
+        owner_uuid=str(link["owner_uuid"]),
     )
 
 
