@@ -58,6 +58,12 @@ def image() -> None:
 @click.option(
     "--project", metavar="PROJECT", help="Project for the image and its names, to share them by."
 )
+@click.option(
+    "--no-check",
+    "is_unchecked",
+    is_flag=True,
+    help="With --from-host: do not start each program once in the image.",
+)
 @display.json_option
 def add(
     source: tuple[str, ...],
@@ -65,13 +71,16 @@ def add(
     name: tuple[str, ...],
     wanted: str | None,
     project: str | None,
+    is_unchecked: bool,
     as_json: bool,
 ) -> None:
     """Add a container image to the store.
 
     SOURCE is a docker-save or OCI archive or directory, a root file system as a tar or a directory,
     or the name of an image of the local Docker. With --from-host, the image is made from programs
-    of this machine with the files and libraries they need: no registry, no Docker.
+    of this machine with the files and libraries they need: no registry, no Docker. Each program is
+    then started once in the image, with --version or --help for at most 2 s, and one that does not
+    start is told.
 
     \b
     lading image add debian.tar --name debian:12
@@ -90,7 +99,7 @@ def add(
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             place = await _project(session, project)
-            return await _add(
+            done, notes = await _add(
                 session,
                 source,
                 from_host,
@@ -100,6 +109,11 @@ def add(
                 project=place,
                 is_quiet=as_json,
             )
+        if from_host and not is_unchecked:
+            from lading.client.images.program_check import check_programs
+
+            notes = (*notes, *await check_programs(session.api, done.image.pdh, source))
+        return done, notes
 
     done, notes = with_session(action)
     _tell(done, notes, as_json=as_json)

@@ -124,6 +124,24 @@ def test_a_binary_brings_libraries_one_by_one(host: SourceHost, tmp_path: Path) 
     )
 
 
+def test_alternatives_that_lead_to_a_package_come_along(host: SourceHost, tmp_path: Path) -> None:
+    records = host.root / "var/lib/dpkg/alternatives"
+    records.mkdir(parents=True)
+    links = {
+        "usr/bin/aln": "../../etc/alternatives/aln",
+        "etc/alternatives/aln": "../../usr/bin/align",
+    }
+    for name, target in links.items():
+        path = host.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+    (records / "aln").write_text("auto\n/usr/bin/aln\n\n/usr/bin/align\n1\n")
+    (records / "other").write_text("auto\n/usr/bin/other\n\n/usr/bin/none\n1\n")
+    names = _names(from_host(["align"], tmp_path, host=host))
+    assert {"/usr/bin/aln", "/etc/alternatives/aln"} <= names
+    assert "/usr/bin/other" not in names
+
+
 def test_packages_that_are_named_come_complete(host: SourceHost, tmp_path: Path) -> None:
     names = _names(from_host(["plain"], tmp_path, host=host, packages=["aligner"]))
     assert {"/usr/bin/align", "/usr/bin/align-core", "/usr/lib/perl/List.pm"} <= names

@@ -77,6 +77,16 @@ def test_owners_in_both_spellings(root: Path) -> None:
     assert packages.files("nosuch") == []
 
 
+def test_alternatives(root: Path) -> None:
+    records = root / "var/lib/dpkg/alternatives"
+    records.mkdir()
+    (records / "awk").write_text("auto\n/usr/bin/awk\nnawk\n/usr/bin/nawk\n\n/usr/bin/mawk\n5\n")
+    (records / "java").write_text("auto\n/usr/bin/java\n\n/usr/lib/jvm/bin/java\n1\n")
+    (records / "bad").write_text("")
+    found = list(DebianPackages(root).alternatives())
+    assert found == ["/usr/bin/awk", "/usr/bin/nawk", "/usr/bin/java"]
+
+
 def test_what_a_package_requires(root: Path) -> None:
     packages = DebianPackages(root)
     assert [one.name for one in packages.requires("tool")] == ["python3", "mawk", "libtool1"]

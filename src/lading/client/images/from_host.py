@@ -12,6 +12,8 @@ The content of the image is found as follows:
   programs on PATH of the image first: an environment that is active has nothing to do with them
 - a program outside of PATH of the image can be called by its name there, too
 - each ELF file brings the libraries that its own loader finds for it
+- links of Debian's alternatives to what is in the image, such as `java`, are included: no package
+  has them
 - a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are
   always included
 
@@ -92,7 +94,7 @@ _GOARCH = {
     "s390x": "s390x",
 }
 # `sh` is required; the others are added if this machine has them.
-_BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
+_BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar", "which")
 # Loaders that run at a time.
 _WORKERS = 4
 Compiler = Callable[[Path, Sequence[str], Path, ImageSteps], Iterable[tuple[str, Path]]]
@@ -148,16 +150,8 @@ def this_host(environ: Mapping[str, str]) -> SourceHost:
         linker=lambda loader, path: host_files.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
         compiler=compile_modules,
-        directory=_working_directory(),
+        directory=host_files.working_directory(),
     )
-
-
-def _working_directory() -> str:
-    try:
-        return str(Path.cwd())
-    except FileNotFoundError:
-        # The directory was removed, so no relative path exists.
-        return "/"
 
 
 def goarch(machine: str) -> str:
@@ -195,6 +189,7 @@ def from_host(
     for name in packages:
         gathering.package(name)
     gathering.furnish()
+    gathering.add_alternatives()
     gathering.link()
     gathering.compile(folder / "compiled")
     layer = write_layer(gathering.selection.entries(), folder / "layer.tar", steps=steps)
@@ -293,6 +288,12 @@ class _Gathering:
         for one in sorted(filter(is_python, names)):
             entry = LayerEntry(path=f"{_LOCAL}/{one}", mode=stat.S_IFREG | 0o755, content=script)
             self.selection.put(entry)
+
+    def add_alternatives(self) -> None:
+        """Add the links of Debian's alternatives that lead to what was selected."""
+        for link in filter(self._is_wanted, self._packages.alternatives()):
+            if self.selection.has(self._real(link)):
+                self.selection.add(link)
 
     def furnish(self) -> None:
         """Add the parts that each image has."""

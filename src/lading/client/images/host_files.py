@@ -98,6 +98,18 @@ class DebianPackages:
             if found is not None and found.name not in _NOT_FOLLOWED:
                 yield found
 
+    def alternatives(self) -> Iterator[str]:
+        """Links that `update-alternatives` keeps, such as /usr/bin/java; no package owns them."""
+        for record in sorted((self._root / "var/lib/dpkg/alternatives").glob("*")):
+            lines = record.read_text(errors="surrogateescape").splitlines()
+            # The state and the link, then pairs of a further name and its link, up to an empty
+            # line.
+            yield from lines[1:2]
+            for name, link in zip(lines[2::2], lines[3::2], strict=False):
+                if not name:
+                    break
+                yield link
+
     def _resolve(self, name: str) -> Package | None:
         return self._packages.get(name) or self._packages.get(self._virtual.get(name, ""))
 
@@ -138,6 +150,15 @@ class DebianPackages:
     @cached_property
     def _virtual(self) -> Mapping[str, str]:
         return {given: one.name for one in self._packages.values() for given in one.provides}
+
+
+def working_directory() -> str:
+    """The absolute path of the working directory; "/" where it was removed."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        # No relative path exists.
+        return "/"
 
 
 def closure(packages: DebianPackages, name: str, scripted: Callable[[str], bool]) -> list[str]:
@@ -312,6 +333,10 @@ class Selection:
     def files(self) -> Iterator[str]:
         """The selected regular files."""
         return (path for path, entry in sorted(self._entries.items()) if stat.S_ISREG(entry.mode))
+
+    def has(self, path: str) -> bool:
+        """Whether a path, without links, is selected."""
+        return path in self._entries
 
     def host(self, path: str) -> Path:
         """The path on this machine of a (canonical) path of the image."""
