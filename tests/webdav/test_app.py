@@ -43,7 +43,6 @@ async def test_every_form_of_address(here: Site) -> None:
     [
         ("/c=nothing/a", 404),
         ("/c=", 404),
-        ("/by_id/", 404),
         ("/c=zzzzz-tpzed-000000000000000/a", 404),
         ("/c=zzzzz-4zz18-000000000000000/a", 404),
         ("/c=UUID/none", 404),

@@ -32,7 +32,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
@@ -46,13 +46,14 @@ from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllow
 from lading.core.protocols import http_head
 from lading.core.protocols.transfer_rates import MinimumRate
 from lading.net.acceptor import note_known, note_token
-from lading.webdav import davxml, file_request, http
+from lading.webdav import davxml, file_request, http, projects
 from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of
 from lading.webdav.davxml import Resource
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import DavResponse
 from lading.webdav.locks import Locks
-from lading.webdav.serving import serve
+from lading.webdav.projects import ProjectDirectory
+from lading.webdav.serving import LISTING_HEADERS, serve
 from lading.webdav.writing import DavWriter, read_small
 
 METHODS: Final = (
@@ -142,7 +143,13 @@ class _Gateway:
         method: str = scope["method"]
         if method == "OPTIONS":
             return DavResponse(headers=dict(_OFFERED))
-        address = file_request.parse_address(_raw_path(scope))
+        raw = _raw_path(scope)
+        elements = projects.parse(raw)
+        address = (
+            file_request.parse_address(raw)
+            if elements is None
+            else FileAddress(collection="", path="", folder=raw.endswith("/"), root=raw.rstrip("/"))
+        )
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
         query = scope["query_string"].decode("latin-1")
@@ -168,6 +175,13 @@ class _Gateway:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {METHODS}")
         token = self._parts.collections.token(found.token)
         await note_token(scope, found.token)
+        if elements is not None:
+            found_there = await projects.resolve(
+                self._parts.collections.api(token), elements, folder=address.folder
+            )
+            if isinstance(found_there, ProjectDirectory):
+                return await self._answer_above(method, address, found_there, headers, incoming)
+            address = found_there
         body = _body(incoming, self._rate)
         request = DavRequest(
             method=method, address=address, token=token, headers=headers, query=query, body=body
@@ -184,6 +198,44 @@ class _Gateway:
 
     async def _serve(self, request: DavRequest) -> DavResponse:
         return await serve(self._parts, request)
+
+    async def _answer_above(
+        self,
+        method: str,
+        address: FileAddress,
+        directory: ProjectDirectory,
+        headers: Mapping[str, str],
+        incoming: Incoming,
+    ) -> DavResponse:
+        """The response about a directory above collections, which is only read."""
+        if method == "PROPFIND":
+            request = DavRequest(
+                method=method,
+                address=address,
+                token="",
+                headers=headers,
+                query="",
+                body=_body(incoming, self._rate),
+            )
+            question = davxml.read_question(await read_small(request))
+            if (depth := headers.get("depth", "infinity").strip().lower()) not in ("0", "1"):
+                raise Forbidden("Forbidden: Depth: directories of projects have 0 or 1")
+            found = davxml.multistatus(_above(directory, depth), question)
+            return DavResponse(
+                status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
+            )
+        if method not in ("GET", "HEAD"):
+            raise from_status(
+                405,
+                f"{method[:20]}: only files of collections are written; the API makes projects",
+            )
+        # Relative links need the slash.
+        if not address.folder:
+            return DavResponse(status=302, headers={"Location": f"{directory.root}/"})
+        body = projects.page(directory).encode()
+        return DavResponse(
+            headers={**LISTING_HEADERS, "Cache-Control": "private, no-store"}, body=body
+        )
 
     async def _find_properties(self, request: DavRequest) -> DavResponse:
         question = davxml.read_question(await read_small(request))
@@ -239,6 +291,14 @@ class _Gateway:
             locks=tuple(self._parts.locks.covering(address.collection, path)),
             dead=davxml.checked(dead.get(path, {})),
         )
+
+
+def _above(directory: ProjectDirectory, depth: str) -> Iterator[Resource]:
+    """A directory above collections, and with depth 1 those in it."""
+    empty = FileTree({})
+    yield Resource(href=f"{directory.root}/", name=directory.name, node=empty)
+    for name in directory.names if depth == "1" else ():
+        yield Resource(href=f"{directory.root}/{quote(name)}/", name=name, node=empty)
 
 
 def _raw_path(scope: Scope) -> str:

@@ -18,7 +18,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from lading.core import ids
@@ -28,6 +28,8 @@ from lading.webdav.contents import CollectionCache, DavUpload, FileReader
 from lading.webdav.locks import Locks
 
 PREFIXES: Final = ("/c=", "/by_id/", "/collections/")
+# Directories above collections (`projects`).
+_ABOVE: Final = ("/users/", "/by_id", "/users")
 # Hints after the size are ignored.
 _HASH: Final = re.compile(r"([0-9a-f]{32})[-+]([0-9]+)(?:[-+].*)?")
 # Characters of a path; a manifest could name longer ones, but no client sends them.
@@ -63,7 +65,21 @@ class FileAddress:
 
 def is_file_path(path: str) -> bool:
     """Whether this application serves a path."""
-    return path.startswith(PREFIXES)
+    return path.startswith((*PREFIXES, _ABOVE[0])) or path in _ABOVE[1:]
+
+
+def is_file_call(scope: Mapping[str, Any]) -> bool:
+    """Whether a request is for this application. Of the root, which has the page and the block
+    store too, those are that only WebDAV makes: PROPFIND, and OPTIONS that no page of another
+    origin asks with.
+    """
+    path, method = scope["path"], scope["method"]
+    if path != "/":
+        return is_file_path(path)
+    return method == "PROPFIND" or (
+        method == "OPTIONS"
+        and not any(name == b"access-control-request-method" for name, _ in scope["headers"])
+    )
 
 
 def parse_address(raw: str) -> FileAddress:

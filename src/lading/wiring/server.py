@@ -156,7 +156,7 @@ def combine(
     owners: tuple[tuple[App | None, Callable[[Scope], bool]], ...] = (
         (page, lambda scope: scope["type"] == "websocket" and owns_socket(scope["path"])),
         (api, lambda scope: _is_for_api(scope, sites)),
-        (files, lambda scope: file_request.is_file_path(scope["path"])),
+        (files, file_request.is_file_call),
         (ga4gh, lambda scope: owns_task_path(scope["path"]) or owns_run_path(scope["path"])),
         (page, is_page_path),
         (blocks, lambda scope: owns(scope["method"], scope["path"])),
