@@ -40,6 +40,10 @@ UNANSWERED = {
     "GET /arvados/v1/containers/{uuid}/git_tree": "for supervisors of containers with git trees",
     "GET /arvados/v1/containers/{uuid}/auth": "for the dispatcher and the supervisor",
     "GET /ui/answers/{name}": "there is an answer only after a form",
+    **{
+        f"GET /ui/{name}/{{uuid}}": "it leads on to the page of a request"
+        for name in ("processes", "container_requests", "containers", "all_processes")
+    },
     "GET /ui/login/{secret}": "a link is good once",
     "GET /ui/openid_connect": "this site has no provider",
     "GET /ui/openid_connect/done": "this site has no provider",

@@ -143,6 +143,10 @@ def _creation(victim: Victim, route: str, path: str) -> Case:
 # The types of records in the addresses of the page, by the part before them.
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "/ui/requests/": ("container_requests",),
+    "/ui/processes/": ("container_requests", "containers"),
+    "/ui/container_requests/": ("container_requests",),
+    "/ui/containers/": ("containers",),
+    "/ui/all_processes/": ("container_requests", "containers"),
     "/ui/collections/": ("collections",),
     "/ui/projects/": ("groups",),
     "/ui/access/": ("collections", "groups", "container_requests"),
