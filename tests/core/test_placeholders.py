@@ -52,7 +52,7 @@ def test_words_that_are_no_script_take_values_as_they_are() -> None:
     ("command", "fault"),
     [
         (("sh", "-c", "cat <<'E'\n{n}\nE"), "here-document"),
-        (("bash", "-c", "echo $(({stem}))"), "is no number"),
+        (("bash", "-c", "echo $(({stem}))"), "evaluates a number"),
         (("python3", "-c", "print('{stem}')"), "could be read as code of python3"),
         (("perl", "-ne", "print '{stem}'"), "could be read as code of perl"),
     ],
@@ -71,3 +71,46 @@ def test_messages_are_short() -> None:
     with pytest.raises(Invalid) as caught:
         fill_command(("python3", "-c", "{x}"), {"x": "'" * 5000})
     assert len(caught.value.message) <= 300
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "fault"),
+    [
+        (("awk", "{x}"), 'BEGIN{system("id")} #', "code of awk"),
+        (("/usr/bin/gawk", "-F", ":", "-v", "a=1", "{x}"), "(1)", "code of gawk"),
+        (("sed", "-n", "s/a/{x}/"), "b/e", "code of sed"),
+        (("sed", "-e", "p", "-es/a/{x}/"), "b;e id", "code of sed"),
+        (("sed", "--expression=s/a/{x}/", "f"), "b;e id", "code of sed"),
+        (("sh", "-c", "bash -c 'echo {x} > f'"), "$(id)", "a program that the script starts"),
+        (("sh", "-c", 'bash -euc "echo {x}"'), "$(id)", "a program that the script starts"),
+        (("sh", "-c", 'eval "echo {x} > f"'), "$(id)", "a program that the script starts"),
+        (("sh", "-c", "eval echo {x}"), "$(id)", "a program that the script starts"),
+        (("sh", "-c", "find . -exec sh -c 'echo {x}' ';'"), "`id`", "a program that the script"),
+        (("sh", "-c", "sed 's/a/{x}/' f"), "b/e", "a program that the script starts"),
+        (("bash", "-c", "[[ {x} -eq 1 ]]"), "a[$(id)]", "evaluates a number"),
+        (("bash", "-c", "[[ 1 -lt '{x}' ]]"), "a[$(id)]", "evaluates a number"),
+        (("bash", "-c", "q[{x}]=1"), "a[$(id)]", "evaluates a number"),
+        (("bash", "-c", "echo $[{x}]"), "a[$(id)]", "evaluates a number"),
+        (("bash", "-c", "echo ${{s:{x}}}".replace("{{", "{").replace("}}}", "}}")), "a", "number"),
+        (("bash", "-c", "let y={x}"), "name", "evaluates a number"),
+        (("bash", "-c", "echo $(({x}))"), "name", "evaluates a number"),
+    ],
+)
+def test_further_readers_of_code(command: tuple[str, ...], value: str, fault: str) -> None:
+    with pytest.raises(Invalid, match=fault):
+        fill_command(command, {"x": value})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("awk", "-v", "a={x}", "{print a}", "{x}"),
+        ("sed", "-l", "5", "-e", "p", "{x}"),
+        ("sed", "--", "p", "{x}"),
+        ("awk", "-f"),
+        ("sh", "-c", "awk '{ print $1 }' {x} > out"),
+        ("sh", "-c", "echo '{x}' > evaluated.txt"),
+    ],
+)
+def test_values_beside_further_readers_stay_words(command: tuple[str, ...]) -> None:
+    fill_command(command, {"x": "it's $(id)"})

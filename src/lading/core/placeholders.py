@@ -7,8 +7,8 @@ has, and is never read as code:
     item='my file'; item_stem='my file'; wc -w < "${item}" > "${item_stem}"
 
 `{column:q}` is the value quoted for a shell, for a script that stands elsewhere; `{column:raw}` is
-the value itself, also in a script. A value that would be read as code of another language, or as an
-arithmetic expression, is refused.
+the value itself, also in a script. A value that a further program would read as code is refused:
+an interpreter, awk or sed, a shell or `eval` that the script starts, an arithmetic expression.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from lading.core.shell_text import Quoting
 PLACEHOLDER: Final = re.compile(r"\{([\w.-]*)(?::(q|raw))?\}")
 # Values that are a number, a name or a path in every language: they end no text and call nothing.
 _HARMLESS: Final = re.compile(r"[\w.,:/@%+= -]*")
-_NUMBER: Final = re.compile(r"[+-]?[\w.]*")
+# The same for sed, where any sign may be the one that ends a text.
+_PLAIN: Final = re.compile(r"[\w.-]*")
+# A name is none: the shell would evaluate the value of the variable of this name.
+_NUMBER: Final = re.compile(r"(?:[+-]?\d[\w.]*)?")
 _REFERENCES: Final = {
     Quoting.BARE: '"${%s}"',
     Quoting.SINGLE: "'\"${%s}\"'",
@@ -44,7 +47,7 @@ def fill_command(command: Sequence[str], values: Mapping[str, str]) -> tuple[str
     a value that would be read as code.
     """
     scripts = shell_text.scripts(command)
-    programs = shell_text.programs(command)
+    programs = shell_text.programs(command) | shell_text.filter_programs(command)
     filled = []
     for position, word in enumerate(command):
         if position in scripts:
@@ -104,10 +107,19 @@ def _reference(
             f"{match[0]} stands in a here-document that the shell does not expand: write its "
             f"delimiter without quotes, or {_raw(name)}"
         )
-    if quoting is Quoting.ARITHMETIC and not _NUMBER.fullmatch(value):
+    is_number = quoting is Quoting.ARITHMETIC or shell_text.is_evaluated(
+        script, match.start(), match.end()
+    )
+    if is_number and not _NUMBER.fullmatch(value):
         raise Invalid(
-            f"{match[0]}: the value {shorten(value)!r} stands in $((...)) and is no number; use "
-            f"a number, or {_raw(name)}"
+            f"{match[0]}: the value {shorten(value)!r} stands where the shell evaluates a number; "
+            f"use a number, or {_raw(name)}"
+        )
+    harmless = _PLAIN if "sed" in script else _HARMLESS
+    if shell_text.hands_on(script, quoting) and not harmless.fullmatch(value):
+        raise Invalid(
+            f"{match[0]}: the value {shorten(value)!r} could be read as code by a program that the "
+            f"script starts; give {match[0]} to that as a further argument, or write {_raw(name)}"
         )
     if name not in variables:
         variables[name] = _variable(name, script, tuple(variables.values()))
@@ -127,7 +139,8 @@ def _check_program(text: str, values: Mapping[str, str], program: str) -> None:
     """Raises Invalid for a value that could change a program of another language."""
     for match in PLACEHOLDER.finditer(text):
         value = values.get(match[1], "")
-        if match[2] is None and not _HARMLESS.fullmatch(value):
+        harmless = _PLAIN if program.endswith("sed") else _HARMLESS
+        if match[2] is None and not harmless.fullmatch(value):
             raise Invalid(
                 f"{match[0]}: the value {shorten(value)!r} could be read as code of {program}; "
                 f"give {match[0]} as a further argument and read it there, or write "

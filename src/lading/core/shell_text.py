@@ -24,6 +24,27 @@ _INTERPRETERS: Final = (
 )
 
 
+# Programs whose first argument that is no option is a program text, the options with a value in the
+# next word, and those whose value is the program text or a file of it.
+_FILTERS: Final = (
+    (re.compile(r"[gmn]?awk"), frozenset({"-F", "-v"}), frozenset({"-e", "-f"})),
+    (re.compile(r"g?sed"), frozenset({"-l"}), frozenset({"-e", "-f"})),
+)
+# What hands a text of a script to a further reader of code.
+_HANDS_ON: Final = re.compile(
+    r"(?<![\w./-])(?:[\w./-]*/)?(?:"
+    r"eval|(?:ba|da|a|k|mk|z|rba|tc|c|fi)?sh\s+(?:-\S+\s+)*-\w*c|[gmn]?awk|g?sed|ssh|parallel|su"
+    r"|(?:python|pypy|lua)[\d.]*\s+-\w*[ce]|(?:perl|ruby|node|nodejs|bun|Rscript|julia)\s+-\w*[eEp]"
+    r")(?![\w-])"
+)
+_EVAL: Final = re.compile(r"(?<![\w./-])eval(?![\w-])")
+# Places in which bash evaluates a word as an arithmetic expression: before and after it.
+_BEFORE_NUMBER: Final = re.compile(
+    r"""(?:-(?:eq|ne|lt|le|gt|ge)\s+["']?|\w\[["']?|\blet\s[^;&|\n]*)$"""
+)
+_AFTER_NUMBER: Final = re.compile(r"""["']?\s+-(?:eq|ne|lt|le|gt|ge)\s""")
+
+
 class Quoting(StrEnum):
     """How a shell reads a character of a script."""
 
@@ -63,6 +84,48 @@ def programs(command: Sequence[str]) -> dict[int, str]:
                 if not option.startswith("--") and option[-1] in letters:
                     found[place + 1] = name
     return found
+
+
+def filter_programs(command: Sequence[str]) -> dict[int, str]:
+    """Positions of the words that awk or sed reads as a program, with its name."""
+    found: dict[int, str] = {}
+    for position, word in enumerate(command):
+        name = word.rpartition("/")[2]
+        for pattern, valued, texts in _FILTERS:
+            if pattern.fullmatch(name):
+                found |= dict.fromkeys(_texts_of(command, position + 1, valued, texts), name)
+    return found
+
+
+def _texts_of(
+    command: Sequence[str], position: int, valued: frozenset[str], texts: frozenset[str]
+) -> list[int]:
+    """The positions of program texts after the name of a filter."""
+    given: list[int] = []
+    while position < len(command) and command[position].startswith("-"):
+        option = command[position]
+        if option in texts:
+            given.append(position + 1)
+        elif option.startswith(("--expression=", "-e")):
+            given.append(position)
+        position += 2 if option in texts or option in valued else 1
+        if option == "--":
+            break
+    if not given and position < len(command):
+        given.append(position)
+    return given
+
+
+def hands_on(script: str, quoting: Quoting) -> bool:
+    """Whether a script may hand a text on, which it quotes so, to a further reader of code."""
+    if quoting is Quoting.BARE:
+        return _EVAL.search(script) is not None
+    return _HANDS_ON.search(script) is not None
+
+
+def is_evaluated(script: str, start: int, end: int) -> bool:
+    """Whether bash evaluates the bare word at this place of a script as a number."""
+    return bool(_BEFORE_NUMBER.search(script[:start]) or _AFTER_NUMBER.match(script[end:]))
 
 
 def _after_options(command: Sequence[str], position: int) -> int | None:
@@ -123,8 +186,10 @@ class _Reader:
 
 _HERE = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 # What opens a construct in a bare text, the longest first.
-_OPENERS: Final = (
+_OPENERS: Final[tuple[tuple[str, Quoting, str], ...]] = (
     ("$((", Quoting.ARITHMETIC, "))"),
+    ("$[", Quoting.ARITHMETIC, "]"),
+    ("${", Quoting.ARITHMETIC, "}"),
     ("$(", Quoting.BARE, ")"),
     ("$'", Quoting.DOLLAR_SINGLE, "'"),
     ("((", Quoting.ARITHMETIC, "))"),
@@ -133,7 +198,9 @@ _OPENERS: Final = (
     ("'", Quoting.SINGLE, "'"),
     ('"', Quoting.DOUBLE, '"'),
 )
-_EXPANSIONS: Final = (_OPENERS[0], _OPENERS[1], _OPENERS[5])
+_EXPANSIONS: Final = tuple(
+    opener for opener in _OPENERS if opener[0][0] in "$`" and opener[0] != "$'"
+)
 _WORD_STARTS: Final = frozenset(" \t\n;&|()`")
 
 

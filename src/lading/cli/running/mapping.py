@@ -139,11 +139,12 @@ def map(
     lading map --table samples.csv --input /in={file} -- sort -k {column} -o sorted /in
 
     In the script of a shell each value is one word, whatever characters it has: {column} becomes a
-    variable there. {column:q} is quoted for a shell, {column:raw} the text itself. Other braces
-    stay as they are. The requests are named after --name, or after the program, with a
-    number: sort.0, sort.1, ...; `lading wait --name 'sort.*'` waits for them. With --stdin every
-    command reads all of our standard input, which is stored once. The exit code is 0 if all have
-    succeeded, else that of the first that failed.
+    variable there. {column:q} is quoted for a shell, {column:raw} the text itself. A value that
+    awk, sed or another interpreter would read as code is refused. Other braces stay as they are.
+    The requests are named after --name, or after the program, with a number: sort.0, sort.1, ...;
+    `lading wait --name 'sort.*'` waits for them. With --stdin every command reads all of our
+    standard input, which is stored once. The exit code is 0 if all have succeeded, else that of the
+    first that failed.
     """
     if bool(patterns) == (table is not None):
         raise click.UsageError("Give --items PATTERN or --table FILE.")
