@@ -219,3 +219,23 @@ def test_settings_with_a_nul_are_refused_for_good(settings: object) -> None:
     with pytest.raises(ExecutionError, match="has a NUL in") as caught:
         images.parse_config(config(config=settings), layers=1)
     assert caught.value.failure is Failure.IMAGE
+
+
+def test_architectures_have_the_names_of_images() -> None:
+    assert [images.goarch(name) for name in ("x86_64", "aarch64", "riscv64")] == [
+        "amd64",
+        "arm64",
+        "riscv64",
+    ]
+
+
+@pytest.mark.parametrize("architecture", ["", "amd64", "386"])
+def test_an_image_for_this_machine(architecture: str) -> None:
+    images.check_architecture(architecture, "x86_64", is_emulated=False)
+
+
+def test_an_image_for_another_machine() -> None:
+    images.check_architecture("arm64", "x86_64", is_emulated=True)
+    with pytest.raises(ExecutionError, match="for arm64, and this machine is amd64") as caught:
+        images.check_architecture("arm64", "x86_64", is_emulated=False)
+    assert caught.value.failure is Failure.IMAGE

@@ -64,6 +64,7 @@ MAY_WALK = {
         "files of the image cache, by patterns of their names; entries of the layer cache, not "
         "what is in a layer"
     ),
+    "supervisor/linux.py": "/proc",
     "supervisor/network/routes.py": "/sys",
     "supervisor/gang/rank_launcher.py": "names of directories that the product made",
     "supervisor/process/register.py": "lock files",

@@ -399,7 +399,7 @@ async def _project(session: CliSession, text: str | None) -> str:
 
 
 def _architecture() -> str:
-    from lading.client.images.from_host import goarch
+    from lading.core.images import goarch
 
     return goarch(platform.machine())
 

@@ -41,6 +41,17 @@ _SHOWN = 100
 _NUMBER = re.compile(r"[0-9]{1,10}")
 # 2**32 - 1 stands for "no change" in the calls of Linux that set ids.
 _LARGEST_ID = (1 << 32) - 2
+# Names of architectures: kernel (uname) -> images.
+_GOARCH = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv7l": "arm",
+    "i686": "386",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+}
+# Processors whose programs a newer one runs too.
+_OLDER = {"amd64": "386", "arm64": "arm"}
 # A digest of the OCI image specification; no other algorithm is in use.
 _LAYER_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPAQUE = ".wh..wh..opq"
@@ -59,6 +70,8 @@ class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`NAME=value`, as in the image."""
     working_directory: str = ""
     user: str = ""
+    architecture: str = ""
+    """Processor that it is for, as Go names it; "" if the image does not say."""
     volumes: tuple[str, ...] = ()
     """Directories that a container has, whether a layer makes them or not; "/data"."""
 
@@ -146,8 +159,31 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
         environment=tuple(settings.Env or ()),
         working_directory=settings.WorkingDir or "",
         user=settings.User or "",
+        architecture=raw.architecture or "",
         volumes=_volumes(settings.Volumes or {}),
     )
+
+
+def check_architecture(architecture: str, machine: str, *, is_emulated: bool) -> None:
+    """Raise ExecutionError(IMAGE) for an image that this machine cannot run. `machine`: what
+    `uname -m` says; `is_emulated`: the kernel hands programs of other processors to an emulator.
+    """
+    own = goarch(machine)
+    if not (runs_on(architecture, own) or is_emulated):
+        raise _fault(
+            f"the image is for {architecture[:_SHOWN]}, and this machine is {own}; add or pull it "
+            f"with --platform linux/{own}"
+        )
+
+
+def runs_on(architecture: str, own: str) -> bool:
+    """Whether a processor `own` runs the programs of an image, "" if it does not say."""
+    return architecture in ("", own, _OLDER.get(own))
+
+
+def goarch(machine: str) -> str:
+    """The name of a processor architecture in images, from the kernel's name."""
+    return _GOARCH.get(machine, machine)
 
 
 def _words(value: list[str] | str | None) -> tuple[str, ...]:
@@ -299,6 +335,7 @@ class _RootFS(msgspec.Struct):
 
 class _Config(msgspec.Struct):
     rootfs: _RootFS
+    architecture: str | None = None
     config: _Settings | None = None
 
 

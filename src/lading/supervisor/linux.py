@@ -75,6 +75,11 @@ def _belongs(point: Path, kept: Sequence[Path]) -> bool:
     )
 
 
+def has_emulators() -> bool:
+    """Whether the kernel hands programs of other processors to an emulator (binfmt_misc)."""
+    return any(Path("/proc/sys/fs/binfmt_misc").glob("qemu-*"))
+
+
 def open_machine_namespace() -> int:
     """A descriptor of the mount namespace that this process was started from. Raises OSError."""
     return os.open(f"/proc/{os.getppid()}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)

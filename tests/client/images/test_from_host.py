@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.archive import ImageParts
-from lading.client.images.from_host import SourceHost, from_host, goarch, script_programs, this_host
+from lading.client.images.from_host import SourceHost, from_host, script_programs, this_host
 from lading.client.images.host_files import Linkage
 from lading.client.images.steps import ImageSteps
 from lading.core.errors import Invalid
@@ -412,7 +412,3 @@ def test_this_machine_gives_one_image_twice(tmp_path: Path) -> None:
     two = from_host(["sh"], again, host=host)
     assert one.config == two.config
     assert "/bin/sh" in {name.replace("/usr/", "/") for name in _names(one)}
-
-
-def test_architectures_have_the_names_of_images() -> None:
-    assert (goarch("x86_64"), goarch("aarch64"), goarch("riscv64")) == ("amd64", "arm64", "riscv64")

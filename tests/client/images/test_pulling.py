@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 from pathlib import Path
 
@@ -44,6 +45,26 @@ async def test_layers_are_uncompressed_into_one_archive(tmp_path: Path) -> None:
     assert normal.digest == digest(config_of(*LAYERS))
     with tarfile.open(normal.path) as tar:
         assert [f"{digest(layer)[7:]}/layer.tar" for layer in LAYERS] == tar.getnames()[2:]
+
+
+async def test_a_layer_that_an_image_has_twice_stays_twice(tmp_path: Path) -> None:
+    layer_cache = LayerCache(tmp_path / "shelf")
+    stored = [_shelved(layer_cache, layer) for layer in LAYERS]
+    order = (0, 1, 0, 0)
+    config = config_of(*(LAYERS[one] for one in order))
+    image = _image(*(stored[one] for one in order))
+    normal = await assemble(image, config, layer_cache, tmp_path)
+    with tarfile.open(normal.path) as tar:
+        manifest = json.load(tar.extractfile("manifest.json"))  # type: ignore[arg-type]
+    names = [f"{digest(LAYERS[one])[7:]}/layer.tar" for one in order]
+    assert manifest[0]["Layers"] == names
+
+
+async def test_a_manifest_that_drops_a_layer_is_refused(tmp_path: Path) -> None:
+    layer_cache = LayerCache(tmp_path / "shelf")
+    image = _image(_shelved(layer_cache, LAYERS[0]))
+    with pytest.raises(Malformed, match="1 layers, but its configuration has 2"):
+        await assemble(image, config_of(*LAYERS), layer_cache, tmp_path)
 
 
 async def test_layers_that_the_configuration_does_not_list_are_refused(tmp_path: Path) -> None:

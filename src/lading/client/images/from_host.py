@@ -51,6 +51,7 @@ from lading.client.images.archive import PATH, ImageParts, LayerEntry, make_conf
 from lading.client.images.host_files import DebianPackages, Selection, closure
 from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Invalid, Unavailable
+from lading.core.images import goarch
 
 # Documentation, translations, headers and service files of packages; no program reads them in a
 # container.
@@ -83,15 +84,6 @@ _ACCOUNTS = {
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-}
-# Names of architectures: kernel (uname) -> images.
-_GOARCH = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "armv7l": "arm",
-    "i686": "386",
-    "ppc64le": "ppc64le",
-    "s390x": "s390x",
 }
 # `sh` is required; the others are added if this machine has them.
 _BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar", "which")
@@ -152,11 +144,6 @@ def this_host(environ: Mapping[str, str]) -> SourceHost:
         compiler=compile_modules,
         directory=host_files.working_directory(),
     )
-
-
-def goarch(machine: str) -> str:
-    """The name of a processor architecture in images, from the kernel's name."""
-    return _GOARCH.get(machine, machine)
 
 
 def from_host(

@@ -43,11 +43,11 @@ from lading.client.images.archive import (
     write_archive,
     write_layer,
 )
-from lading.client.images.from_host import SourceHost, from_host, goarch
+from lading.client.images.from_host import SourceHost, from_host
 from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
 from lading.core.errors import Invalid, Malformed, NotFound
-from lading.core.images import UNREADABLE
+from lading.core.images import UNREADABLE, goarch, runs_on
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")
 _TOPS = frozenset(("bin", "usr", "sbin", "etc", "lib"))
@@ -315,7 +315,7 @@ def read_oci(
 
 
 def _check_architecture(members: Members, described: ArchiveConfig, architecture: str) -> None:
-    if described.architecture not in ("", architecture):
+    if not runs_on(described.architecture, architecture):
         raise Invalid(
             f"{members.source}: is for {described.architecture}, not for {architecture}; "
             f"name the machines that it is for, --platform linux/{described.architecture}"

@@ -1,12 +1,16 @@
-"""Accounts of an image: the ids of its user, by its own /etc/passwd and /etc/group."""
+"""Processor of an image, and accounts: the ids of its user, by its own /etc/passwd and
+/etc/group.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from lading import confined
 from lading.core import images
-from lading.core.images import Account
+from lading.core.images import Account, ImageConfig
+from lading.supervisor import linux
 
 # Most images have one of these: no need to read the container's files.
 _ROOT = ("", "0", "root", "0:0", "root:root")
@@ -18,6 +22,13 @@ class LargeIds(Exception):
     def __init__(self, ids: frozenset[int]) -> None:
         super().__init__(ids)
         self.ids = ids
+
+
+def check_architecture(config: ImageConfig) -> None:
+    """Raise ExecutionError(IMAGE) for an image that this machine cannot run."""
+    machine = os.uname().machine
+    if not images.runs_on(config.architecture, images.goarch(machine)):
+        images.check_architecture(config.architecture, machine, is_emulated=linux.has_emulators())
 
 
 def account_of(user: str, rootfs: Path) -> Account:

@@ -48,6 +48,7 @@ from lading.supervisor.engines import (
     check_live,
     stopping,
 )
+from lading.supervisor.engines.accounts import check_architecture
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.docker_configuration import make_config
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
@@ -159,6 +160,7 @@ class DockerEngine:
             # A daemon reuses layers by their hash alone, also those of other users.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
+                check_architecture(archive.config)
                 reason = await in_thread(lambda stop, _: self._prove(archive, identity, stop))
                 if reason:
                     self.notes.append(f"{self._name} gets an image with equal files: {reason}")

@@ -45,7 +45,7 @@ from lading.supervisor.engines import (
     crun,
     stopping,
 )
-from lading.supervisor.engines.accounts import LargeIds, account_of
+from lading.supervisor.engines.accounts import LargeIds, account_of, check_architecture
 from lading.supervisor.engines.bundle import (
     CUDA_HOOK,
     IN_MEMORY,
@@ -153,6 +153,7 @@ class NativeEngine:
         """Unpack the image's layers. Raises ExecutionError."""
         self._image, self._lease = await self._store.lease(image)
         self.notes += self._image.notes
+        check_architecture(self._image.config)
 
     async def create(self, spec: ContainerSpec) -> None:
         """Mount the root, write the bundle, start crun up to the gate. Raises ExecutionError."""
