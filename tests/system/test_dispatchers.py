@@ -138,6 +138,19 @@ async def _dispatcher(desk: object, uuid: str) -> str:
     return next(str(one["dispatcher"]) for one in trail if one["event_type"] == "dispatched")
 
 
+async def test_a_small_container_passes_a_large_one_that_waits(cluster: Cluster) -> None:
+    async with desk_of(cluster) as desk:
+        first = await desk.submit("sleep 6")
+        await desk.until(first, "Running")
+        large = await desk.submit("true", runtime_constraints={"vcpus": 2, "ram": 64 << 20})
+        await desk.until_told(large, "Room is kept for it")
+        small = await desk.submit("true")
+        await desk.until(small, "Complete")
+        assert (await desk.container(large))["state"] == "Queued"
+        assert (await desk.container(first))["state"] == "Running"
+        assert (await desk.until(large, "Complete", "Cancelled"))["exit_code"] == 0
+
+
 async def test_two_dispatchers_with_one_token_do_no_harm(cluster: Cluster) -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "lading.wiring.dispatcher", "--data", str(cluster.data)]
