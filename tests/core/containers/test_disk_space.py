@@ -42,7 +42,7 @@ def test_what_a_container_may_write() -> None:
         "/out": {"kind": "tmp", "capacity": 7, "device_type": "ram"},
         "/ram": {"kind": "tmp", "capacity": 5, "device_type": "ram"},
         "/tmp": {"kind": "tmp", "capacity": 20},
-        "/new": {"kind": "collection", "writable": True},
+        "/new": {"kind": "collection"},
         "/in": {"kind": "collection", "portable_data_hash": "x"},
         "/odd": 3,
     }

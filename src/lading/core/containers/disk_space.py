@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from lading.core.containers.container import Container
-from lading.core.containers.mounts import covering
+from lading.core.containers.mounts import covering, is_writable_collection
 from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
 
 AUTOMATIC = -1
@@ -145,7 +145,9 @@ def _capacity(mount: object, default: int, *, is_output: bool) -> int:
             return 0
         case {"kind": "tmp", "capacity": int(capacity)} if capacity > 0:
             return capacity
-        case {"kind": "tmp"} | {"kind": "collection", "writable": True}:
+        case {"kind": "tmp"}:
+            return default or UNLIMITED
+        case {"kind": "collection"} if is_writable_collection(mount):
             return default or UNLIMITED
     return 0
 

@@ -418,18 +418,23 @@ def _is_canonical(path: str) -> bool:
 
 
 def _is_writable(spec: Json) -> bool:
-    if not isinstance(spec, dict):
-        return False
     # Scratch is writable without saying so.
-    kind = spec.get("kind")
+    kind = spec.get("kind") if isinstance(spec, dict) else None
     return kind == "tmp" or (kind == "collection" and is_writable_collection(spec))
 
 
-def is_writable_collection(spec: Mapping[str, Json]) -> bool:
+def is_writable_collection(spec: object) -> bool:
     """Whether the collection of a mount is writable: one that says so, or names no content and so
     is fresh and empty.
     """
-    return bool(spec.get("writable")) or not (spec.get("uuid") or spec.get("portable_data_hash"))
+    match spec:
+        case {"writable": True}:
+            return True
+        case {"uuid": str(uuid)} if uuid:
+            return False
+        case {"portable_data_hash": str(pdh)} if pdh:
+            return False
+    return True
 
 
 def _check_spec(table: str, target: str, spec: Json, kinds: tuple[MountKind, ...]) -> None:
