@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor.engines import Bind
-from lading.supervisor.engines.mount_points import make_targets, make_volumes
+from lading.supervisor.engines.mount_points import make_targets, make_volumes, volume_binds
 
 
 @pytest.fixture
@@ -48,3 +48,11 @@ def test_targets_are_made_where_links_lead_to_nothing(rootfs: Path, tmp_path: Pa
     assert (rootfs / "far/away").is_dir()
     assert (rootfs / "elsewhere").is_file()
     assert not (rootfs / "none").exists()
+
+
+def test_volumes_in_the_output_are_scratch_beside_it(tmp_path: Path) -> None:
+    binds = [Bind("/o", "/out", False), Bind("/i", "/in", True), Bind("/m", "/out/m", False)]
+    volumes = ["/data", "/in/x", "/out", "/out/deep", "/out/m"]
+    (made,) = volume_binds(volumes, binds, tmp_path / "volumes")
+    assert (made.target, made.readonly) == ("/out/deep", False)
+    assert list(Path(made.source).iterdir()) == []

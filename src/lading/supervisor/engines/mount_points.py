@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,6 +23,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
 
 
+def make_points(rootfs: Path, volumes: Iterable[str], binds: Iterable[Bind], *, owner: int) -> None:
+    """Make the VOLUMEs of an image, and what binds lie on, for the container's root `owner`. Raises
+    OSError.
+    """
+    make_volumes(rootfs, volumes, owner=owner)
+    make_targets(rootfs, binds, owner=owner)
+
+
 def make_volumes(rootfs: Path, paths: Iterable[str], *, owner: int) -> None:
     """Make the missing ones of these directories; where another file is in the way, none is made.
     Raises OSError.
@@ -30,6 +38,25 @@ def make_volumes(rootfs: Path, paths: Iterable[str], *, owner: int) -> None:
     for path in paths:
         with suppress(NotADirectoryError):
             _make(rootfs, path, owner=owner, is_file=False, only_links=False)
+
+
+def volume_binds(volumes: Iterable[str], binds: Sequence[Bind], place: Path) -> tuple[Bind, ...]:
+    """Binds of empty directories below `place` for the VOLUMEs that lie in a mount that can be
+    written, such as the output, which must not get their files. Raises OSError.
+    """
+    targets = {bind.target.rstrip("/") for bind in binds if not bind.readonly}
+    taken = {bind.target.rstrip("/") for bind in binds}
+    inner = [
+        path
+        for path in volumes
+        if path not in taken and any(path.startswith(f"{target}/") for target in targets)
+    ]
+    made = []
+    for number, path in enumerate(inner):
+        source = place / str(number)
+        source.mkdir(mode=0o755, parents=True)
+        made.append(Bind(str(source), path, False))
+    return tuple(made)
 
 
 def make_targets(rootfs: Path, binds: Iterable[Bind], *, owner: int) -> None:

@@ -57,7 +57,7 @@ from lading.supervisor.engines.bundle import (
 )
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
-from lading.supervisor.engines.mount_points import make_targets, make_volumes
+from lading.supervisor.engines.mount_points import make_points, volume_binds
 from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
@@ -385,8 +385,9 @@ class NativeEngine:
         OSError.
         """
         network = self._network = self._make_network(spec)
-        if network is not None:
-            spec = structs.replace(spec, binds=(*network.binds(), *spec.binds))
+        scratch = volume_binds(image.config.volumes, spec.binds, self._run / "bundle" / "volumes")
+        binds = (*(network.binds() if network else ()), *spec.binds, *scratch)
+        spec = structs.replace(spec, binds=binds)
         if self._namespace is not None:
             devices = self._namespace.devices(spec.devices)
             spec = structs.replace(
@@ -422,8 +423,7 @@ class NativeEngine:
         if note and note not in self.notes:
             self.notes.append(note)
         owner = self._namespace.root if self._namespace is not None else 0
-        make_volumes(rootfs, image.config.volumes, owner=owner)
-        make_targets(rootfs, spec.binds, owner=owner)
+        make_points(rootfs, image.config.volumes, spec.binds, owner=owner)
         # The ranks of a gang have a root each.
         self.root_directory = rootfs if spec.nodes == 1 else None
         config = self._configure(spec, image, rootfs, gate)
