@@ -83,7 +83,7 @@ def test_the_failure_among_many_is_found(cluster: Cluster, user: Visitor, tmp_pa
     )  # fmt: skip
     page = user.page
     user.go("/ui/requests")
-    page.get_by_role("link", name="Failed", exact=True).click()
+    page.get_by_role("link", name="failed", exact=True).click()
     page.get_by_role("link", name=f"sample-{_FAILING}").click()
     expect(page.get_by_text("failed 4").first).to_be_visible()
     expect(page.get_by_text(f"sample {_FAILING} is empty", exact=True)).to_be_visible()
