@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from signal import Signals
 from types import MappingProxyType
@@ -316,8 +316,10 @@ class HastyActions(Actions):
         queue: Queue,
         log: DecisionLog,
         trace: DispatchTrace | None = None,
+        *,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(client, fleet, queue, log, trace)
+        super().__init__(client, fleet, queue, log, trace, check=check)
         self.client, self.queue = client, queue
 
     async def requeue(self, uuid: str) -> None:

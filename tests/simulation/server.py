@@ -543,6 +543,12 @@ class ModelServer:
     def _finish(self, after: Container, before: Container) -> None:
         containers = self.records.containers
         left = {one.uuid: one for one in self.records.wanting(after.uuid)}
+        # Users have made these Final while it ran.
+        ended_before = [
+            subject
+            for subject in self.records.requests.values()
+            if subject.container_uuid == after.uuid and subject.state is request.RequestState.FINAL
+        ]
         parents = {one.requesting_container_uuid for one in left.values()}
         tried = {uuid for one in left.values() for uuid in one.attempted_container_uuids}
         again = self.rules.retry(
@@ -566,6 +572,11 @@ class ModelServer:
                 self._change_request(change)
         for subject in left.values():
             self._change_request(self._finalize(subject, after, reused=False))
+        for subject in ended_before:
+            if finalize.refresh_log(subject, after, now=self.now()) is not None:
+                self.records.requests[subject.uuid] = msgspec.structs.replace(
+                    subject, log_uuid="kept"
+                )
 
     def _cancel_children(self, container_uuid: str) -> None:
         for uuid in list(self.records.requests):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from lading.core.provenance.batch import BatchSteps, cwl_of
 from tests.core.provenance.test_run_crate import IN, OUT, make_step
 
+SCHEDULING = {"max_run_time": 5, "disk_factor": 2.0, "expected_run_time": 7}
+
 
 def test_inputs_from_earlier_steps_are_their_outputs() -> None:
     steps = BatchSteps()
@@ -33,5 +35,5 @@ def test_the_workflow_of_a_runner() -> None:
 
 
 def test_what_only_the_server_gives_is_not_asked_for() -> None:
-    more = make_step(1, scheduling_parameters={"max_run_time": 5, "disk_factor": 2.0})
+    more = make_step(1, scheduling_parameters=SCHEDULING)
     assert BatchSteps().step(more)["scheduling_parameters"] == {"max_run_time": 5}

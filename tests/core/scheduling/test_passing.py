@@ -90,6 +90,14 @@ def test_those_of_unknown_run_time_pass_within_the_limit() -> None:
     assert starts(replace(snapshot, kept=kept, now=605.0)) == []
 
 
+def test_several_pass_in_one_plan() -> None:
+    four = FleetWorker(id="w", capacity=Resources(4, 40), occupants=(runs("old"),))
+    head = replace(HEAD, need=Resources(4, 40))
+    snapshot = replace(seen(waiting("a"), waiting("b"), there=()), passing=600.0, workers=(four,))
+    snapshot = replace(snapshot, queue=(head, *snapshot.queue[1:]))
+    assert starts(snapshot) == ["a", "b"]
+
+
 def test_no_further_one_passes_a_head_that_waits_for_those_that_passed_it() -> None:
     passed = runs("passed", started=6.0, priority=1)
     snapshot = replace(seen(waiting("small"), there=(passed,)), passing=600.0)

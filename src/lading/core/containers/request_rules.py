@@ -293,8 +293,9 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     constraints.check(needs, committed=committed)
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]
-    if isinstance(classes, list):
-        check_names("Output storage classes", classes)
+    # A list of texts: the types of all attributes were checked.
+    assert isinstance(classes, list)
+    check_names("Output storage classes", classes)
 
 
 def _check_nul(name: str, value: Json) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lading.core.containers.disk_space import DISK_FACTOR
+from lading.core.containers.spot import RUN_TIME
 from lading.core.provenance.run_crate import CrateStep
 
 _RESOLVED: Final = ("command", "container_image", "cwd", "environment", "output_path")
 _GIVEN: Final = ("runtime_constraints", "output_glob", "steps")
+# Scheduling parameters that the server adds to containers, and no request may have.
+_BY_SERVER = frozenset({DISK_FACTOR, RUN_TIME})
 
 
 class BatchSteps:
@@ -49,7 +52,7 @@ class BatchSteps:
 def _scheduling(container: Mapping[str, Any]) -> dict[str, Any]:
     """The scheduling parameters of a container that a request may have."""
     given = container.get("scheduling_parameters") or {}
-    return {name: value for name, value in given.items() if name != DISK_FACTOR}
+    return {name: value for name, value in given.items() if name not in _BY_SERVER}
 
 
 def cwl_of(container: Mapping[str, Any]) -> tuple[Any, Any] | None:
