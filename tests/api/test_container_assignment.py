@@ -135,6 +135,27 @@ async def test_an_own_image_is_not_hidden_by_a_newer_one_of_others(it: World) ->
     assert await used(it, "bio:5", bob) == own
 
 
+async def test_no_user_takes_over_an_image_name(it: World) -> None:
+    ada, bob, eve = await it.user("ada"), await it.user("bob"), await it.user("eve")
+    reader = await uuid_of(it, bob)
+    theirs = await image(it, "2030-01-01T00:00:00Z", name="eve:6", text="evil", token=eve)
+    other = await image(it, None, name="ada:6", text="good", token=ada)
+    for name, token in (("eve:6", eve), ("ada:6", ada)):
+        head = await head_of(it, name)
+        await share(it, head, reader, token=token)
+        body = {"link_class": "docker_image_repo+tag", "name": "bio:6", "head_uuid": head}
+        await it.ok("POST", "links", body, token=token)
+    spec = await it.spec(token=bob, container_image="bio:6")
+    reply = await it.request("POST", "container_requests", spec, token=bob)
+    assert (reply.status, "a name that 2 users share" in reply.error) == (422, True)
+    assert await used(it, "eve:6", bob) == theirs
+    assert await used(it, "ada:6", bob) == other
+    # The name of an admin counts for everybody else.
+    await it.ok("POST", "links", {**body, "name": "bio:6"})
+    assert await used(it, "bio:6", bob) == other
+    assert await used(it, "bio:6", eve) == theirs
+
+
 async def test_images_in_the_trash_or_of_others_are_not_found(it: World) -> None:
     pdh = await image(it, None)
     token = await it.user("u")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from lading.core import images
 from lading.core.errors import Invalid
@@ -58,6 +59,7 @@ def link(
     name: str = "x:latest",
     is_own: bool = False,
     owner: str = "",
+    is_of_site: bool = False,
 ) -> ImageLink:
     return ImageLink(
         collection_uuid="",
@@ -68,6 +70,7 @@ def link(
         name=name,
         is_own=is_own,
         owner_uuid=owner,
+        is_of_site=is_of_site,
     )
 
 
@@ -138,14 +141,30 @@ def test_what_the_caller_named_comes_first() -> None:
     assert images.choose_image(term, [theirs, own, exact], formats=["v2"]) == "exact"
 
 
-def test_nobody_takes_over_the_name_of_another_user() -> None:
-    term = images.parse_reference("bio:1")
-    first = link("first", created="1", stamp="1", name="bio:1", owner="ada")
-    newer = link("newer", created="2", stamp="2", name="bio:1", owner="ada")
-    taken = link("taken", created="3", stamp="9", name="bio:1", owner="bob")
-    choose = images.choose_image
-    assert choose(term, [taken, first, newer], formats=["v2"]) == "newer"
-    # Without the first one, the name is that of the other.
-    assert choose(term, [taken], formats=["v2"]) == "taken"
-    local = link("local", created="0", name="localhost/bio:1", owner="bob")
-    assert choose(term, [local, first], formats=["v2"]) == "first"
+def choose(*links: ImageLink) -> str:
+    return images.choose_image(images.parse_reference("bio:1"), links, formats=["v2"])
+
+
+def test_nobody_takes_over_a_name_of_the_site() -> None:
+    first = link("first", created="1", stamp="1", name="bio:1", owner="ada", is_of_site=True)
+    newer = link("newer", created="4", stamp="2", name="bio:1", owner="ada", is_of_site=True)
+    taken = link("taken", created="0", stamp="9", name="bio:1", owner="bob")
+    own = link("own", created="2", name="localhost/bio:1", is_own=True)
+    assert choose(taken, first) == "first"
+    assert choose(taken, newer, first) == "newer"
+    assert choose(taken, structs.replace(newer, name="localhost/bio:1")) == "newer"
+    assert choose(taken, newer, own) == "own"
+
+
+def test_different_images_that_users_share_by_one_name_are_refused() -> None:
+    ada = link("ada", created="1", name="bio:1", owner="ada")
+    bob = link("bob", created="3", stamp="9", name="bio:1", owner="bob")
+    older = link("older", created="2", name="bio:1", owner="bob")
+    assert choose(bob, older) == "bob"
+    # Both share the same image.
+    assert choose(ada, structs.replace(bob, pdh="ada")) == "ada"
+    for other in (bob, structs.replace(bob, name="localhost/bio:1")):
+        with pytest.raises(Invalid, match="a name that 2 users share for different images"):
+            choose(ada, other, older)
+    # One that no engine reads is no candidate.
+    assert choose(ada, structs.replace(bob, files=())) == "ada"

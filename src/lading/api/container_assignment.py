@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import structs
+
 from lading.api import (
     authorization,
     completion,
@@ -56,7 +58,7 @@ from lading.core.records.collection_rules import is_trashed
 from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Like
 from lading.core.records.filters import check_filters
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS, USERS
 from lading.core.records.schema import Record, Type
 from lading.core.values import JsonObject
 from lading.store import records
@@ -555,10 +557,17 @@ async def _image_links(
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
     collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
     usable = {uuid for uuid, one in collections.items() if await _usable(tx, one, services, acting)}
+    links = [link for link in links if link["head_uuid"] in usable]
+    makers = await records.among(
+        tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
+    )
+    admins = {services.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
     return [
-        _image_link(link, collections[link["head_uuid"]], acting)
+        structs.replace(
+            _image_link(link, collections[link["head_uuid"]], acting),
+            is_of_site=link["modified_by_user_uuid"] in admins,
+        )
         for link in links
-        if link["head_uuid"] in usable
     ]
 
 

@@ -428,6 +428,8 @@ class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     is_own: bool = False
     """Whether the caller has made it."""
+    is_of_site: bool = False
+    """Whether an administrator has made it."""
     owner_uuid: str = ""
 
 
@@ -472,21 +474,40 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
     """The portable data hash of the first compatible image among `links`.
 
     Links of the caller precede those of others, so that nobody else decides what a name means that
-    the caller has given. Then come names in the order of `term.names`. Of several others who gave a
-    name, the one who gave it first decides what it means: nobody takes it over by a newer image. Of
-    one owner, the newest by image timestamp and by the time of the link is taken; a link without a
-    timestamp comes last. Raises Invalid when there are no links, or none is compatible with
-    `formats`.
+    the caller has given; then come those of administrators, so that no user takes over a name of
+    the site. Then come names in the order of `term.names`, and of several owners the one who gave
+    the name first. Of one owner, the newest by image timestamp and by the time of the link is
+    taken; a link without a timestamp comes last.
+
+    Raises Invalid when there are no links, when none is compatible with `formats`, and when several
+    owners, none of them an administrator, share different images by this name.
     """
     ordered = in_order(term, links)
     if not ordered:
         raise Invalid(image_not_found(term.text))
-    for link in ordered:
-        if is_image(link.files, formats=formats):
-            return link.pdh
+    usable = [link for link in ordered if is_image(link.files, formats=formats)]
+    if usable:
+        _check_owners(term, usable)
+        return usable[0].pdh
     raise Invalid(
         "Matching Docker image is incompatible with 'docker_image_formats' configuration."
     )
+
+
+def _check_owners(term: Term, usable: Sequence[ImageLink]) -> None:
+    """Raises Invalid where it is open which of several owners the caller means."""
+    first = usable[0]
+    if first.is_own or first.is_of_site:
+        return
+    newest: dict[str, str] = {}
+    for link in usable:
+        newest.setdefault(link.owner_uuid, link.pdh)
+    if len(set(newest.values())) > 1:
+        raise Invalid(
+            f'docker image "{printable(term.text)}" is a name that {len(newest)} users share for '
+            "different images; name the collection of the one that you mean (`lading image list`), "
+            "or add the image yourself"
+        )
 
 
 def in_order(term: Term, links: Iterable[ImageLink]) -> list[ImageLink]:
@@ -500,10 +521,11 @@ def in_order(term: Term, links: Iterable[ImageLink]) -> list[ImageLink]:
         given[name] = min(link.created_at, given.get(name, link.created_at))
     places = {name: number for number, name in enumerate(term.names)}
 
-    def rank(link: ImageLink) -> tuple[bool, int, str, str]:
-        since = "" if link.is_own else given[link.name, link.owner_uuid]
-        owner = "" if link.is_own else link.owner_uuid
-        return not link.is_own, places.get(link.name, 0), since, owner
+    def rank(link: ImageLink) -> tuple[bool, bool, int, str, str]:
+        is_trusted = link.is_own or link.is_of_site
+        since = "" if is_trusted else given[link.name, link.owner_uuid]
+        owner = "" if is_trusted else link.owner_uuid
+        return not link.is_own, not is_trusted, places.get(link.name, 0), since, owner
 
     return sorted(newest_first, key=rank)
 
