@@ -412,7 +412,7 @@ async def test_out_of_memory_is_said(bench: Bench) -> None:
     assert (record["state"], record["exit_code"]) == ("Complete", 137)
     assert record["runtime_status"]["failure"] == "oom"
     assert record["runtime_status"]["activity"] == "mine"
-    assert "67108864 bytes of ram" in record["runtime_status"]["error"]
+    assert "64.0 MiB of ram" in record["runtime_status"]["error"]
 
 
 @pytest.mark.parametrize("method", ["prepare", "create", "run"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.local import LocalSettings, local_settings
 from lading.testing.images import make_devices
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import settings, template, until_listening
+from lading.wiring.dispatcher import holder_of, settings, template, until_listening
 
 
 def site(tmp_path: Path, local: dict[str, object] | None = None, **more: Any) -> FleetSite:
@@ -120,3 +121,16 @@ async def test_the_server_is_waited_for(tmp_path: Path) -> None:
 
 async def test_a_server_that_does_not_come_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     await until_listening(tmp_path / "none", patience=0.01, pause=0.0)
+
+
+def test_the_holder_of_a_lease_is_one_directory_of_one_machine(tmp_path: Path) -> None:
+    """Two mounts of one path, as two machines of one name, are two holders."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "other").mkdir()
+    own = holder_of(DataDirectory(tmp_path / "data"))
+    assert holder_of(DataDirectory(tmp_path / "data")) == own
+    assert re.fullmatch(rf".+:{re.escape(str(tmp_path / 'data'))} \[[0-9a-f]{{8}}\]", own)
+    # Another directory under the same path.
+    (tmp_path / "data").rename(tmp_path / "moved")
+    (tmp_path / "other").rename(tmp_path / "data")
+    assert holder_of(DataDirectory(tmp_path / "data")) != own

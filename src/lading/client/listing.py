@@ -274,13 +274,8 @@ class _List:
             raise Invalid(refused.sentences[0])
         if refused.count:
             raise Invalid(
-                "\n".join(
-                    (
-                        f"{refused.count} entries cannot be stored; take them out, or leave out"
-                        " those that nobody could store (--links skip):",
-                        *refused.lines(),
-                    )
-                )
+                f"{refused.count} entries cannot be stored; take them out, or leave out"
+                f" those that nobody could store (--links skip): {'; '.join(refused.lines())}"
             )
         self._listing.omitted = self._omitted.remarks()
         self._listing.renamed = self._renamed.remarks()

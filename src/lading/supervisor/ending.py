@@ -21,6 +21,7 @@ from lading.core.errors import (
     Full,
 )
 from lading.core.quantities import bounded
+from lading.core.resources import format_bytes
 from lading.supervisor.engines import Exit
 from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.session import SupervisorSession
@@ -230,9 +231,8 @@ def _judge_cancelled(
 def _judge_complete(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
     """The end of a command that ended by itself, or for lack of RAM, disk or processes."""
     ram = container.runtime_constraints.get("ram")
-    sentence = (
-        f"the kernel killed a process because the container used all of its {ram} bytes of ram"
-    )
+    amount = format_bytes(ram) if isinstance(ram, int) else "bytes"
+    sentence = f"the kernel killed a process because the container used all of its {amount} of ram"
     # The kernel may kill a child that the command does without: only a failed command is blamed on
     # it.
     if exit_.out_of_memory and exit_.code != 0:

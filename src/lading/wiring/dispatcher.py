@@ -11,6 +11,7 @@ data directory of the dispatcher has no records: only the state of running conta
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import re
@@ -344,8 +345,23 @@ def settings(config: Config, fleet: str) -> DispatchSettings:
 
 
 def holder_of(directory: DataDirectory) -> str:
-    """Holder name of the dispatcher's lease: one process at a time can lock the directory."""
-    return f"{socket.gethostname()}:{directory.root.absolute()}"
+    """Holder name of the dispatcher's lease: one process at a time can lock the directory.
+
+    Two machines may have the same name, and two mounts the same path: the digits at its end differ
+    for them, so that neither replaces the other while it lives.
+    """
+    place = directory.root.stat()
+    parts = f"{_boot_id()} {place.st_dev} {place.st_ino}"
+    mark = hashlib.sha256(parts.encode()).hexdigest()[:8]
+    return f"{socket.gethostname()}:{directory.root.absolute()} [{mark}]"
+
+
+def _boot_id() -> str:
+    """A random id of this start of the machine; "" where the system has none (proc(5))."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:

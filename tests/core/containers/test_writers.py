@@ -194,9 +194,12 @@ def test_some_roles_change_no_state(
         ({"failure": "node"}, {"failure": "node"}, {"failure": "node"}),
         ({"failure": "node"}, {"failure": "user"}, None),
         ({}, {"failure": "user"}, None),
+        ({"omitted": 3}, {}, {"omitted": 3}),
+        ({"omitted": 3}, {"omitted": 0}, None),
+        ({}, {"omitted": -5}, None),
     ],
 )
-def test_a_container_keeps_the_class_of_its_failure(
+def test_a_container_keeps_what_its_supervisor_tells_of_its_end(
     stored: dict[str, Any], written: dict[str, Any], expected: dict[str, Any] | None
 ) -> None:
     one = make_container(state="Running", runtime_status=stored, **HELD_BY)
@@ -204,7 +207,7 @@ def test_a_container_keeps_the_class_of_its_failure(
         message = refusal(
             ContainerState.RUNNING, {"runtime_status": written}, Role.OWN, runtime_status=stored
         )
-        assert "[failure] cannot be modified" in message
+        assert f"[{next(iter(written))}] cannot be modified" in message
         return
     running = ContainerState.RUNNING
     writers.check_writable(one, {"runtime_status": written}, state=running, role=Role.OWN)

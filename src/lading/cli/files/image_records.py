@@ -17,6 +17,7 @@ from lading.client.api import Record
 from lading.client.images.links import StoredImage, find_named, full_name, take_names
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.core.images import parse_reference
 
 _LEVELS = ("read", "write", "manage")
 
@@ -102,7 +103,12 @@ def share(image: str, who: str, can: str, as_json: bool) -> None:
     display.table(
         ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
     )
-    display.note(f"they use it as --image {(found.names or (found.digest,))[0]}")
+    names = found.names or (found.digest,)
+    typed = [name for name in names if name in parse_reference(image).names]
+    first = (typed or names)[0]
+    others = [name for name in names if name != first]
+    also = f"; its other names are shared too: {', '.join(others[:5])}" if others else ""
+    display.note(f"they use it as --image {first}{also}")
 
 
 @click.command()

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from lading.core import values as attributes
 from lading.core.containers.container import (
@@ -27,6 +28,7 @@ from lading.core.containers.container import (
     HELD,
     HIDDEN,
     IGNORED,
+    OMITTED,
     Container,
     ContainerState,
 )
@@ -312,21 +314,28 @@ def _check_transition(
         raise Invalid("State cannot be modified by this token")
 
 
+_OF_SUPERVISOR: Final = (FAILURE, OMITTED)
+"""Keys of `runtime_status` that tell how the container ended: its supervisor's word."""
+
+
 def _check_own_status(container: Container, wanted: Mapping[str, Json]) -> None:
-    status = wanted.get("runtime_status")
-    stored = container.runtime_status.get(FAILURE)
-    if isinstance(status, dict) and status.get(FAILURE, stored) != stored:
-        raise Invalid(
-            "Runtime status [failure] cannot be modified by this token; "
-            "the supervisor reports how the container ended"
-        )
+    status, stored = wanted.get("runtime_status"), container.runtime_status
+    if not isinstance(status, dict):
+        return
+    for name in _OF_SUPERVISOR:
+        if status.get(name, stored.get(name)) != stored.get(name):
+            raise Invalid(
+                f"Runtime status [{name}] cannot be modified by this token; "
+                "the supervisor reports how the container ended"
+            )
 
 
 def kept_status(container: Container, status: Json, *, role: Role) -> Json:
-    """A `runtime_status` to store, written by `role`: with the class of the failure, which the
+    """A `runtime_status` to store, written by `role`: with the keys of its supervisor, which the
     container itself can neither set nor remove.
     """
-    stored = container.runtime_status.get(FAILURE)
-    if role is not Role.OWN or stored is None or not isinstance(status, dict):
+    stored = container.runtime_status
+    kept = {name: stored[name] for name in _OF_SUPERVISOR if name in stored}
+    if role is not Role.OWN or not kept or not isinstance(status, dict):
         return status
-    return {**status, FAILURE: stored}
+    return {**status, **kept}
