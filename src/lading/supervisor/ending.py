@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
 
 from lading.core.containers.container import OMITTED, Container, ContainerState
-from lading.core.containers.output.plan import OutputPlan
 from lading.core.errors import (
     ExecutionError,
     Failure,
@@ -26,6 +25,10 @@ from lading.supervisor.engines import Exit
 from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+# A start of a supervisor waits for each import: the capture of output comes later.
+if TYPE_CHECKING:
+    from lading.core.containers.output.plan import OutputPlan
 
 LAST_CALL = 1.0
 """Seconds that a supervisor waits for a call in progress after a stop signal: the server may have

@@ -134,7 +134,7 @@ async def test_properties_of_a_final_request(it: World) -> None:
         ({"mounts": {"/out": {"kind": "tmp"}, "/../etc": {"kind": "tmp"}}}, "/../etc"),
         ({"mounts": {"/out": {"kind": "keep"}}}, "/out"),
         ({"runtime_constraints": {"vcpus": 0, "ram": 1}}, "vcpus"),
-        ({"runtime_constraints": {"vcpus": 1, "ram": 1, "magic": True}}, "magic"),
+        ({"runtime_constraints": {"vcpus": 1, "ram": 1, "no magic": True}}, "no magic"),
         ({"priority": 1001}, "Priority"),
         ({"state": "Final"}, "State"),
         ({"colour": "red"}, "unknown attribute 'colour'"),
