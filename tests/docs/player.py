@@ -23,6 +23,7 @@ from tests.docs.output import Bindings
 from tests.docs.pages import ROOT, Block, Step
 from tests.system.cluster import left_cgroups
 
+_SECRETS: Final = "secrets.json"
 HOME: Final = Path("/home/ann")
 """The home directory that a page sees."""
 _PATIENCE: Final = 120.0
@@ -128,7 +129,12 @@ class Player:
 
     def clusters(self) -> list[str]:
         """The ids of the clusters whose data directories lie in the home directory."""
-        found = self.directory.rglob("secrets.json")
+        # Containers may still be removed below it: `walk` passes over directories that have gone.
+        found = [
+            Path(folder) / _SECRETS
+            for folder, _, names in os.walk(self.directory)
+            if _SECRETS in names
+        ]
         return [json.loads(path.read_text())["cluster_id"] for path in found]
 
 

@@ -132,7 +132,7 @@ def check_422_attributes(site: Site) -> None:
             {"portable_data_hash": "acbd18db4cc2f85cedef654fccc4a4d8+3"},
             "does not match computed hash",
         ),
-        ({"storage_classes_desired": ["nowhere"]}, "storage_classes_desired"),
+        ({"storage_classes_desired": ["no where"]}, "storage_classes_desired"),
         ({"trash_at": "soon"}, "trash_at"),
     ):
         refused(
