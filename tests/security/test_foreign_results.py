@@ -162,6 +162,7 @@ def _image(digest: str, user: str, head: str, link_class: str, name: str) -> dic
         "link_class": link_class,
         "name": name or digest,
         "head_uuid": head,
+        "owner_uuid": user,
         "modified_by_user_uuid": user,
         "created_at": "2026",
         "properties": {},
@@ -185,6 +186,7 @@ class _Store:
         text = f". d41d8cd98f00b204e9800998ecf8427e+0 {self.files[uuid]}\n"
         return {
             "uuid": uuid,
+            "owner_uuid": "u",
             "portable_data_hash": uuid,
             "file_size_total": 0,
             "created_at": "2026",

@@ -80,9 +80,13 @@ def _texts(pattern: Any) -> Iterator[str]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+    """The better one of two runs: collections of garbage fall into some."""
+    runs = []
+    for _ in range(2):
+        began = time.process_time()
+        work()
+        runs.append(time.process_time() - began)
+    return min(runs)
 
 
 @pytest.mark.attack("sends a text that a pattern tries to match in very many ways")

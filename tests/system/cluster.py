@@ -163,9 +163,11 @@ def _wait(is_done: Callable[[], bool]) -> None:
 def left_mounts(data: Path) -> set[str]:
     """Mounts of the data directory in the mount namespace of any live process."""
     found = set()
-    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+    for process in Path("/proc").iterdir():
+        # Also while it ends.
         with suppress(OSError):
-            found |= {line for line in path.read_text().splitlines() if f"{data}/" in line}
+            table = (process / "mountinfo").read_text()
+            found |= {line for line in table.splitlines() if f"{data}/" in line}
     return found
 
 

@@ -52,7 +52,7 @@ def cluster(
         f"Tracing: {{Endpoint: '{collector.url}', Headers: {{Authorization: hush}}}}\n"
     )
     with running_cluster(tmp_path_factory.mktemp("observed"), config) as made:
-        made.lading("image", "add", "--name", "tools:1", "--from-host", "sh")
+        made.lading("image", "add", "--name", "tools:1", "--no-check", "--from-host", "sh")
         made.environment["TRACEPARENT"] = f"00-{TRACE}-b7ad6b7169203331-01"
         made.lading("run", "--image", "tools:1", "--", "sh", "-c", "echo hello")
         del made.environment["TRACEPARENT"]
