@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from lading.core.errors import ExecutionError
+from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec
 from lading.supervisor.engines.refusals import start_refusal
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
@@ -216,3 +216,18 @@ def _guard(descriptor: int, namespace: UserNamespace | None, *, readonly: bool) 
     except OSError:
         # It cannot be reopened through a mount; the stream stays as it is.
         return descriptor
+
+
+def check_started(log: Path) -> None:
+    """Distinguish a command that failed from one that was never started, by the log of crun. Raises
+    ExecutionError for the latter.
+    """
+    try:
+        said = "; ".join(log.read_text(errors="replace").split("\n")).strip("; ")
+    except FileNotFoundError as error:
+        # crun creates its log before anything else.
+        raise ExecutionError(
+            "crun could not be run; install the package crun", Failure.NODE
+        ) from error
+    if said:
+        raise failure(said)

@@ -193,19 +193,19 @@ class NativeEngine:
         """Open the gate and wait for the end of the command. Raises ExecutionError when it was not
         started.
         """
-        crun = self._crun
-        if crun is None:
+        process = self._crun
+        if process is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
         # crun has ended already; its message is read below.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._gate, OPEN_LINE)
         stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
         try:
-            await linux.ended(crun.pid)
+            await linux.ended(process.pid)
         finally:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
-        code = crun.wait()
+        code = process.wait()
         if self._gang is not None:
             # The conductor is dead and cannot end its containers.
             full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
@@ -222,7 +222,7 @@ class NativeEngine:
         is_killed = code < 0 and not stop.is_set() and not full
         # After a failure the log of crun shows whether the command was started.
         if code != 0 and not stop.is_set() and not is_killed:
-            self._check_started()
+            crun.check_started(self._log)
         return Exit(
             code=code if code >= 0 else 128 - code,
             out_of_memory=full,
@@ -386,8 +386,8 @@ class NativeEngine:
         """
         network = self._network = self._make_network(spec)
         scratch = volume_binds(image.config.volumes, spec.binds, self._run / "bundle" / "volumes")
-        binds = (*(network.binds() if network else ()), *spec.binds, *scratch)
-        spec = structs.replace(spec, binds=binds)
+        of_network = network.binds() if network else ()
+        spec = structs.replace(spec, binds=(*of_network, *spec.binds, *scratch))
         if self._namespace is not None:
             devices = self._namespace.devices(spec.devices)
             spec = structs.replace(
@@ -537,20 +537,6 @@ class NativeEngine:
     def _log(self) -> Path:
         # On disk, so that the command line of crun shows the run directory.
         return self._run / "crun.log"
-
-    def _check_started(self) -> None:
-        """Distinguish a command that failed from one that was never started. Raises ExecutionError
-        for the latter.
-        """
-        try:
-            said = "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
-        except FileNotFoundError as error:
-            # crun creates its log before anything else.
-            raise ExecutionError(
-                "crun could not be run; install the package crun", Failure.NODE
-            ) from error
-        if said:
-            raise crun.failure(said)
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
