@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -105,30 +106,29 @@ class VolumeSet:
             name for name in desired if self.all and all(name in one.classes for one in self.all)
         ]
         others = [name for name in desired if name not in everywhere and name in self.classes]
-        wanted = set[str]()
-        for hash in hashes if others else ():
-            if hash != _EMPTY:
-                wanted.add(hash)
-            if len(wanted) > _LOOKED_UP:
-                return everywhere
+        looked_up = _to_look_up(hashes) if others else None
+        if looked_up is None:
+            return everywhere
+        mounts = [mount for mount in self.all if not mount.classes.isdisjoint(others)]
+        held = await self._classes_held(mounts, looked_up)
+        common = {name for name in others if all(name in classes for classes in held.values())}
+        return [name for name in desired if name in common or name in everywhere]
+
+    async def _classes_held(
+        self, mounts: Iterable[VolumeMount], hashes: Collection[str]
+    ) -> dict[str, set[str]]:
+        """The storage classes of the mounts that have a block, by its hash."""
         gate = asyncio.Semaphore(_AT_ONCE)
+        held: dict[str, set[str]] = {hash: set() for hash in hashes}
 
-        async def look(mount: VolumeMount, hash: str) -> tuple[str, frozenset[str]]:
+        async def look(mount: VolumeMount, hash: str) -> None:
             async with gate:
-                try:
+                with suppress(NotFound, Corrupt, Unavailable):
                     await self.attempt(mount, mount.volume.head(hash))
-                except (NotFound, Corrupt, Unavailable):
-                    return hash, frozenset()
-            return hash, mount.classes
+                    held[hash] |= mount.classes
 
-        held: dict[str, set[str]] = {hash: set() for hash in wanted}
-        mounts = [one for one in self.all if any(name in one.classes for name in others)]
-        for hash, classes in await asyncio.gather(
-            *(look(mount, hash) for mount in mounts for hash in wanted)
-        ):
-            held[hash] |= classes
-        found = {name for name in others if all(name in one for one in held.values())}
-        return [name for name in desired if name in found or name in everywhere]
+        await asyncio.gather(*(look(mount, hash) for mount in mounts for hash in hashes))
+        return held
 
     def find(self, uuid: str) -> VolumeMount:
         """The mount with a uuid. Raises NotFound."""
@@ -369,6 +369,17 @@ class VolumeSet:
                 # Damage of one volume is reported before the unavailability of another.
                 fault = error if not isinstance(fault, Corrupt) else fault
         raise fault
+
+
+def _to_look_up(hashes: Iterable[str]) -> set[str] | None:
+    """The hashes without that of the empty block; None if they are too many to look up."""
+    wanted = set[str]()
+    for hash in hashes:
+        if hash != _EMPTY:
+            wanted.add(hash)
+        if len(wanted) > _LOOKED_UP:
+            return None
+    return wanted
 
 
 def _worst(faults: Sequence[LadingError], desired: DesiredReplication) -> LadingError:

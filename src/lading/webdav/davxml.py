@@ -6,7 +6,7 @@ entities. Source: RFC 4918, 14 and 15.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -203,28 +203,25 @@ def lock_answer(lock: Lock, href: str) -> str:
 
 def _response(resource: Resource, question: Question) -> str:
     known = _properties(resource)
-    names = (
-        (*(("DAV:", name) for name in known), *map(_split, resource.dead))
-        if question.kind is not PropfindKind.SOME
-        else question.names
-    )
-    bare = question.kind is PropfindKind.NAMES
-    found = "".join(
-        f"<D:{name}/>" if bare or not known[name] else f"<D:{name}>{known[name]}</D:{name}>"
-        for space, name in names
-        if space == "DAV:" and name in known
-    )
+    names: Sequence[tuple[str, str]] = question.names
+    if question.kind is not PropfindKind.SOME:
+        names = (*(("DAV:", name) for name in known), *map(_split, resource.dead))
+    is_bare = question.kind is PropfindKind.NAMES
+    live = [name for space, name in names if space == "DAV:" and name in known]
     dead = [one for one in names if _named(*one) in resource.dead]
-    found += "".join(_empty(one) if bare else resource.dead[_named(*one)] for one in dead)
+    found = "".join(_live(name, "" if is_bare else known[name]) for name in live)
+    found += "".join(_empty(one) if is_bare else resource.dead[_named(*one)] for one in dead)
     # Properties that do not exist here are answered with 404 in the same response.
     lacking = "".join(
-        _empty(one)
-        for one in names
-        if one not in dead and (one[0] != "DAV:" or one[1] not in known)
+        _empty(one) for one in names if one not in dead and (one[0] != "DAV:" or one[1] not in live)
     )
     parts = _propstat(found, "200 OK") if found or not lacking else ""
     parts += _propstat(lacking, "404 Not Found") if lacking else ""
     return f"<D:response><D:href>{escape(resource.href)}</D:href>{parts}</D:response>\n"
+
+
+def _live(name: str, value: str) -> str:
+    return f"<D:{name}>{value}</D:{name}>" if value else f"<D:{name}/>"
 
 
 def _properties(resource: Resource) -> dict[str, str]:
