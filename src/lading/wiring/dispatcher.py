@@ -55,6 +55,7 @@ from lading.wiring.process import (
     say,
     tracing_settings,
 )
+from lading.wiring.serving_process import boot_id
 
 # Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"
@@ -351,17 +352,9 @@ def holder_of(directory: DataDirectory) -> str:
     for them, so that neither replaces the other while it lives.
     """
     place = directory.root.stat()
-    parts = f"{_boot_id()} {place.st_dev} {place.st_ino}"
+    parts = f"{boot_id()} {place.st_dev} {place.st_ino}"
     mark = hashlib.sha256(parts.encode()).hexdigest()[:8]
     return f"{socket.gethostname()}:{directory.root.absolute()} [{mark}]"
-
-
-def _boot_id() -> str:
-    """A random id of this start of the machine; "" where the system has none (proc(5))."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:

@@ -54,7 +54,7 @@ def this_process(*, log: Path | None = None, address: str = "") -> ServingProces
     """The record of this process."""
     started = _started(os.getpid())
     return ServingProcess(
-        pid=os.getpid(), started=started, boot=_boot(), address=address, log=str(log or "")
+        pid=os.getpid(), started=started, boot=boot_id(), address=address, log=str(log or "")
     )
 
 
@@ -93,7 +93,7 @@ def is_served(directory: DataDirectory) -> bool:
 
 def open_process(process: ServingProcess) -> int | None:
     """A pidfd of the process; None if it has ended, whoever has its pid now."""
-    if process.boot != _boot():
+    if process.boot != boot_id():
         return None
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -251,7 +251,8 @@ def _record(directory: DataDirectory) -> Path:
     return directory.root / "up.json"
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """A random id of this start of the machine; "" where the system has none (proc(5))."""
     with suppress(OSError):
         return _BOOT.read_text().strip()
     return ""

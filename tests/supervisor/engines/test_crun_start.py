@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import Failure
+from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, crun
 
 
@@ -46,3 +46,15 @@ def test_a_thread_of_its_own_gives_its_answer_or_its_fault() -> None:
 )
 def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
     assert crun.failure(said).failure is failure
+
+
+def test_its_log_tells_a_command_that_was_not_started(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(ExecutionError, match="install the package crun") as caught:
+        crun.check_started(log)
+    assert caught.value.failure is Failure.NODE
+    log.write_text("")
+    crun.check_started(log)
+    log.write_text("executable file `x` not found\n")
+    with pytest.raises(ExecutionError, match="not found"):
+        crun.check_started(log)
