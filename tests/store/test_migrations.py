@@ -13,7 +13,7 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import records, schema
 from lading.store.database import Database
@@ -183,3 +183,20 @@ def test_steps_are_ordered_and_named() -> None:
     numbers = [one.number for one in schema.MIGRATIONS]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len({one.name for one in schema.MIGRATIONS}) == len(numbers)
+
+
+async def test_tokens_that_version_1_stored_in_clear_are_sealed(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.executescript((SCHEMAS / "sqlite_1.sql").read_text())
+    connection.execute("UPDATE container_requests SET runtime_token = 'v2/a/clear'")
+    connection.commit()
+    connection.close()
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
+    await schema.prepare(database, now="now")
+    async with database.reading() as tx:
+        stored = await tx.fetch("SELECT runtime_token FROM container_requests")
+        requests = await records.find(tx, database.dialect, REQUESTS, ())
+    await database.close()
+    assert stored
+    assert all("clear" not in str(token) for (token,) in stored)
+    assert {request["runtime_token"] for request in requests} == {"v2/a/clear"}
