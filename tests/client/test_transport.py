@@ -262,16 +262,6 @@ async def test_no_server_is_unavailable(made: HttpTransport, why: str) -> None:
                 pass
 
 
-@pytest.mark.parametrize(
-    ("url", "server"),
-    [("http://no-such-host.invalid", "80"), ("https://no-such-host.invalid", "443")],
-)
-async def test_the_port_of_a_url_without_one_is_that_of_its_scheme(url: str, server: str) -> None:
-    async with HttpTransport(url) as transport:
-        with pytest.raises(Unavailable, match=f"no-such-host.invalid:{server}"):
-            await transport.request("GET", "/", headers={})
-
-
 async def test_a_certificate_of_nobody_we_know_is_unavailable(
     serve: Serve, certificate: tuple[Path, Path]
 ) -> None:

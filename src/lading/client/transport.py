@@ -31,6 +31,7 @@ from lading.net.http_connections import (
 )
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
+from lading.net.urls import is_secure, server_port
 
 # Most calls of the command line listen to nothing.
 if TYPE_CHECKING:
@@ -294,11 +295,10 @@ class HttpTransport:
                 self._known = Way(unix_socket=self._unix_socket)
             else:
                 url = urlsplit(self._base)
-                is_tls = url.scheme == "https"
                 self._known = Way(
                     host=url.hostname or "",
-                    port=url.port or (443 if is_tls else 80),
-                    tls=self._trusting() if is_tls else None,
+                    port=server_port(url),
+                    tls=self._trusting() if is_secure(url) else None,
                 )
         return self._known
 

@@ -30,6 +30,7 @@ from lading.core.hpc.daemon_configuration import RESULTS, DaemonSettings
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.hpc.layout import DaemonLayout, make_folder
+from lading.net.urls import is_secure, server_port
 
 # Attempts of an upload, and the pauses between them in seconds, which double.
 ATTEMPTS = 6
@@ -157,10 +158,9 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
     Invalid.
     """
     parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    context = ssl.create_default_context() if secure else None
+    context = ssl.create_default_context() if is_secure(parts) else None
     host = parts.hostname or ""
-    port = parts.port or (443 if secure else 80)
+    port = server_port(parts)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     name = f"[{host}]" if ":" in host else host
     shown = name if parts.port is None else f"{name}:{port}"

@@ -42,6 +42,7 @@ from lading.core.records.service_records import (
     KEEP_SERVICES,
     VIRTUAL_MACHINES,
 )
+from lading.net.urls import is_secure, server_port
 from lading.store import records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
@@ -389,8 +390,8 @@ def the_service(services: ApiServices) -> Record:
         "modified_at": None,
         "modified_by_user_uuid": services.system_user,
         "service_host": url.hostname or "",
-        "service_port": url.port or (443 if url.scheme == "https" else 80),
-        "service_ssl_flag": url.scheme == "https",
+        "service_port": server_port(url),
+        "service_ssl_flag": is_secure(url),
         "service_type": "proxy",
         "read_only": False,
     }
