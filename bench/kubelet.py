@@ -24,8 +24,8 @@ from bench.figures import Figure, absent, durations, percentile, throughput
 from bench.kubernetes_requests import PodRequests
 from bench.requests import Watch
 from bench.service import add_image
-from lading.concurrency import cancel_all
 from lading.core.kubernetes.pod_manifest import DATA, MOUNT
+from lading.process.concurrency import cancel_all
 from tests.system.desk import desk_of
 from tests.system.kubernetes import missing_parts
 from tests.system.kubernetes_kubelet import LABEL, processor_seconds

@@ -34,7 +34,6 @@ from bench.figures import Figure, absent, durations, percentile, throughput
 from bench.kubernetes_requests import SERVER, pod_requests
 from bench.latency import COMMAND
 from bench.service import serving
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
 from lading.core.kubernetes.pod_manifest import NodeKind, PodSettings
 from lading.core.resources import GIB, MIB, Resources
@@ -43,6 +42,7 @@ from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.kubernetes.api_client import KubernetesApi
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings
+from lading.process.concurrency import cancel_all
 from lading.testing.kubernetes import Launch
 from lading.testing.pulse import Pulse
 from tests.system.kubernetes_control import ApiRefused, ControlPlane, running_control_plane

@@ -19,7 +19,7 @@ from bench.requests import Watch, inspect, request_body, submit, submit_batch
 from bench.service import add_image, connected
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.concurrency import cancel_all
+from lading.process.concurrency import cancel_all
 
 SERVER = "Containers: {Dispatcher: none}\n"
 """Configuration of the server, whose dispatcher is a process of its own."""

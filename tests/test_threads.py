@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.concurrency import in_thread
-from lading.confined import Stop
+from lading.process.concurrency import in_thread
+from lading.process.confined import Stop
 
 
 @pytest.fixture

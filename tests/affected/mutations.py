@@ -1,4 +1,4 @@
-"""Twenty defects over all packages, and the tests of real parts that exercise their places.
+"""Defects over all packages, and the tests of real parts that exercise their places.
 
 `python -m tests.affected.mutations [NUMBER...]` plants each in a copy of the repository and runs
 its tests of modules there; those that pass regardless are named.
@@ -68,6 +68,10 @@ MUTATIONS: Final = (
     Mutation(
         "web/compression.py", 'if headers.get("sec-fetch-site") not in _OWN or', "if",
         "tests/web", ("system/test_page.py", "system/test_page_without_scripts.py"),
+    ),
+    Mutation(
+        "process/removal.py", "_move(directory, aside, str(error))", "pass",
+        "tests/process", ("security/test_removal.py",),
     ),
     Mutation(
         "net/tunnel.py", "if mine.is_over:", "if False:",

@@ -44,7 +44,7 @@ def test_mutations_are_in_all_packages() -> None:
         for path in (ROOT / "src" / "lading").iterdir()
         if (path / "__init__.py").exists() and path.name != "testing"
     }
-    assert len(MUTATIONS) == 20
+    assert len(MUTATIONS) == 21
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from lading import removal
 from lading.client.disk_cache import DiskCache, EntryClaim, is_full
 from lading.core.errors import Unavailable
+from lading.process import removal
 from tests.client.disk_caches import KEY, KINDS, Kind
 
 KEYS = [letter * 32 for letter in "bcdef"]

@@ -15,9 +15,9 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.live_checks import LiveCheck, LiveResult, LiveTest
 from lading.client.retry import NO_RETRY
-from lading.concurrency import cancel_all
 from lading.core.errors import Corrupt
 from lading.core.records.schema import Record
+from lading.process.concurrency import cancel_all
 from tests.webdav.site import Site, site
 
 WORD = "0123456789abcdef"

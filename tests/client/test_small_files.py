@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.local_files import SMALL, SmallFiles
-from lading.confined import Stopped
+from lading.process.confined import Stopped
 
 
 @pytest.fixture

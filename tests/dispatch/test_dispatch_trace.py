@@ -9,7 +9,7 @@ from lading.core.errors import Unavailable
 from lading.core.values import JsonObject
 from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import StartRequest
-from lading.tracing import OFF, current_traceparent, make_tracer
+from lading.process.tracing import OFF, current_traceparent, make_tracer
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

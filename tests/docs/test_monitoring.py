@@ -17,7 +17,7 @@ from lading.api.metrics import ServerMetrics
 from lading.blobs.metrics import BlockMetrics
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.metrics import DispatchMetrics
-from lading.metrics import text_of
+from lading.process.metrics import text_of
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import world
 from lading.wiring.http_metrics import HttpMetrics

@@ -2,8 +2,8 @@
 only.
 
 Such a tree's owner may swap a directory for a link, nest directories without end, and make a fifo
-where a file is expected. `lading.confined` is made for that. Each exception below is a call by path
-in a place that nobody but the product itself, or the machine's administrator, writes to.
+where a file is expected. `process.confined` is made for that. Each exception below is a call by
+path in a place that nobody but the product itself, or the machine's administrator, writes to.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAY_WALK = {
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
     "supervisor/container_spec.py": "device files of the machine",
     "supervisor/limits/disk_limits.py": (
-        "descriptors of directories opened through `confined`; names of run directories"
+        "descriptors of directories opened through `process.confined`; names of run directories"
     ),
     "supervisor/limits/open_files.py": "/proc",
     "supervisor/engines/native.py": "the state directory of crun",
@@ -86,7 +86,7 @@ TREES = (
     "supervisor/inputs/merged_layers.py",
     "supervisor/inputs/unpack.py",
     "supervisor/inputs/git_archives.py",
-    "removal.py",
+    "process/removal.py",
 )
 MAY_OPEN = {
     ("supervisor/gang/gang_output.py", "place.open"): "an archive in the conductor's spool",

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from lading import confined, removal
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
+from lading.process import confined, removal
 from lading.supervisor.inputs.layers import LayerStore
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image

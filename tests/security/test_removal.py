@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from lading import confined, removal
 from lading.client.content_caches import TreeCache
+from lading.process import confined, removal
 from lading.supervisor import linux
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, start_parent

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lading.concurrency import StopEvent
 from lading.core.errors import LadingError
+from lading.process.concurrency import StopEvent
 from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.supervisor import supervise
 from lading.supervisor.supervisor_config import SupervisorConfig

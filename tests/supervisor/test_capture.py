@@ -12,7 +12,6 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.content_caches import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.confined import ConfinedTree, Stop, never
 from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath, Source, plan
 from lading.core.containers.output.plan import (
     CopyFile,
@@ -25,6 +24,7 @@ from lading.core.containers.output.plan import (
 from lading.core.data.manifest import counts, portable_data_hash
 from lading.core.errors import ExecutionError, Failure
 from lading.core.values import JsonObject
+from lading.process.confined import ConfinedTree, Stop, never
 from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log

@@ -8,10 +8,10 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from lading.process.tracing import OFF, TracingSettings, make_tracer
 from lading.supervisor.container_trace import ContainerTrace, close_tracer, tracer_of
 from lading.supervisor.engines import EngineSettings
 from lading.supervisor.journal import JournalHeader, RunJournal, StepMark
-from lading.tracing import OFF, TracingSettings, make_tracer
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UUID = "zzzzz-dz642-000000000000000"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.concurrency import together
 from lading.core.containers.disk_space import Amount
+from lading.process.concurrency import together
 from lading.supervisor.logs import Log
 from lading.supervisor.preparation import Preparation, reserve_of
 from lading.supervisor.session import SupervisorSession

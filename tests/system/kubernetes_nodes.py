@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
 from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CERTIFICATE, DATA, MOUNT
+from lading.process.concurrency import cancel_all
 from lading.testing.kubernetes import Launch
 from tests.system.kubernetes_control import ApiRefused, ControlPlane
 

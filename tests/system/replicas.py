@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from lading.client.transport import HttpTransport
-from lading.concurrency import cancel_all
+from lading.process.concurrency import cancel_all
 from tests.system.cluster import LADING, Cluster, running_cluster
 
 SHARED = ("config.yml", "secrets.json", "tls.crt", "tls.key")

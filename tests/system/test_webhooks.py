@@ -23,8 +23,8 @@ import pytest
 
 from lading.api.webhooks.worker import WebhookWorker
 from lading.client.api import ApiClient
-from lading.concurrency import cancel_all
 from lading.core.webhooks.schedule import RetryRules
+from lading.process.concurrency import cancel_all
 from lading.store.database import Database
 from lading.testing.world import world
 from tests.api.webhooks.fake_sender import FakeSender, hook, project

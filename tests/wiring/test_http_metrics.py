@@ -15,13 +15,13 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from lading import telemetry
 from lading.api.container_access.port_addresses import PortAddresses
 from lading.client.api import ApiClient
 from lading.core.errors import Invalid, NotFound
+from lading.process import telemetry
+from lading.process.tracing import make_tracer
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
-from lading.tracing import make_tracer
 from lading.wiring.http_metrics import (
     HttpMetrics,
     LoggedCalls,

@@ -55,7 +55,6 @@ from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import OutsideSender, WebhookSender
 from lading.api.webhooks.worker import WebhookWorker
 from lading.client.transport import HttpTransport, Transport
-from lading.concurrency import cancel_all
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated, Unavailable
@@ -70,8 +69,9 @@ from lading.core.webhooks.schedule import RetryRules
 from lading.net.outside_way import OutsideNetwork
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import current_request, in_request, redact
 from lading.store.database import Database, TransactionInterrupted
-from lading.telemetry import current_request, in_request, redact
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

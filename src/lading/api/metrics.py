@@ -28,7 +28,7 @@ from lading.core.ids import milliseconds_of
 from lading.core.quantities import parse_time
 from lading.core.records.schema import Record
 from lading.core.scheduling.planning import Category
-from lading.metrics import (
+from lading.process.metrics import (
     LONG_SECONDS,
     START_SECONDS,
     gauge,

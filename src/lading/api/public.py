@@ -25,7 +25,7 @@ from lading.core.records import access, vocabulary
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
-from lading.metrics import CONTENT_TYPE, check_management_token, text_of
+from lading.process.metrics import CONTENT_TYPE, check_management_token, text_of
 from lading.store import records
 
 # The programs of Arvados whose part this server has.

@@ -20,10 +20,10 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
+from lading.process.tracing import current_traceparent
 from lading.store import cascades, contents, records
 from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
-from lading.tracing import current_traceparent
 
 _Part = TypeVar("_Part")
 

@@ -55,7 +55,7 @@ from lading.core.errors import (
     Unavailable,
 )
 from lading.net.acceptor import note_holder, note_known
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 
 class CheckToken(Protocol):

@@ -35,7 +35,7 @@ from lading.core.data.replication import (
     Terms,
 )
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: the current step, the amount done, and the total (0: unknown)."""

@@ -32,7 +32,7 @@ from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, TooLarge, Unauthenticated
 from lading.net import rpc
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 # Bytes of the longest request; a signed locator and a token are far shorter.
 _MOST: Final = 1 << 16

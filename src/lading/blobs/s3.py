@@ -28,7 +28,7 @@ from typing import Any, Final, Self
 
 from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, LadingError, NotFound, Unavailable
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.blobs.s3")
 _PARAMETERS: Final[Parameters] = {

@@ -20,7 +20,7 @@ from lading.blobs.volume import Buffer, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, NotFound, Unavailable
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.blobs.scrubber")
 # Bytes of the smallest buffer.

@@ -20,7 +20,7 @@ from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Loan, Space, S
 from lading.core.data import replication
 from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _Answer = TypeVar("_Answer")
 # Seconds for which the free space of a volume is not requested again.

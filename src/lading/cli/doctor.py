@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lading import removal
 from lading.cli import display
 from lading.client.environment import default_data_directory
+from lading.process import removal
 
 if TYPE_CHECKING:
     from lading.client.live_checks import LiveCheck

@@ -39,8 +39,8 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.ids import encode
-from lading.telemetry import current_request
-from lading.tracing import current_traceparent
+from lading.process.telemetry import current_request
+from lading.process.tracing import current_traceparent
 
 Json = Any
 Record = dict[str, Any]
@@ -86,7 +86,7 @@ class ApiClient:
         self.lease = ""
         """Id of the lease under which a dispatcher makes its calls (`lading.dispatch.lease`)."""
         self.traceparent = ""
-        """Trace context of calls outside of any span (`lading.tracing`)."""
+        """Trace context of calls outside of any span (`lading.process.tracing`)."""
 
     @property
     def headers(self) -> dict[str, str]:

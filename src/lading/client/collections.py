@@ -22,13 +22,13 @@ from typing import NamedTuple, Protocol, Self
 from lading.client.blocks import BlockCache, BlockClient
 from lading.client.local_files import SMALL, SafeWriter, SmallFiles
 from lading.client.transport import Holes
-from lading.concurrency import in_thread
-from lading.confined import Stop, Stopped, open_regular
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.packing import SHARED
 from lading.core.errors import Corrupt, Invalid, TooLarge
+from lading.process.concurrency import in_thread
+from lading.process.confined import Stop, Stopped, open_regular
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from the event loop."""

@@ -43,14 +43,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading import removal
 from lading.client.disk_cache import PAGE, CacheLayout, DiskCache, Durability, EntryClaim, is_full
 from lading.client.retry import Sleep
-from lading.concurrency import in_thread
-from lading.confined import ConfinedTree
 from lading.core.data import locator as locators
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
+from lading.process import removal
+from lading.process.concurrency import in_thread
+from lading.process.confined import ConfinedTree
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""

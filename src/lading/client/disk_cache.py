@@ -33,10 +33,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from lading import confined, removal
 from lading.client.retry import Sleep
-from lading.concurrency import in_thread
 from lading.core.errors import Unavailable
+from lading.process import confined, removal
+from lading.process.concurrency import in_thread
 
 # Bytes of a page of the kernel's page cache on x86-64 and most arm64 kernels.
 PAGE: Final = 4096
@@ -113,7 +113,7 @@ class DiskCache:
 
     `weigh` gives the size of the entry at a path in a cache with lock files; the default is the
     size given to `EntryClaim.publish`. `is_whole` checks an entry that is at its place. `aside` is
-    a directory on the same file system for trees whose removal takes long (`removal`).
+    a directory on the same file system for trees whose removal takes long (`process.removal`).
     """
 
     def __init__(

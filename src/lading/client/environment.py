@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lading.core.errors import Invalid
-from lading.tracing import check_traceparent
+from lading.process.tracing import check_traceparent
 
 # Imported when they are used: a call of the command line needs one of them at most.
 if TYPE_CHECKING:

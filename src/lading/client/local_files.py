@@ -25,9 +25,9 @@ from typing import Final
 
 import msgspec
 
-from lading.confined import Stop, Stopped, never
 from lading.core.data import filetree
 from lading.core.errors import Conflict, Full, LadingError, Unavailable
+from lading.process.confined import Stop, Stopped, never
 
 # O_NOFOLLOW: the last element must not be a link. Each element is the last one of its own open.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

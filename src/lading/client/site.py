@@ -39,10 +39,10 @@ from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.request_options import Amount, Duration, Moment, request_attributes
 from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
 from lading.client.transport import Transport
-from lading.concurrency import cancel_all, together
 from lading.core import placeholders
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.secrets import mounts_of, read_content
+from lading.process.concurrency import cancel_all, together
 
 if TYPE_CHECKING:
     from lading.client.functions import RemoteFunction

@@ -31,8 +31,8 @@ from lading.dispatch.dispatch_trace import DispatchTrace
 from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
 from lading.dispatch.queue import Queue
 from lading.dispatch.status_publisher import DecisionLog
-from lading.telemetry import event
-from lading.tracing import OFF
+from lading.process.telemetry import event
+from lading.process.tracing import OFF
 
 _logger = logging.getLogger("lading.dispatch")
 _CRASHED = "The supervisor of this container ended without reporting an outcome."

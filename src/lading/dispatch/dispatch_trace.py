@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from lading.core.quantities import parse_time
 from lading.dispatch.fleet import StartRequest
-from lading.tracing import SpanTracer, check_traceparent
+from lading.process.tracing import SpanTracer, check_traceparent
 
 
 class DispatchTrace:

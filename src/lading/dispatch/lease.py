@@ -21,10 +21,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from lading.client.api import ApiClient
-from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.dispatch.settings import DispatchSettings
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 TERM: Final = 30.0
 """Seconds for which the server gives a lease."""

@@ -41,7 +41,7 @@ from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import QueueSync
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 # A few more than dispatchers with free slots pass at once, while their events are under way.

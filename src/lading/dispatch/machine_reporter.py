@@ -28,7 +28,7 @@ from lading.core.scheduling.machines import (
     read_answer,
 )
 from lading.dispatch.fleet import Fleet, FleetView, LookUp
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 

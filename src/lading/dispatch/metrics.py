@@ -18,7 +18,7 @@ from lading.core.resources import Resources
 from lading.core.scheduling.planning import Category, WaitStatus
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue
-from lading.metrics import REQUEST_SECONDS, gauge, make_registry, plain
+from lading.process.metrics import REQUEST_SECONDS, gauge, make_registry, plain
 
 _ACTIONS: Final = ("start", "admit", "kill", "clean", "requeue", "cancel", "refuse")
 _RESULTS: Final = ("done", "failed")

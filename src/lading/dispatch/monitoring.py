@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from lading.core.errors import Invalid, LadingError
 from lading.dispatch.metrics import DispatchMetrics
-from lading.metrics import CONTENT_TYPE, check_management_token, text_of
+from lading.process.metrics import CONTENT_TYPE, check_management_token, text_of
 
 _KEY: Final = "Containers.MetricsAddress"
 

@@ -27,7 +27,7 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.planning import TrackedContainer, Window, window_of
 from lading.dispatch.queue import Queue, place
 from lading.dispatch.settings import DispatchSettings
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 KIND = "arvados#container"
 # Containers in one fetch: their uuids fill a request of some 6 KB.

@@ -14,7 +14,6 @@ from contextlib import aclosing
 
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.api import events as records_events
-from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
 from lading.dispatch.actions import Actions
@@ -29,8 +28,9 @@ from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
 from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
-from lading.telemetry import event
-from lading.tracing import OFF, SpanTracer
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
+from lading.process.tracing import OFF, SpanTracer
 
 # Number of containers whose status has the reason that the fleet is not known: a page of the
 # queue's head.

@@ -27,7 +27,7 @@ from lading.client.api import ApiClient
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Conflict, LadingError
 from lading.core.scheduling.planning import WaitStatus
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 

@@ -35,7 +35,6 @@ from typing import Any
 
 from msgspec import structs
 
-from lading.concurrency import together
 from lading.core.errors import ExecutionError, Failure, LadingError, Unavailable
 from lading.core.hpc import addresses, gang
 from lading.core.hpc.addresses import SshdAddress
@@ -55,6 +54,7 @@ from lading.hpc.ranks import (
 )
 from lading.hpc.ranks import serve as serve_remote_rank
 from lading.net import rpc
+from lading.process.concurrency import together
 
 # EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.
 COULD_NOT = 75

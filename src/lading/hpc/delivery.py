@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
-from lading import confined
 from lading.core.errors import Invalid, LadingError, Malformed, Unavailable
 from lading.core.hpc.daemon_configuration import RESULTS, DaemonSettings
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.hpc.layout import DaemonLayout, make_folder
 from lading.net.urls import is_secure, server_port
+from lading.process import confined
 
 # Attempts of an upload, and the pauses between them in seconds, which double.
 ATTEMPTS = 6

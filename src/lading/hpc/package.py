@@ -15,7 +15,8 @@ _INTERPRETER = b"#!/usr/bin/env python3\n"
 _MAIN = "import sys\n\nfrom lading.hpc.daemon import main\n\nsys.exit(main())\n"
 _MODULES = (
     "__init__.py",
-    "confined.py",
+    "process/__init__.py",
+    "process/confined.py",
     "core/__init__.py",
     "core/errors.py",
     "core/protocols/__init__.py",

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, Malformed
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import LIMIT, Way
 from lading.net.pipes import Pipe, receive_head
+from lading.process.concurrency import cancel_all
 
 # Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7)).
 _CONNECT_TIMEOUT = 20.0

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import http_head
+from lading.process.concurrency import cancel_all
 
 # A client paces nothing.
 if TYPE_CHECKING:

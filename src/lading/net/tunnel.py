@@ -11,12 +11,12 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import yamux
 from lading.core.protocols.yamux import Data, Finished, GoneAway, Opened, Pong, Reset, WindowUpdate
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe
+from lading.process.concurrency import cancel_all
 
 # Seconds between pings; a connection without a response counts as broken.
 KEEPALIVE = 30.0

@@ -28,9 +28,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lading import telemetry
 from lading.core import ids
 from lading.core.errors import Invalid, LadingError
+from lading.process import telemetry
 from lading.supervisor.process.register import DEFAULT, Register, RegisterEntry
 
 

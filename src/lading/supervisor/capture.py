@@ -12,8 +12,6 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from lading.client.collections import BlockSink, CollectionWriter
-from lading.concurrency import in_thread
-from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import HostPath, Source
 from lading.core.containers.output.plan import (
     CopyFile,
@@ -30,6 +28,8 @@ from lading.core.containers.output.walk import plan_output, too_large
 from lading.core.data import filetree
 from lading.core.data.globs import compile_globs
 from lading.core.errors import ExecutionError, Failure, TooLarge
+from lading.process.concurrency import in_thread
+from lading.process.confined import ConfinedTree, Stop, Stopped, never
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
 

@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from lading.core.errors import Invalid
-from lading.supervisor.journal import StepMark
-from lading.tracing import (
+from lading.process.tracing import (
     OFF,
     SpanTracer,
     TraceSpan,
@@ -23,6 +22,7 @@ from lading.tracing import (
     check_traceparent,
     open_tracer,
 )
+from lading.supervisor.journal import StepMark
 
 _SERVICE: Final = "supervisor"
 _RESULTS: Final = "save results"

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lading import removal
+from lading.process import removal
 
 # Of linux/sched.h and linux/mount.h.
 CLONE_NEWNS = 0x20000
@@ -164,7 +164,7 @@ def is_fuse(path: str) -> bool:
 
 
 def discard_directory(directory: Path, *, aside: Path, last: str = "") -> None:
-    """Unmount everything in a directory, and remove it from its place (`removal.discard`).
+    """Unmount everything in a directory, and remove it from its place (`process.removal.discard`).
 
     The file named `last` is removed last. An absent directory is no error. Raises OSError when it
     stays in place.

@@ -26,7 +26,7 @@ from lading.client.api import Record
 from lading.client.disk_space import lacks_room
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.quantities import format_time
-from lading.telemetry import redact
+from lading.process.telemetry import redact
 
 Clock = Callable[[], datetime]
 SUPERVISOR = "crunch-run.txt"

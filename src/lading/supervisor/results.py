@@ -24,8 +24,6 @@ from pathlib import Path
 import msgspec
 from msgspec import field
 
-from lading import confined
-from lading.concurrency import StopEvent, WorkCancelled, unless
 from lading.core.containers.container import ContainerState
 from lading.core.containers.output.plan import OutputPlan
 from lading.core.errors import (
@@ -38,6 +36,8 @@ from lading.core.errors import (
     Unavailable,
 )
 from lading.core.quantities import format_time
+from lading.process import confined
+from lading.process.concurrency import StopEvent, WorkCancelled, unless
 from lading.supervisor import linux
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.ending import (

@@ -24,11 +24,11 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
-from lading.concurrency import together
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
+from lading.process.concurrency import together
 from lading.supervisor.container_trace import ContainerTrace, tracer_of
 from lading.supervisor.supervisor_config import SupervisorConfig
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from lading import confined
 from lading.core.containers.mounts import covering
 from lading.core.containers.steps import STATUS, ContainerStep, read_steps
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.values import JsonObject
+from lading.process import confined
 from lading.supervisor.ending import refused_by_kernel
 from lading.supervisor.engines import (
     ContainerSpec,

@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lading import __version__
 from lading.client.transport import Transport
-from lading.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import DiskAllowance
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
+from lading.process.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
 from lading.supervisor.container_spec import Given, amount, specify

@@ -15,9 +15,9 @@ from msgspec import field
 from lading.core import ids
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
+from lading.process.telemetry import LogFormat
+from lading.process.tracing import TracingSettings
 from lading.supervisor.engines import EngineSettings
-from lading.telemetry import LogFormat
-from lading.tracing import TracingSettings
 
 
 class RankLauncherConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ import signal
 import subprocess
 from collections.abc import Mapping
 
-from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure, LadingError
+from lading.process.concurrency import cancel_all
 from lading.supervisor.engines import ContainerSpec, EngineSettings, Exec, Exit, ImageSource
 from lading.supervisor.engines.executing import ProcessExecution, set_size
 

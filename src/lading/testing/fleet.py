@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 from signal import Signals
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import FleetView, LookUp, Spending, StartRequest, SupervisorProcess
+from lading.process.concurrency import cancel_all
 from lading.testing.pulse import Pulse
 
 ONE_WORKER = (FleetWorker("w1", Resources(4, 4 << 30)),)

@@ -21,11 +21,11 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from lading.client.transport import Body, Response, StreamedResponse, WebSocket
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError, Unavailable
 from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CONTAINER
 from lading.core.kubernetes.refusals import RIGHTS
 from lading.net.pipes import Pipe
+from lading.process.concurrency import cancel_all
 from lading.testing.kubernetes_objects import (
     Malice,
     Thing,

@@ -30,13 +30,13 @@ from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.webhooks.receivers import WebhookSender
 from lading.client.transport import HttpTransport, Transport
-from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core import ids
 from lading.core.data import locator
 from lading.core.errors import Corrupt, Full, NotFound
 from lading.core.quantities import format_time
 from lading.core.records.schema import JSON, Record
+from lading.process.concurrency import cancel_all
 from lading.store import schema
 from lading.store.database import Database, Seal
 from lading.store.databases.postgres import PostgresDatabase

@@ -13,8 +13,8 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lading.concurrency import cancel_all
 from lading.core.ids import is_uuid
+from lading.process.concurrency import cancel_all
 from lading.web.live_updates import NEW, OpenPage
 from lading.web.visit import Visit
 

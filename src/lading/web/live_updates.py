@@ -11,8 +11,8 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 from lading.client.api import ApiClient, RecordEvent, events
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError, Unavailable
+from lading.process.concurrency import cancel_all
 
 _MOST_PAGES: Final = 50
 """Open pages of one session."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from lading.client.api import Record
-from lading.concurrency import together
 from lading.core.errors import LadingError
 from lading.core.quantities import format_time, parse_time
 from lading.core.request_status import RequestStatus
+from lading.process.concurrency import together
 from lading.web.requests import rows
 from lading.web.requests.rows import RequestRow
 from lading.web.site import machines

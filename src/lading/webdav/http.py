@@ -29,7 +29,7 @@ from urllib.parse import quote
 from starlette.types import Receive, Send
 
 from lading.core.errors import LadingError
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 # Seconds without progress.
 _STALLED = 600.0

@@ -28,7 +28,6 @@ import asyncssh
 
 from lading.client.api import ApiClient, Record, events
 from lading.client.transport import HttpTransport
-from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
@@ -51,6 +50,7 @@ from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
+from lading.process.concurrency import cancel_all
 from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.dispatcher import settings, template
 from lading.wiring.process import private_files

@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
-from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core import ids
 from lading.core.errors import Invalid, Unavailable
@@ -42,6 +41,7 @@ from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings, read_
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
+from lading.process.concurrency import cancel_all
 from lading.wiring.cloudtest import RunningServer, end_once, facing, trial_server
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.dispatcher import settings, template

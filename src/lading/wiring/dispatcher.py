@@ -42,8 +42,8 @@ from lading.dispatch.metrics import DispatchMetrics
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import Once, run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
-from lading.telemetry import configure, event, read_format, read_level
-from lading.tracing import SpanTracer, open_tracer
+from lading.process.telemetry import configure, event, read_format, read_level
+from lading.process.tracing import SpanTracer, open_tracer
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.engine import with_engine
 from lading.wiring.process import (

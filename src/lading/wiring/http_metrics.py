@@ -26,9 +26,9 @@ from prometheus_client.registry import Collector
 from lading.api.http import ROUTE
 from lading.core.errors import Invalid
 from lading.core.ids import make_request_id
-from lading.metrics import REQUEST_SECONDS
-from lading.telemetry import event, in_request
-from lading.tracing import NO_SPAN, OFF, SpanTracer, TraceSpan, check_traceparent, within
+from lading.process.metrics import REQUEST_SECONDS
+from lading.process.telemetry import event, in_request
+from lading.process.tracing import NO_SPAN, OFF, SpanTracer, TraceSpan, check_traceparent, within
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -16,9 +16,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from lading.client.transport import DEFAULT_TIMEOUT, HttpTransport, WebSocket
-from lading.concurrency import cancel_all
 from lading.core.errors import Unavailable, from_status
-from lading.small_queue import SmallQueue
+from lading.process.concurrency import cancel_all
+from lading.process.small_queue import SmallQueue
 
 Message = MutableMapping[str, Any]
 App = Callable[

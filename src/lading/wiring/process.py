@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading import telemetry
 from lading.config import Config
-from lading.tracing import TracingSettings
+from lading.process import telemetry
+from lading.process.tracing import TracingSettings
 from lading.wiring.directory import DataDirectory
 
 READY = b"ready\n"

@@ -52,12 +52,12 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
 from lading.net.acceptor import Acceptor, FindUser, Peer
+from lading.process.telemetry import configure
+from lading.process.tracing import open_tracer
 from lading.store.database import Database
 from lading.store.schema import prepare
-from lading.telemetry import configure
 from lading.tes.app import owns as owns_task_path
 from lading.tes.wes_app import owns as owns_run_path
-from lading.tracing import open_tracer
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets

@@ -26,11 +26,11 @@ from typing import IO, TextIO
 
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 from lading.supervisor.engines.choice import EngineChoice
-from lading.telemetry import event
 from lading.wiring.directory import (
     DataDirectory,
     Secrets,

@@ -25,7 +25,7 @@ from lading.blobs.scrubber import Damage, Findings, Scrubber
 from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.errors import Conflict, Invalid, LadingError
-from lading.telemetry import event
+from lading.process.telemetry import event
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from lading.api.webhooks.worker import WebhookWorker
-from lading.concurrency import cancel_all
 from lading.core.records.schema import Record
 from lading.core.webhooks.schedule import Answer, RetryRules
+from lading.process.concurrency import cancel_all
 from lading.testing.world import World
 from tests.api.webhooks.fake_sender import (
     DOWN,

@@ -19,7 +19,7 @@ from lading.client.images.archive import NormalImage
 from lading.client.images.from_host import compile_modules, this_host
 from lading.client.images.sources import normalise, normalise_programs
 from lading.client.images.steps import ImageSteps, Report
-from lading.confined import Stopped
+from lading.process.confined import Stopped
 from tests.client.images.images_on_disk import (
     LAYERS,
     oci_files,

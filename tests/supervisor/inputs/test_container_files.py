@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.confined import Stopped
 from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.process.confined import Stopped
 from lading.supervisor.inputs.container_files import find_entry as look
 
 

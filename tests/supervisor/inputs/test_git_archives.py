@@ -11,9 +11,9 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.confined import Stopped
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.process.confined import Stopped
 from lading.supervisor.inputs.git_archives import fetch, unpack
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import CONTAINER

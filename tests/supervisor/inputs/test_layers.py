@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lading import removal
 from lading.core.errors import ExecutionError, Failure
+from lading.process import removal
 from lading.supervisor.inputs.layers import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 from lading.testing.odd_images import entry, layer

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lading.client.disk_space import check_room
-from lading.confined import Stopped
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
+from lading.process.confined import Stopped
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, measure
 

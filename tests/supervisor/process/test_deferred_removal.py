@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading import removal
+from lading.process import removal
 from lading.supervisor.process.forkserver import (
     LONGEST_REMOVAL_PERIOD,
     REMOVAL_PERIOD,

@@ -29,11 +29,11 @@ from lading.core.containers.request import RequestState
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
 from lading.core.records.record_types import REQUESTS
+from lading.process.telemetry import event
 from lading.store import cascades, permissions, records
 from lading.store import quotas as quota_rows
 from lading.store.cascades import AT_ONCE, Cascade, CascadeKind, CascadePage
 from lading.store.database import Transaction, TransactionInterrupted
-from lading.telemetry import event
 
 STEP: Final = 0.016
 """Seconds that a transaction is to take."""

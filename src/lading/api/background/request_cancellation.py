@@ -32,7 +32,6 @@ from lading.api.events import audit
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
-from lading.concurrency import cancel_all, together
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
@@ -57,10 +56,11 @@ from lading.core.records.filters import check_filters
 from lading.core.records.permissions import Level
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
+from lading.process.concurrency import cancel_all, together
+from lading.process.telemetry import event
 from lading.store import cancellations, permissions, records
 from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
-from lading.telemetry import event
 
 STEP: Final = 0.016
 """Seconds that a transaction is to take."""

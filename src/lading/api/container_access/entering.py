@@ -26,7 +26,6 @@ from lading.api.container_access import gateway_client
 from lading.api.http import ApiCall
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.concurrency import cancel_all
 from lading.core import ids
 from lading.core.containers import request
 from lading.core.containers.container import Container
@@ -40,9 +39,10 @@ from lading.core.records.permissions import CAN_ENTER, CONTAINER_ACCESS
 from lading.core.records.record_types import CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import Record
 from lading.net.pipes import Pipe
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 from lading.store import records
 from lading.store.database import Transaction
-from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.container_access.entering")
 _FIXED: Final = ("link_class", "name", "owner_uuid", "tail_uuid", "head_uuid")

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from lading import confined
 from lading.client.disk_space import lacks_room, read_disk
 from lading.core.containers.disk_space import Amount, reserve
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
+from lading.process import confined
 
 # Names of log files; no path can be made of them.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

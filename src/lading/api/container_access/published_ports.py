@@ -42,7 +42,6 @@ from lading.api.container_access.gateway_client import (
 from lading.api.container_access.port_addresses import PortAddress
 from lading.api.http import TAKE_OVER
 from lading.api.services import ApiServices
-from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.sessions import Target
@@ -61,6 +60,7 @@ from lading.net.acceptor import note_holder
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import parse_url, trusting
 from lading.net.pipes import Pipe, join, read_head
+from lading.process.concurrency import cancel_all
 from lading.store import records
 from lading.store.database import Transaction
 

@@ -40,9 +40,9 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.net.http_upgrade import parse_url, switch, trusting
 from lading.net.pipes import Pipe, join
+from lading.process.telemetry import event
 from lading.store import records
 from lading.store.database import Transaction
-from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.container_access.shell_sessions")
 

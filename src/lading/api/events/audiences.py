@@ -15,8 +15,8 @@ from typing import Final
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
+from lading.process.telemetry import event as tell
 from lading.store import event_audiences
-from lading.telemetry import event as tell
 
 # Events of one query.
 _AT_ONCE: Final = 200

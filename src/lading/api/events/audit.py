@@ -25,7 +25,6 @@ from lading.api.events.audiences import Audiences
 from lading.api.events.event_bus import LogEvent
 from lading.api.http import etag, etag_of
 from lading.api.services import ApiServices
-from lading.concurrency import together
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
@@ -33,9 +32,10 @@ from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
 from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.process.concurrency import together
+from lading.process.telemetry import event
 from lading.store import records
 from lading.store.database import Transaction
-from lading.telemetry import event
 
 LISTENED: Final = (
     "is_trashed",

@@ -28,7 +28,6 @@ from lading.api.resources.container_endings import end_orphans
 from lading.api.resources.repositories import look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.concurrency import together
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
@@ -36,6 +35,8 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
+from lading.process.concurrency import together
+from lading.process.telemetry import event
 from lading.store import (
     cancellations,
     fair_shares,
@@ -47,7 +48,6 @@ from lading.store import (
     waiting,
 )
 from lading.store.cascades import AT_ONCE
-from lading.telemetry import event
 
 LONGEST: Final = 10.0
 """Seconds after which due times are looked up again: another process may have stored an earlier

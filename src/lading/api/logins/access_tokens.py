@@ -26,8 +26,8 @@ from lading.core.quantities import format_time
 from lading.core.records.access import Principal
 from lading.core.records.record_types import TOKENS
 from lading.core.records.schema import Record
+from lading.process.telemetry import event
 from lading.store import records
-from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api")
 _PURPOSE: Final = b"access token of the provider "

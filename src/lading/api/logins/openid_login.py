@@ -29,10 +29,10 @@ from lading.core.records.access import Principal
 from lading.core.records.permissions import NAMES, GroupClass, Level
 from lading.core.records.record_types import GROUPS, LINKS, TOKENS, USERS
 from lading.core.records.schema import Record
+from lading.process.telemetry import event
 from lading.store import records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
-from lading.telemetry import event
 
 RETURN_PATH: Final = "/ui/openid_connect/done"
 """Path at which the page takes the provider's answer."""

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from lading.client.disk_cache import CacheLayout, DiskCache
-from lading.concurrency import cancel_all
-from lading.confined import ConfinedTree
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
+from lading.process.concurrency import cancel_all
+from lading.process.confined import ConfinedTree
 
 TRANSPORTS: Final = "file:git:http:https:ssh"
 # Searches that are remembered at a time; a search is kept until its caller asks again.

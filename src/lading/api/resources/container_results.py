@@ -42,7 +42,6 @@ from lading.api.resources.container_changes import (
 )
 from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
-from lading.concurrency import in_thread
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.writers import HOLDERS, Role, role_of
@@ -50,8 +49,9 @@ from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLa
 from lading.core.records import access
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, Record
+from lading.process.concurrency import in_thread
+from lading.process.telemetry import event
 from lading.store import records
-from lading.telemetry import event
 
 # Characters of all blocks in one call. The call is held in memory as a whole; larger results are
 # stored block by block before the end is reported.

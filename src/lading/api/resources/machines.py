@@ -20,7 +20,7 @@ from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
 from lading.core.records.record_types import CONTAINERS
 from lading.core.scheduling import machines as rules
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.api")
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError, Unavailable
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.api")
 

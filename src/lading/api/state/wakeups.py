@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lading.concurrency import wait_at_most
+from lading.process.concurrency import wait_at_most
 
 
 class Wakeups:

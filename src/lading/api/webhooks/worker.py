@@ -26,7 +26,6 @@ from lading.api.events.event_reader import EventReader
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.webhooks.receivers import WebhookSender
-from lading.concurrency import cancel_all, wait_at_most
 from lading.core.errors import LadingError
 from lading.core.ids import is_user
 from lading.core.quantities import later, parse_time
@@ -47,10 +46,11 @@ from lading.core.webhooks.schedule import (
     next_webhooks,
 )
 from lading.core.webhooks.subscription import WebhookState, read_subscription
+from lading.process.concurrency import cancel_all, wait_at_most
+from lading.process.telemetry import event
 from lading.store import permission_queries, records, webhooks
 from lading.store.database import Transaction
 from lading.store.webhooks import DeadLetter, DeliveryAttempt, WebhookPosition
-from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.webhooks")
 # Seconds after which a server looks for events that it was not told of, and share of the time that

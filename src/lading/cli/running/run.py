@@ -60,11 +60,11 @@ from lading.cli.running.submission import (
 from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
-from lading.concurrency import together
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.secrets import mounts_of
 from lading.core.values import JsonObject
+from lading.process.concurrency import together
 
 if TYPE_CHECKING:
     from lading.cli.running.following import Sink

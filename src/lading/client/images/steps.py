@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
-from lading.concurrency import in_thread
-from lading.confined import Stop, Stopped, never
+from lading.process.concurrency import in_thread
+from lading.process.confined import Stop, Stopped, never
 
 Report = Callable[[str, int, int], None]
 """Takes the step, the number of things done, and that of all (0: unknown)."""

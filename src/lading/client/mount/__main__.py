@@ -88,7 +88,7 @@ def _say(message: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    from lading import telemetry
+    from lading.process import telemetry
 
     telemetry.configure()
     code = main()

@@ -45,7 +45,6 @@ import msgspec
 from msgspec import structs
 
 from lading.client.disk_space import is_short
-from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total
@@ -56,7 +55,8 @@ from lading.dispatch.capacity import Shares, measure, memory_of_others, see_gpus
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine
 from lading.net.rpc import PacketChannel, RpcReply
-from lading.telemetry import event, read_format, read_level
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event, read_format, read_level
 
 WORKER = "this machine"
 _MACHINE = "/run/lading"

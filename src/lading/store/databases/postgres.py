@@ -23,6 +23,7 @@ from contextlib import asynccontextmanager
 
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.records.schema import Field
+from lading.process.telemetry import event
 from lading.store.database import (
     Batches,
     Deferred,
@@ -47,7 +48,6 @@ from lading.store.databases.postgres_link import (
     translate,
     unknown,
 )
-from lading.telemetry import event
 
 CHANNEL = "lading_log"
 # Number of rows fetched before their size is checked.

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Field, Type
+from lading.process.telemetry import event
 from lading.store.database import (
     Deferred,
     Dialect,
@@ -38,7 +39,6 @@ from lading.store.database import (
 )
 from lading.store.databases.sqlite_faults import cannot_open, translate
 from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
-from lading.telemetry import event
 
 CHECKPOINT_EVERY = 1000
 """Commits between two checkpoints: a page that many commits change is written once."""

@@ -19,7 +19,6 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
 from lading.core.protocols import http_head
@@ -29,6 +28,7 @@ from lading.net.acceptor import StreamServer
 from lading.net.certificates import DECADE, derive_key, load_identity, make_certificate
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe, read_head
+from lading.process.concurrency import cancel_all
 from lading.supervisor.container_gateway import ports, shell
 from lading.supervisor.container_gateway.first_process import first_process
 from lading.supervisor.engines import Engine

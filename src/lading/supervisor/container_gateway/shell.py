@@ -26,11 +26,11 @@ from urllib.parse import parse_qs
 import asyncssh
 from asyncssh.forward import SSHForwarder
 
-from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.errors import LadingError
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe, join
+from lading.process.concurrency import cancel_all
 from lading.supervisor.container_gateway import ports
 from lading.supervisor.container_gateway.first_process import first_process
 from lading.supervisor.engines import Engine, Exec, Execution, Size

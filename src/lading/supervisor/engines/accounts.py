@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lading import confined
 from lading.core import images
 from lading.core.images import Account, ImageConfig
+from lading.process import confined
 from lading.supervisor import linux
 
 # Most images have one of these: no need to read the container's files.

@@ -31,11 +31,11 @@ from aiodocker.stream import Stream
 from msgspec import structs
 
 from lading.client.images.docker_api import learn_version
-from lading.concurrency import cancel_all, drain, in_thread
-from lading.confined import Stop, Stopped
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
+from lading.process.concurrency import cancel_all, drain, in_thread
+from lading.process.confined import Stop, Stopped
 from lading.supervisor.engines import (
     Bind,
     ContainerSpec,

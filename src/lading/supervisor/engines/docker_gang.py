@@ -19,8 +19,8 @@ import aiodocker
 from aiodocker.exceptions import DockerError
 from msgspec import structs
 
-from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError
+from lading.process.concurrency import cancel_all
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Exit
 from lading.supervisor.engines.gang import GangFiles

@@ -26,9 +26,9 @@ from typing import Any
 
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core import images
 from lading.core.errors import ExecutionError, Failure
+from lading.process.concurrency import cancel_all
 from lading.supervisor.engines import Exec, Execution, Size
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.crun import null

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from lading import removal
 from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
+from lading.process import removal
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from lading import confined
-from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure
+from lading.process import confined
+from lading.process.concurrency import cancel_all
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.engines.bundle import HOSTNAME

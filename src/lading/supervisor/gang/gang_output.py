@@ -7,7 +7,7 @@ its spool, a directory that no container sees:
     <rank>.tar                     the output directory of a rank on another machine
 
 The supervisor merges the spool into the output after it has killed every process of the gang, also
-when the conductor was killed. Both sides access the output through `confined` only, since a
+when the conductor was killed. Both sides access the output through `process.confined` only, since a
 container may have left symbolic links there.
 
 The archive is made by `send` on the other machine. A file with holes is several members of one
@@ -29,7 +29,7 @@ from typing import IO, Any
 import msgspec
 
 from lading.client.images.tar_reader import TarReader, members
-from lading.confined import ConfinedTree, Stop, Stopped, never, open_regular
+from lading.process.confined import ConfinedTree, Stop, Stopped, never, open_regular
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.

@@ -24,11 +24,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading import removal
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
 from lading.core.protocols.connection_limits import Connection, HttpLimits
 from lading.net.acceptor import StreamServer
+from lading.process import removal
+from lading.process.concurrency import cancel_all
 from lading.supervisor import journal, linux
 from lading.supervisor.gang.remote_rank_client import keep_alive, trust
 from lading.supervisor.process import standalone

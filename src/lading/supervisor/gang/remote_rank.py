@@ -18,11 +18,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from lading import removal
-from lading.concurrency import cancel_all, together
-from lading.confined import Stopped
 from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
 from lading.net import rpc
+from lading.process import removal
+from lading.process.concurrency import cancel_all, together
+from lading.process.confined import Stopped
 from lading.supervisor import linux
 from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread

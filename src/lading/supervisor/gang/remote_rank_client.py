@@ -26,9 +26,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure, RequestError
 from lading.net import rpc
+from lading.process.concurrency import cancel_all
 from lading.supervisor.engines import Spread
 from lading.supervisor.supervisor_config import SupervisorConfig
 

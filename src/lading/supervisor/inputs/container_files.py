@@ -8,7 +8,6 @@ import os
 import stat
 from pathlib import Path
 
-from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.output.plan import (
     DirectoryEntry,
     Entry,
@@ -16,6 +15,7 @@ from lading.core.containers.output.plan import (
     LinkEntry,
     SpecialEntry,
 )
+from lading.process.confined import ConfinedTree, Stop, Stopped, never, open_directory
 
 # Entries between two checks of `stop`.
 _STRIDE = 256

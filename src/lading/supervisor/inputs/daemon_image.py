@@ -22,9 +22,9 @@ from lading.client.images.archive import ImageParts as Parts
 from lading.client.images.archive import Layer, write_archive
 from lading.client.images.layer_scan import XATTR, LayerScan
 from lading.client.images.tar_reader import TarReader, members
-from lading.confined import open_regular
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import MOST_ELEMENTS
+from lading.process.confined import open_regular
 from lading.supervisor.inputs.image_archive import ImageArchive
 from lading.supervisor.inputs.layer_writer import Watch
 from lading.supervisor.inputs.merged_layers import LayerFile, MergedLayers

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from lading.confined import ConfinedTree
+from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import Bind
 
 

@@ -19,10 +19,10 @@ from typing import IO
 
 from lading.client.api import ApiClient
 from lading.client.images.tar_reader import TarReader, members
-from lading.concurrency import in_thread
-from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.process.concurrency import in_thread
+from lading.process.confined import ConfinedTree, Stop, Stopped, never
 
 _UNFIT = frozenset({errno.ENAMETOOLONG, errno.ENOENT, errno.EINVAL, errno.EILSEQ})
 """Errors of a name or of a link's target."""

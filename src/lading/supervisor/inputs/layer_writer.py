@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from lading.client.images.layer_scan import XATTR
-from lading.confined import ConfinedTree, open_regular
 from lading.core.errors import ExecutionError, Failure
 from lading.core.image_layers import (
     LABEL,
@@ -36,6 +35,7 @@ from lading.core.image_layers import (
 )
 from lading.core.images import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.core.remarks import RemarkList, Remarks
+from lading.process.confined import ConfinedTree, open_regular
 from lading.supervisor.inputs.merged_layers import OPAQUE, MergedLayers, is_whiteout
 
 # Bytes written at a time.

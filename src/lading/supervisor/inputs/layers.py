@@ -32,17 +32,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
 from lading.client.disk_space import check_room
-from lading.concurrency import in_thread
-from lading.confined import ConfinedTree, Stop, Stopped
 from lading.core import user_ids
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.image_layers import merged_below, place_of_layer
 from lading.core.images import MOST_ELEMENTS, ImageConfig
 from lading.core.remarks import Remarks
+from lading.process import removal
+from lading.process.concurrency import in_thread
+from lading.process.confined import ConfinedTree, Stop, Stopped
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.merged_layers import MergedLayers
 

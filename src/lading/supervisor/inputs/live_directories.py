@@ -2,7 +2,7 @@
 
 Other tasks may write to a live root at the same time, and may put symbolic links there. A place is
 therefore opened from the directory of its root on, element by element, without following links
-(`lading.confined`), and mounted by its descriptor: what happens to its path afterwards does not
+(`process.confined`), and mounted by its descriptor: what happens to its path afterwards does not
 matter. Commands act as the owner of the root and with its group, neither of which may be root of
 the machine where they may write: they could leave programs that run as root. Files of the primary
 group of the owner, which the owner makes, can be written as well.
@@ -17,9 +17,9 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lading.confined import ConfinedTree
 from lading.core.containers.mount_plan import BindMount, LivePath
 from lading.core.errors import ExecutionError, Failure
+from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import Bind, LiveSource
 from lading.supervisor.supervisor_config import LiveRoot
 

@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from lading.confined import ConfinedTree
+from lading.process.confined import ConfinedTree
 
 OPAQUE = "trusted.overlay.opaque"
 """Attribute of a directory that hides all entries of the layers below it."""

@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from lading import confined
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.content_caches import TreeCache
 from lading.client.disk_space import check_room
-from lading.concurrency import in_thread, together
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
     BLOB,
@@ -42,6 +40,8 @@ from lading.core.containers.mount_plan import (
     WriteFile,
 )
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.process import confined
+from lading.process.concurrency import in_thread, together
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Engine, root_directory
 from lading.supervisor.inputs import free_directories

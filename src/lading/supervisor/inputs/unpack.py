@@ -26,9 +26,9 @@ from typing import IO, Final, Protocol
 import msgspec
 
 from lading.client.images.tar_reader import MOST_MEMBERS, TarReader, members
-from lading.confined import ConfinedTree
 from lading.core.errors import ExecutionError, Failure
 from lading.core.remarks import Remarks
+from lading.process.confined import ConfinedTree
 from lading.supervisor.inputs.layer_writer import LayerWriter, Watch, fault
 from lading.supervisor.inputs.merged_layers import MergedLayers
 

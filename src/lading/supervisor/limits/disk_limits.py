@@ -25,10 +25,10 @@ from pathlib import Path
 import msgspec
 
 from lading.client.disk_space import read_disk
-from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
 from lading.core.resources import UNLIMITED
+from lading.process.confined import ConfinedTree, Stop, Stopped, never
 from lading.supervisor.limits.container_mounts import (
     ContainerMount,
     added_places,

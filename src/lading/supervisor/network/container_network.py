@@ -26,10 +26,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lading.concurrency import cancel_all, together
 from lading.core.containers import container_network as rules
 from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
+from lading.process.concurrency import cancel_all, together
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import CONFIGURATION, PORT, Forwarder, Resolver

@@ -17,8 +17,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from lading.concurrency import cancel_all
 from lading.core.containers.container_network import Endpoint, nameservers
+from lading.process.concurrency import cancel_all
 
 MOST_CONNECTIONS = 1024
 """Maximum at a time, for one service of one container: a workflow runner has some ten."""

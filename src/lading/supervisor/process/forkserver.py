@@ -52,7 +52,7 @@ no probe can kill it: handlers and not SIG_IGN, which the container's command wo
 
 `DeferredRemoval` removes directories that could not be removed at once, by a process of low
 priority beside the warm parent. It is started with the warm parent, and once a minute while
-directories are waiting (`lading.removal`); after an attempt without progress the pause doubles, up
+directories are waiting (`process.removal`); after an attempt without progress the pause doubles, up
 to an hour.
 """
 
@@ -74,13 +74,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lading import removal, telemetry
 from lading.client import fd_receiving
 from lading.client.disk_space import spread_directories
 from lading.client.mount import service
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, TooLarge
 from lading.net import rpc
+from lading.process import removal, telemetry
+from lading.process.telemetry import LogFormat
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
 from lading.supervisor.gang import rank_launcher
@@ -90,7 +91,6 @@ from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
 from lading.supervisor.process.worker import WorkerPool, work
 from lading.supervisor.supervisor import EngineMaker
-from lading.telemetry import LogFormat
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
 _MOST_DESCRIPTORS = 200

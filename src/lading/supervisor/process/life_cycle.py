@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lading import removal
 from lading.client.transport import Transport
-from lading.concurrency import StopEvent
+from lading.process import removal
+from lading.process.concurrency import StopEvent
 from lading.supervisor import journal, linux
 from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.engines import user_namespace
@@ -105,7 +105,7 @@ async def live(
     """Run one container from its assignment to the removal of its run directory; return its exit
     code.
 
-    Parts of the run directory that cannot be removed are moved aside (`lading.removal`). A given
+    Parts of the run directory that cannot be removed are moved aside (`process.removal`). A given
     `transport` stays open; `on_idle` and `turn` are those of `supervise`.
     """
     try:

@@ -24,8 +24,8 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from lading import removal, telemetry
 from lading.core.errors import Conflict, Invalid, LadingError
+from lading.process import removal, telemetry
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import find_engines
 from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from lading import confined
 from lading.core.data import locator as locators
 from lading.core.errors import ExecutionError
 from lading.core.images import Account, ImageProcess
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
+from lading.process import confined
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,

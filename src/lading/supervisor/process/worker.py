@@ -36,6 +36,7 @@ from types import MappingProxyType
 from lading.client.transport import Transport
 from lading.core.errors import LadingError, TooLarge
 from lading.net import rpc
+from lading.process.tracing import TracingSettings
 from lading.supervisor import journal, supervisor_config
 from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.process.life_cycle import Signals, ignore_probes, live, take_own_mounts
@@ -43,7 +44,6 @@ from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
-from lading.tracing import TracingSettings
 
 FREE = rpc.encode({"op": "free"})
 DONE = rpc.encode({"op": "done"})

@@ -1,6 +1,6 @@
 """Files and directories below a root of the server's machine, as inputs and as outputs.
 
-They are opened by `lading.confined`: element by element, no link followed. The writers of these
+They are opened by `process.confined`: element by element, no link followed. The writers of these
 directories are not trusted. The validator of a file is its inode, size and times. An output is
 written under a temporary name, synced and renamed; missing directories are made. If the server runs
 as root, a new file or directory gets the owner of its parent directory.
@@ -17,12 +17,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from lading.concurrency import in_thread
-from lading.confined import ConfinedTree, Stop, open_directory
 from lading.core.data import filetree
 from lading.core.errors import Invalid, LadingError, NotFound, TooLarge
 from lading.core.tes.file_roots import FileRoot
 from lading.core.tes.transfers import ObjectFacts
+from lading.process.concurrency import in_thread
+from lading.process.confined import ConfinedTree, Stop, open_directory
 from lading.tes.transfers.endpoints import ObjectSource, OpenObject, OutgoingFile, SourceListing
 
 _PIECE: Final = 1 << 18

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.client.collections import BlockSink, CollectionWriter
-from lading.concurrency import together
 from lading.core.errors import LadingError, NotFound
 from lading.core.quantities import size as size_text
 from lading.core.tes.document import DIRECTORY, objects, string
@@ -19,6 +18,7 @@ from lading.core.tes.input_mounts import as_copy
 from lading.core.tes.locations import shown
 from lading.core.tes.transfers import ObjectFacts, TaskTransfer, is_fetched, object_key
 from lading.core.values import JsonObject
+from lading.process.concurrency import together
 from lading.tes.transfers.endpoints import ObjectSource, SourceListing
 from lading.tes.transfers.fetching import FetchedObject, ObjectFetch, TransferRules
 from lading.tes.transfers.input_store import InputStore

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.client.blocks import BlockClient
-from lading.concurrency import together
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import LadingError, TooLarge
 from lading.core.tes.locations import shown
 from lading.core.tes.outputs import OutputFile, find_outputs
 from lading.core.tes.transfers import DeliveredFile, TaskTransfer
+from lading.process.concurrency import together
 from lading.tes.transfers.endpoints import OutgoingFile
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.inputs import TransferFailed

@@ -27,7 +27,6 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
-from lading.concurrency import cancel_all
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
 from lading.core.errors import LadingError, NotFound, RequestError
@@ -44,7 +43,8 @@ from lading.core.tes.transfers import (
 )
 from lading.core.values import JsonObject
 from lading.net.outside_way import OutsideNetwork
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.input_store import InputStore

@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from lading.concurrency import together
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.process.concurrency import together
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS, DataPage
 from lading.web.requests import rows

@@ -13,13 +13,13 @@ from lading.client import explanations
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.causes import Causes, StepComparison, find_causes, side_of
 from lading.client.request_states import shown_command, shown_state
-from lading.concurrency import together
 from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
 from lading.core.data import content, filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.values import FieldDifference
+from lading.process.concurrency import together
 from lading.web.requests import machine
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit

@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from lading.client.api import Record
 from lading.client.request_states import shown_command
-from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import is_uuid
 from lading.core.quantities import duration, size
+from lading.process.concurrency import together
 from lading.web.requests import files
 from lading.web.requests.log_lines import (
     LogLine,

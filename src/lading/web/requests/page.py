@@ -25,13 +25,13 @@ from lading.client.request_states import (
     waits_unseen,
     whole_command,
 )
-from lading.concurrency import together
 from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_time, size
 from lading.core.request_status import RequestStatus
 from lading.core.secrets import restored
+from lading.process.concurrency import together
 from lading.web.requests import files, log, rows
 from lading.web.visit import Visit
 

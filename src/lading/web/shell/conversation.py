@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from lading.concurrency import cancel_all
 from lading.core.errors import (
     Forbidden,
     Gone,
@@ -31,7 +30,8 @@ from lading.core.errors import (
     Unauthenticated,
 )
 from lading.core.ids import make_request_id
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 from lading.web.sessions import ShellTicket
 from lading.web.shell import permission
 from lading.web.visit import Visit

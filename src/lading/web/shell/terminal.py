@@ -15,10 +15,10 @@ from typing import Final
 
 import asyncssh
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Unavailable
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe, join
+from lading.process.concurrency import cancel_all
 
 _KIND: Final = "xterm-256color"
 _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "COLORTERM": "truecolor"}

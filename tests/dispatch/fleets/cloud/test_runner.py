@@ -51,7 +51,7 @@ def test_it_has_every_package_that_a_supervisor_imports(
         "for one in pkgutil.walk_packages(package.__path__, 'lading.supervisor.'):\n"
         "    if not one.name.endswith('__main__'): importlib.import_module(one.name)\n"
         "import lading.hpc.conductor, lading.client.mount.service, asyncssh\n"
-        "from lading.tracing import TracingSettings, open_tracer\n"
+        "from lading.process.tracing import TracingSettings, open_tracer\n"
         "tracer = open_tracer(TracingSettings(endpoint='http://127.0.0.1:1/v1/traces'), 'x')\n"
         "assert tracer.begin('work').traceparent\n"
         "import certifi, os; assert os.path.exists(certifi.where())"

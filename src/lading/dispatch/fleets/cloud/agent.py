@@ -95,7 +95,7 @@ def tail(directory: str) -> str:
 
 
 def unremoved(directory: str) -> int:
-    """Number of directories that could not be removed yet (`lading.removal`)."""
+    """Number of directories that could not be removed yet (`lading.process.removal`)."""
     places = (Path(directory, "removed"), Path(directory, "cache", "removed"))
     return sum(len(list(one.iterdir())) for one in places if one.is_dir())
 

@@ -23,7 +23,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from signal import Signals
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.scheduling.cloud_limits import CloudPlan, CloudRules
 from lading.core.scheduling.instance_lifecycle import InstancePhase
@@ -61,7 +60,8 @@ from lading.dispatch.fleets.cloud.supervisor_assignment import (
 from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.net.certificates import make_certificate
 from lading.net.rpc import LineChannel
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 # Seconds for an answer of an agent: a fork takes milliseconds, a removal of files longer.

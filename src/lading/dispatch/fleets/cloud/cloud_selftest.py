@@ -22,7 +22,6 @@ from typing import TypeVar
 import asyncssh
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
@@ -39,6 +38,7 @@ from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import Shell, SshAddress
 from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, VmBootstrap
+from lading.process.concurrency import cancel_all
 
 # Seconds. Clouds list a new VM within a minute, and remove one within some; the command may fetch
 # an image.

@@ -27,11 +27,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from lading import confined
 from lading.core.errors import LadingError, NotFound
 from lading.dispatch.fleets.cloud.drivers.driver import Driver
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.telemetry import event
+from lading.process import confined
+from lading.process.telemetry import event
 
 LONGEST: Final = 64 << 10
 """Bytes of one log that are kept: its end."""

@@ -38,7 +38,7 @@ from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.supervisor_assignment import described, price_of, spent
 from lading.dispatch.monitoring import answering, guard
-from lading.metrics import CONTENT_TYPE
+from lading.process.metrics import CONTENT_TYPE
 
 PREFIX = "/arvados/v1/dispatch"
 _KEY: Final = "Containers.CloudVMs.ManagementAddress"

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from lading.concurrency import cancel_all
 from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
@@ -18,7 +17,8 @@ from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.spot_losses import losses_of
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
 from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 

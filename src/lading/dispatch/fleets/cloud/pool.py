@@ -50,7 +50,7 @@ from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
 from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, InstanceWatch, VmBootstrap
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 # Seconds for which a VM that was given up is remembered.

@@ -15,8 +15,8 @@ from typing import Self
 
 import asyncssh
 
-from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, Unavailable
+from lading.process.concurrency import cancel_all
 
 SECRET_PATH = "/var/run/arvados-instance-secret"
 # Seconds, and how often no answer may come: a dead connection is noticed within 40 s.

@@ -28,7 +28,7 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import Spending, StartRequest
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 # Seconds between two looks for due queries, until a failed query is repeated, and for one query.

@@ -22,7 +22,6 @@ from typing import Any, Protocol
 import asyncssh
 import msgspec
 
-from lading.concurrency import cancel_all
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
 from lading.dispatch.fleets.cloud.machine import CloudMachine
@@ -36,7 +35,8 @@ from lading.dispatch.fleets.cloud.ssh_connection import (
     SshAddress,
 )
 from lading.net.rpc import LineChannel, Message, RpcReply
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 OLDEST_PYTHON = (3, 9)
 """The agent runs on the Python of the VM's image, all else on the interpreter that is copied."""

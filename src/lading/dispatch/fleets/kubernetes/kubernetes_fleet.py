@@ -26,7 +26,6 @@ from typing import Self
 import msgspec
 
 from lading.client.transport import HttpTransport
-from lading.concurrency import cancel_all
 from lading.core.errors import (
     Conflict,
     ExecutionError,
@@ -52,7 +51,8 @@ from lading.dispatch.fleets.kubernetes.api_client import (
 from lading.dispatch.fleets.kubernetes.cluster_access import ClusterAccess
 from lading.dispatch.fleets.kubernetes.pod_table import PodTable
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings, read_settings
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 # Looks that fail in a row before the cluster is taken not to be there.

@@ -29,7 +29,6 @@ from pathlib import Path
 from signal import Signals
 from typing import Self
 
-from lading.concurrency import cancel_all
 from lading.core.containers.container import HELD
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling import slurm_nice
@@ -58,7 +57,8 @@ from lading.dispatch.fleets.slurm.slurm_commands import (
 )
 from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
 from lading.dispatch.fleets.slurm.slurm_nodes import SlurmNodes
-from lading.telemetry import event
+from lading.process.concurrency import cancel_all
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 # Job arrays that are submitted at a time: as many as Slurm commands run at a time.

@@ -53,7 +53,7 @@ from lading.dispatch.fleets.cloud.drivers.libcloud_connection import (
     log_in,
     wait_for,
 )
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 PARAMETERS = (

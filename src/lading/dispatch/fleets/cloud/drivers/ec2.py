@@ -51,7 +51,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     text,
 )
 from lading.dispatch.fleets.cloud.metrics import SubnetFigures
-from lading.telemetry import event
+from lading.process.telemetry import event
 
 PARAMETERS = (
     "Region", "AccessKeyID", "SecretAccessKey", "SubnetID", "SecurityGroupIDs", "EBSVolumeType",

@@ -29,7 +29,6 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lading import confined
 from lading.core.errors import Invalid, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -39,6 +38,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     refuse_unknown,
     text,
 )
+from lading.process import confined
 
 _RECORD = "vm.json"
 # Seconds for `ip`, and for the last process of a cgroup to end: both take milliseconds.

@@ -9,9 +9,9 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from lading import tracing
 from lading.core.errors import Invalid
-from lading.tracing import OFF, SpanTracer, TracingSettings, make_tracer, open_tracer
+from lading.process import tracing
+from lading.process.tracing import OFF, SpanTracer, TracingSettings, make_tracer, open_tracer
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"

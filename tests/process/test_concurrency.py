@@ -4,7 +4,14 @@ import asyncio
 
 import pytest
 
-from lading.concurrency import StopEvent, WorkCancelled, drain, together, unless, wait_at_most
+from lading.process.concurrency import (
+    StopEvent,
+    WorkCancelled,
+    drain,
+    together,
+    unless,
+    wait_at_most,
+)
 
 
 async def test_all_of_it_is_done() -> None:

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import field
 
 from lading.core.errors import Invalid
-from lading.telemetry import Within, redact
+from lading.process.telemetry import Within, redact
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -36,7 +36,7 @@ _CURRENT: Final[ContextVar[str]] = ContextVar("lading_traceparent", default="")
 # Seconds for one export; a collector that does not answer must not hold anything up.
 _EXPORT: Final = 5.0
 _NANO: Final = 1_000_000_000
-_logger = logging.getLogger("lading.tracing")
+_logger = logging.getLogger("lading.process.tracing")
 
 
 class TracingSettings(msgspec.Struct, frozen=True, kw_only=True):

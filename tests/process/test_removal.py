@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading import confined, removal
+from lading.process import confined, removal
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Forbidden, Unauthenticated
-from lading.metrics import check_management_token, gauge, make_registry, plain, text_of
+from lading.process.metrics import check_management_token, gauge, make_registry, plain, text_of
 
 
 def test_the_registry_has_the_figures_of_the_process() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lading.small_queue import SmallQueue
+from lading.process.small_queue import SmallQueue
 
 
 async def test_items_come_in_order() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lading import confined
-from lading.confined import ConfinedTree, Stopped
+from lading.process import confined
+from lading.process.confined import ConfinedTree, Stopped
 from tests.reality import need_root
 
 

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-from lading.confined import Stop
 from lading.core.errors import LadingError
+from lading.process.confined import Stop
 
 _Answer = TypeVar("_Answer")
 

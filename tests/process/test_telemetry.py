@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lading import telemetry
 from lading.core.errors import Invalid
+from lading.process import telemetry
 
 TOKEN = "v2/zzzzz-gj3su-0123456789abcde/" + "s" * 50
 

@@ -22,13 +22,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from lading import confined
-from lading.confined import Stop, Stopped, never
+from lading.process import confined
+from lading.process.confined import Stop, Stopped, never
 
 NAME = "removed"
 PATIENCE = 10.0
 """Seconds that one removal may take before the rest is moved aside: some 500,000 files."""
-_logger = logging.getLogger("lading.removal")
+_logger = logging.getLogger("lading.process.removal")
 
 
 def beside(directory: Path) -> Path:
