@@ -79,6 +79,8 @@ WITHOUT_READER: Final = MappingProxyType(
         "learned.find": _OWN_TOOL,
         "learned.forget": _UPKEEP,
         "learned.input_size": "of the inputs of a readable container; picks the runs of a tool",
+        "leases.LeaseTable.take": _WORK,
+        "leases.LeaseTable.renew": _WORK,
         "permission_queries.members_of": "`is_invited` of users that the caller can read",
         "permission_queries.owners_above": "refuses circles of owners; picks rules and webhooks",
         "permission_queries.computed": "for admins alone (`list_permissions`)",

@@ -11,10 +11,15 @@ from lading.core.records.service_records import WEBHOOKS
 from lading.core.webhooks.schedule import DeliveryProgress
 from lading.store import records, webhooks
 from lading.store.database import Database, Transaction
+from lading.store.leases import WorkLease
 from lading.store.webhooks import DeadLetter, DeliveryAttempt, WebhookPosition
 
 ONE, TWO, THREE = (f"zzzzz-hk4wb-00000000000000{number}" for number in (1, 2, 3))
 LETTER = DeadLetter(log_id=4, event_type="t", is_queued=False, fault="f", failed_at="1")
+
+
+def lease(holder: str, until: str) -> WorkLease:
+    return WorkLease(holder=holder, held_until=until)
 
 
 @pytest.fixture
@@ -57,30 +62,30 @@ async def test_only_an_active_one_is_a_reason_to_look(stored: Database) -> None:
 
 async def test_one_holds_a_webhook_at_a_time(stored: Database) -> None:
     async with stored.writing() as tx:
-        assert await webhooks.take(tx, ONE, holder="a", now="1", until="3")
-        assert not await webhooks.take(tx, ONE, holder="b", now="2", until="9")
+        assert await webhooks.take(tx, ONE, lease("a", "3"), now="1")
+        assert not await webhooks.take(tx, ONE, lease("b", "9"), now="2")
         assert await due(tx, now="2") == [TWO]
         await webhooks.pass_over(tx, [ONE], position=5, to=9, now="2")
         held = await position(tx, ONE)
         assert held.position == 5
         # The first holder is late.
-        assert await webhooks.take(tx, ONE, holder="b", now="3", until="9")
-        assert not await webhooks.save(tx, replace(held, position=6), holder="a", until="9")
-        await webhooks.release(tx, ONE, holder="a")
-        assert await webhooks.save(tx, replace(held, position=7), holder="b", until="9")
-        await webhooks.release(tx, ONE, holder="b")
+        assert await webhooks.take(tx, ONE, lease("b", "9"), now="3")
+        assert not await webhooks.save(tx, replace(held, position=6), lease("a", "9"))
+        await webhooks.LEASES.release(tx, ONE, "a")
+        assert await webhooks.save(tx, replace(held, position=7), lease("b", "9"))
+        await webhooks.LEASES.release(tx, ONE, "b")
         assert (await position(tx, ONE)).position == 7
 
 
 async def test_progress_is_stored(stored: Database) -> None:
     progress = DeliveryProgress(attempts=2, failures=3, failing_since="1")
     async with stored.writing() as tx:
-        await webhooks.take(tx, ONE, holder="a", now="1", until="2")
+        await webhooks.take(tx, ONE, lease("a", "2"), now="1")
         changed = replace(
             await position(tx, ONE), progress=progress, next_at="8", delivered=4,
             delivered_at="0", fault="no answer",
         )  # fmt: skip
-        assert await webhooks.save(tx, changed, holder="a", until="")
+        assert await webhooks.save(tx, changed, lease("a", ""))
         assert await position(tx, ONE) == changed
         assert await due(tx, now="7") == [TWO]
         assert (await webhooks.counts(tx))["failing"] == 1
@@ -136,10 +141,10 @@ async def test_former_secrets_that_ended_are_deleted(stored: Database) -> None:
 async def test_the_next_due_time_is_that_of_a_delay_or_a_hold(stored: Database) -> None:
     async with stored.writing() as tx:
         assert await webhooks.next_due(tx, last=9, now="1") == ""
-        await webhooks.take(tx, ONE, holder="a", now="1", until="4")
+        await webhooks.take(tx, ONE, lease("a", "4"), now="1")
         assert await webhooks.next_due(tx, last=9, now="1") == "4"
         changed = replace(await position(tx, ONE), next_at="7")
-        await webhooks.save(tx, changed, holder="a", until="4")
+        await webhooks.save(tx, changed, lease("a", "4"))
         assert await webhooks.next_due(tx, last=9, now="1") == "7"
         # Nothing to send, or its time has come: it does not wait.
         assert await webhooks.next_due(tx, last=5, now="1") == ""

@@ -18,6 +18,7 @@ import msgspec
 from lading.core.records.expressions import Expression, SortKey
 from lading.core.records.schema import JSON, Record
 from lading.store.database import Dialect, Row, Transaction, Value
+from lading.store.leases import WorkLease
 from lading.store.query import ConditionWriter, order_by
 
 TABLES: Final = (
@@ -33,7 +34,7 @@ _COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancellation:
+class Cancellation(WorkLease):
     """A cancellation of the requests that are Committed, meet `filters` and come before the
     position: (created_at, uuid), exclusive. `total` is None until they are counted; `refused` may
     be read and not written by the user.
@@ -49,12 +50,6 @@ class Cancellation:
     refused: int = 0
     finished_at: str | None = None
     error: str = ""
-    holder: str = ""
-    held_until: str = ""
-
-    def is_held(self, holder: str, now: str) -> bool:
-        """Whether another server works on it."""
-        return self.holder not in ("", holder) and self.held_until > now
 
 
 async def put(tx: Transaction, one: Cancellation) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from lading.store.database import Dialect, Row, Transaction
+from lading.store.leases import WorkLease
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS cascades (kind TEXT NOT NULL, subject_uuid TEXT NOT NULL,"
@@ -44,7 +45,7 @@ class CascadeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cascade:
+class Cascade(WorkLease):
     """A cascade and how far it is; an empty `position` is its beginning."""
 
     kind: CascadeKind
@@ -52,12 +53,6 @@ class Cascade:
     begun_at: str
     position: tuple[str, ...] = ()
     done: int = 0
-    holder: str = ""
-    held_until: str = ""
-
-    def is_held(self, holder: str, now: str) -> bool:
-        """Whether another server works on it."""
-        return self.holder not in ("", holder) and self.held_until > now
 
 
 async def put(tx: Transaction, cascade: Cascade) -> None:

@@ -25,6 +25,7 @@ from lading.core.tes.transfers import (
     WaitingTransfer,
 )
 from lading.store.database import Database, Row
+from lading.store.leases import LeaseTable, WorkLease
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS task_transfers (request_uuid TEXT PRIMARY KEY,"
@@ -38,6 +39,8 @@ TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS task_keys_claimed_at ON task_keys (claimed_at)",
 )
 _COLUMNS: Final = "request_uuid, user_uuid, phase, note, failures"
+_IN_WORK: Final = f"phase IN ('{TransferPhase.FETCHING}', '{TransferPhase.DELIVERING}')"
+_LEASES: Final = LeaseTable("task_transfers", "request_uuid", _IN_WORK)
 # Values of one statement.
 _TOGETHER: Final = 500
 
@@ -117,9 +120,9 @@ class StoredTransfers:
             rows = await tx.fetch(
                 "SELECT request_uuid, user_uuid FROM (SELECT request_uuid, user_uuid, ROW_NUMBER()"
                 " OVER (PARTITION BY user_uuid ORDER BY request_uuid) AS turn FROM task_transfers"
-                " WHERE phase IN (?, ?) AND held_until <= ?) AS found"
+                f" WHERE {_IN_WORK} AND held_until <= ?) AS found"
                 " WHERE turn <= ? ORDER BY request_uuid",
-                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most),
+                (now, most),
             )
         return [WaitingTransfer(str(uuid), str(user)) for uuid, user in rows]
 
@@ -127,32 +130,24 @@ class StoredTransfers:
         self, uuids: Sequence[str], *, holder: str, now: str, until: str
     ) -> list[TaskTransfer]:
         """Take those of the transfers that nobody holds, which the holder has until a time."""
-        if not uuids:
-            return []
-        marks = ", ".join("?" for _ in uuids)
+        lease = WorkLease(holder=holder, held_until=until)
         async with self._database.writing() as tx:
+            taken = [uuid for uuid in uuids if await _LEASES.take(tx, uuid, lease, now=now)]
+            if not taken:
+                return []
+            marks = ", ".join("?" for _ in taken)
             rows = await tx.fetch(
-                f"SELECT {_COLUMNS}, document FROM task_transfers WHERE phase IN (?, ?)"
-                f" AND held_until <= ? AND request_uuid IN ({marks}) ORDER BY request_uuid",
-                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, *uuids),
+                f"SELECT {_COLUMNS}, document FROM task_transfers"
+                f" WHERE request_uuid IN ({marks}) ORDER BY request_uuid",
+                taken,
             )
-            for row in rows:
-                await tx.execute(
-                    "UPDATE task_transfers SET holder = ?, held_until = ? WHERE request_uuid = ?",
-                    (holder, until, row[0]),
-                )
-        return [_transfer(one) for one in rows]
+        return [_transfer(row) for row in rows]
 
     async def renew(self, uuid: str, *, holder: str, until: str, note: str) -> bool:
         """Hold a transfer until a later time; False if it was ended or taken by another."""
         async with self._database.writing() as tx:
-            changed = await tx.execute(
-                "UPDATE task_transfers SET held_until = ?, note = ?"
-                # Compare-and-set: a holder that was too late must not go on beside the next one.
-                " WHERE request_uuid = ? AND holder = ? AND phase IN (?, ?)",
-                (until, note, uuid, holder, TransferPhase.FETCHING, TransferPhase.DELIVERING),
-            )
-        return changed == 1
+            lease = WorkLease(holder=holder, held_until=until)
+            return await _LEASES.renew(tx, uuid, lease, {"note": note})
 
     async def move(
         self,

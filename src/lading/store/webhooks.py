@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lading.core.webhooks.schedule import DeliveryProgress
-from lading.store.database import Row, Transaction
+from lading.store.database import Row, Transaction, Value
+from lading.store.leases import LeaseTable, WorkLease
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS webhook_positions (webhook_uuid TEXT PRIMARY KEY,"
@@ -47,6 +48,8 @@ _HAS_QUEUED: Final = (
     "EXISTS (SELECT 1 FROM webhook_letters q WHERE q.webhook_uuid = p.webhook_uuid"
     " AND q.is_queued = 1)"
 )
+LEASES: Final = LeaseTable("webhook_positions", "webhook_uuid")
+"""Which server sends the events of a webhook."""
 KEPT_ATTEMPTS: Final = 20
 """Attempts of each webhook that are kept."""
 # Values of one statement.
@@ -206,52 +209,26 @@ async def pass_over(
         )
 
 
-async def take(tx: Transaction, uuid: str, *, holder: str, now: str, until: str) -> bool:
-    """Hold a webhook until a time; False if another holds it, or it is not due."""
-    return bool(
-        await tx.execute(
-            "UPDATE webhook_positions SET holder = ?, held_until = ? WHERE webhook_uuid = ?"
-            " AND held_until <= ? AND next_at <= ?",
-            (holder, until, uuid, now, now),
-        )
-    )
+async def take(tx: Transaction, uuid: str, lease: WorkLease, *, now: str) -> bool:
+    """Hold a webhook; False if another server holds it, or it is not due."""
+    return await LEASES.take(tx, uuid, lease, now=now, condition="next_at <= ?", values=(now,))
 
 
-async def release(tx: Transaction, uuid: str, *, holder: str) -> None:
-    """Let others have a webhook."""
-    await tx.execute(
-        "UPDATE webhook_positions SET holder = '', held_until = ''"
-        " WHERE webhook_uuid = ? AND holder = ?",
-        (uuid, holder),
-    )
-
-
-async def save(tx: Transaction, found: WebhookPosition, *, holder: str, until: str) -> bool:
+async def save(tx: Transaction, position: WebhookPosition, lease: WorkLease) -> bool:
     """Store how far a webhook is, and hold it until a time; False if another one holds it or it
     was deleted: then nothing is stored.
     """
-    progress = found.progress
-    return bool(
-        await tx.execute(
-            "UPDATE webhook_positions SET position = ?, attempts = ?, failures = ?,"
-            " failing_since = ?, next_at = ?, held_until = ?, delivered = ?, delivered_at = ?,"
-            # Compare-and-set: a holder that was too late must not go on beside the next one.
-            " fault = ? WHERE webhook_uuid = ? AND holder = ?",
-            (
-                found.position,
-                progress.attempts,
-                progress.failures,
-                progress.failing_since,
-                found.next_at,
-                until,
-                found.delivered,
-                found.delivered_at,
-                found.fault,
-                found.webhook_uuid,
-                holder,
-            ),
-        )
-    )
+    changes: dict[str, Value] = {
+        "position": position.position,
+        "attempts": position.progress.attempts,
+        "failures": position.progress.failures,
+        "failing_since": position.progress.failing_since,
+        "next_at": position.next_at,
+        "delivered": position.delivered,
+        "delivered_at": position.delivered_at,
+        "fault": position.fault,
+    }
+    return await LEASES.renew(tx, position.webhook_uuid, lease, changes)
 
 
 async def bury(tx: Transaction, uuid: str, letter: DeadLetter) -> None:

@@ -6,7 +6,7 @@ of them are part of the transaction of the change. For more it stores a cascade 
 and a task of the server works that off, a page in each transaction: other calls are answered
 between two pages, and a server that starts goes on at the last position.
 
-A page is as large as its transaction takes some STEP seconds. The page is read before the
+Pages have a `PageSize`. A page is read before the
 transaction: its containers are computed anew from what is stored then, so that one that changed
 meanwhile gets no stale value.
 
@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from lading.api.background.page_size import PageSize
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers.container import ContainerState
@@ -32,11 +33,10 @@ from lading.core.records.record_types import REQUESTS
 from lading.process.telemetry import event
 from lading.store import cascades, permissions, records
 from lading.store import quotas as quota_rows
+from lading.store.background_work import WorkLoop
 from lading.store.cascades import AT_ONCE, Cascade, CascadeKind, CascadePage
 from lading.store.database import Transaction, TransactionInterrupted
 
-STEP: Final = 0.016
-"""Seconds that a transaction is to take."""
 SIZES: Final = (20, 1000)
 """The fewest and the most records of a transaction."""
 # Pages that a call works off itself.
@@ -71,20 +71,16 @@ class CascadeWorker:
         self._services = services
         self._hold = hold
         self._holder = holder or services.entropy(16).hex()
-        self._least, self._most = sizes
-        self._size = self._least
+        self._size = PageSize(*sizes)
         # The projects of the cascade of a project, read once: others that come in later have a
         # cascade of their own.
         self._projects: tuple[tuple[str, str], list[str]] = (("", ""), [])
 
     async def run(self) -> None:
         """Work until cancelled."""
-        while True:
-            try:
-                await self.work()
-            except (Unavailable, Conflict) as error:
-                event(_logger, "cascade is late", why=error)
-            await self._services.wakeups.until_cascade(_LONGEST)
+        wakeups = self._services.wakeups
+        loop = WorkLoop(_logger, "cascade is late")
+        await loop.run(self.work, lambda _: wakeups.until_cascade(_LONGEST))
 
     async def work(self) -> None:
         """Work off all cascades that no other server holds, a page of each in turn."""
@@ -128,14 +124,14 @@ class CascadeWorker:
                         held_until=later(now, self._hold),
                     )
                     await cascades.put(tx, following)
-                taken = max(loop.time() - began, 0.0001)
+                taken = loop.time() - began
         except (Unavailable, Conflict, TransactionInterrupted):
             raise
         except LadingError as error:
             # A fault of what is stored: it would not go away by itself.
             await self._give_up(cascade, error)
             return
-        self._fit(taken)
+        self._size.fit(taken)
         if position is None:
             event(
                 _logger,
@@ -156,12 +152,6 @@ class CascadeWorker:
         async with self._services.database.writing() as tx:
             await cascades.finish(tx, cascade)
 
-    def _fit(self, taken: float) -> None:
-        """Choose the size of the next page."""
-        # Twice as many at most: one short transaction says little.
-        room = min(self._size * STEP / taken, self._size * 2)
-        self._size = max(self._least, min(self._most, int(room)))
-
     async def _page(self, tx: Transaction, cascade: Cascade) -> CascadePage:
         """The containers of the next page, of a cascade that pages by containers."""
         uuid, position = cascade.subject_uuid, cascade.position
@@ -176,11 +166,11 @@ class CascadeWorker:
                     self._services.database.dialect,
                     self._projects[1],
                     position,
-                    size=self._size,
+                    size=self._size.records,
                 )
             case CascadeKind.BELOW:
                 return await cascades.page_of_children(
-                    tx, self._services.database.dialect, uuid, position, size=self._size
+                    tx, self._services.database.dialect, uuid, position, size=self._size.records
                 )
             case CascadeKind.CHILDREN | CascadeKind.QUOTA:
                 return CascadePage([], None)
@@ -194,9 +184,9 @@ class CascadeWorker:
                 unit.stale(page.container_uuids)
                 done, position = len(page.container_uuids), page.position
             case CascadeKind.CHILDREN:
-                done, position = await _cancel_children(unit, cascade, size=self._size)
+                done, position = await _cancel_children(unit, cascade, size=self._size.records)
             case CascadeKind.QUOTA:
-                done, position = await _look_anew(unit, cascade, size=self._size)
+                done, position = await _look_anew(unit, cascade, size=self._size.records)
         await unit.settle()
         return done, position
 

@@ -8,7 +8,7 @@ Of a page the requests whose cancellation changes nothing else (`core.containers
 are changed by few statements for all of them; the records, log rows and events are those that the
 call `cancel` makes for each. The others are cancelled as that call does it.
 
-A page is so large that its transaction takes some STEP seconds: other writers wait for no longer.
+Pages have a `PageSize`.
 While the database changes the requests of one page, the next page is read. It is used if no other
 log row has come since: then no record has changed, except by the cancellation itself. Requests that
 were cancelled as a set need no container and no other request any more: so what a page says of
@@ -28,6 +28,7 @@ from typing import Final
 import msgspec
 
 from lading.api import authorization, fair_shares, quotas
+from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.resources import generic
 from lading.api.services import ApiServices
@@ -57,13 +58,11 @@ from lading.core.records.permissions import Level
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.process.concurrency import cancel_all, together
-from lading.process.telemetry import event
 from lading.store import cancellations, permissions, records
+from lading.store.background_work import WorkLoop
 from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
 
-STEP: Final = 0.016
-"""Seconds that a transaction is to take."""
 SIZES: Final = (100, 1000)
 """The fewest and the most requests of a transaction."""
 # Records whose log rows are made without a pause.
@@ -101,8 +100,7 @@ class CancellationWorker:
     ) -> None:
         self._services = services
         self._holder = holder or services.entropy(16).hex()
-        self._size, self._most = sizes
-        self._least = self._size
+        self._size = PageSize(*sizes)
         # The page that is read while the last one is worked off.
         self._ahead: asyncio.Task[Page] | None = None
         # Numbers of the last log rows before and after the latest steps, between which no other
@@ -111,12 +109,9 @@ class CancellationWorker:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        while True:
-            try:
-                await self.work()
-            except (Unavailable, Conflict) as error:
-                event(_logger, "cancellation is late", why=error)
-            await self._services.wakeups.until_cancelled(_LONGEST)
+        wakeups = self._services.wakeups
+        loop = WorkLoop(_logger, "cancellation is late")
+        await loop.run(self.work, lambda _: wakeups.until_cancelled(_LONGEST))
 
     async def work(self) -> None:
         """Work off all cancellations that no other server holds."""
@@ -192,10 +187,8 @@ class CancellationWorker:
             # One that is cancelled alone may change those of the next page.
             alone = page.step is not None and page.step.singly
             self._own = (after if alone else before, after)
-            taken = max(loop.time() - began, 0.0001)
-        # Twice as many at most: one short transaction says little.
-        room = min(self._size * STEP / taken, self._size * 2)
-        self._size = max(self._least, min(self._most, int(room)))
+            taken = loop.time() - began
+        self._size.fit(taken)
         return done.finished_at is None
 
     async def _next(self, tx: Transaction, one: Cancellation, last: int) -> Page:
@@ -210,11 +203,11 @@ class CancellationWorker:
                 page.number == last or (before <= page.number and after == last)
             ):
                 return page
-        return await look(tx, self._services, one, size=self._size)
+        return await look(tx, self._services, one, size=self._size.records)
 
     async def _look(self, one: Cancellation) -> Page:
         async with self._services.database.reading() as tx:
-            return await look(tx, self._services, one, size=self._size)
+            return await look(tx, self._services, one, size=self._size.records)
 
     async def _end(self, id: str, error: str) -> None:
         async with self._services.database.writing() as tx:

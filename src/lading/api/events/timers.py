@@ -47,6 +47,7 @@ from lading.store import (
     upkeep,
     waiting,
 )
+from lading.store.background_work import WorkLoop
 from lading.store.cascades import AT_ONCE
 
 LONGEST: Final = 10.0
@@ -116,18 +117,22 @@ async def _keep_shares(services: ApiServices) -> None:
 
 async def keep_time(services: ApiServices) -> None:
     """Do the work of every timer, until cancelled."""
-    while True:
+    upcoming: str | None = None
+
+    async def step() -> None:
+        nonlocal upcoming
         upcoming = None
-        try:
-            upcoming = await act(services)
-        except (Unavailable, Conflict) as error:
-            event(_logger, "moment missed", why=error)
+        upcoming = await act(services)
+
+    async def rest(_: float) -> None:
         pause = LONGEST
         if upcoming is not None:
             left = (parse_time(upcoming) - services.clock()).total_seconds()
             # A moment that has passed meanwhile must not make this a busy loop.
             pause = min(LONGEST, max(0.001, left))
         await services.wakeups.until_moment(pause)
+
+    await WorkLoop(_logger, "moment missed").run(step, rest)
 
 
 async def seek(services: ApiServices) -> int:
@@ -160,14 +165,18 @@ async def seek(services: ApiServices) -> int:
 
 async def seek_for_ever(services: ApiServices) -> None:
     """Call `seek` whenever a request begins to wait, and at intervals, until cancelled."""
-    while True:
-        try:
-            left = await seek(services)
-        except Unavailable as error:
-            left = 1
-            event(_logger, "search failed", why=error)
+    left = 1
+
+    async def step() -> None:
+        nonlocal left
+        left = 1
+        left = await seek(services)
+
+    async def rest(_: float) -> None:
         # Another server of the same database may have stored one without waking this process.
         await services.wakeups.until_sought(LONGEST if left else 6 * LONGEST)
+
+    await WorkLoop(_logger, "search failed").run(step, rest)
 
 
 async def _satisfy(services: ApiServices, uuid: str) -> bool:
@@ -284,9 +293,9 @@ async def keep_the_trail_short(services: ApiServices) -> int:
 
 async def sweep_for_ever(services: ApiServices) -> None:
     """Sweep after every Collections.TrashSweepInterval, until cancelled."""
-    while True:
+
+    async def rest(_: float) -> None:
         await asyncio.sleep(services.config.Collections.TrashSweepInterval)
-        try:
-            await sweep(services)
-        except Unavailable as error:
-            event(_logger, "sweep failed", error=error)
+
+    await rest(0)
+    await WorkLoop(_logger, "sweep failed").run(lambda: sweep(services), rest)

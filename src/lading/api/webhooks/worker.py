@@ -12,7 +12,6 @@ of the webhook can read its record at that moment. Source: docs/spec/webhooks.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Callable
@@ -26,7 +25,6 @@ from lading.api.events.event_reader import EventReader
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.webhooks.receivers import WebhookSender
-from lading.core.errors import LadingError
 from lading.core.ids import is_user
 from lading.core.quantities import later, parse_time
 from lading.core.records.access import Principal
@@ -46,23 +44,21 @@ from lading.core.webhooks.schedule import (
     next_webhooks,
 )
 from lading.core.webhooks.subscription import WebhookState, read_subscription
-from lading.process.concurrency import cancel_all, wait_at_most
+from lading.process.concurrency import wait_at_most
 from lading.process.telemetry import event
 from lading.store import permission_queries, records, webhooks
+from lading.store.background_work import WorkLoop, WorkTasks
 from lading.store.database import Transaction
+from lading.store.leases import WorkLease
 from lading.store.webhooks import DeadLetter, DeliveryAttempt, WebhookPosition
 
 _logger = logging.getLogger("lading.api.webhooks")
-# Seconds after which a server looks for events that it was not told of, and share of the time that
-# looks take at most.
+# Seconds after which a server looks for events that it was not told of.
 _LONGEST_WAIT: Final = 60.0
-_SHARE: Final = 0.05
 # Seconds between two looks at least, and where no webhook is active: a busy server has hundreds of
 # events a second.
 _LEAST_PAUSE: Final = 0.05
 _UNUSED_PAUSE: Final = 1.0
-# Seconds before another look after a fault of the database.
-_FAULT_PAUSE: Final = 1.0
 # Seconds for which a webhook sends before others have its place.
 _TURN: Final = 20.0
 # Seconds for which a webhook is held, beside the longest delivery; it is renewed after each.
@@ -70,8 +66,6 @@ _HELD: Final = 30.0
 # Rows of the log that are read at a time, and webhooks that are looked at.
 _PAGE: Final = 100
 _MOST_DUE: Final = 1000
-# Seconds between two sweeps of what is stored of deleted webhooks.
-_SWEEP: Final = 3600.0
 _NAMES: Final = tuple(one.name for one in LOGS.columns)
 
 
@@ -108,12 +102,13 @@ class WebhookWorker:
         self._held = _HELD + timeout
         self._chance = chance
         self._holder = ""
-        self._active: dict[str, tuple[WaitingWebhook, asyncio.Task[None]]] = {}
         self._is_crowded = False
         # Events, ends of deliveries and faults; more to send at once, which waits for no pause.
         self._woken = asyncio.Event()
         self._hurried = asyncio.Event()
-        self._is_faulty = False
+        self._loop = WorkLoop(_logger, "sending events failed")
+        # After a failure the webhook is due at a time of its own.
+        self._tasks: WorkTasks[WaitingWebhook] = WorkTasks(self._woken.set)
         self._until_next = 0.0
         self._is_used = True
 
@@ -125,36 +120,22 @@ class WebhookWorker:
         """
         if self._most <= 0:
             return
-        swept = -_SWEEP
         try:
             with self._services.bus.watch(self._woken.set):
-                while True:
-                    began = time.monotonic()
-                    self._woken.clear()
-                    self._hurried.clear()
-                    try:
-                        await self.look()
-                        if began - swept >= _SWEEP:
-                            swept = began
-                            await self._sweep()
-                    except LadingError as error:
-                        self._is_faulty = True
-                        event(_logger, "looking for events failed", error=error.message)
-                    except Exception:  # the boundary of a look: it must not end the server
-                        self._is_faulty = True
-                        _logger.exception("looking for events failed")
-                    await self._rest(time.monotonic() - began)
+                await self._loop.run(self._look_anew, self._rest, sweep=self._sweep)
         finally:
-            await cancel_all(*(task for _, task in self._active.values()))
+            await self._tasks.close()
 
-    async def _rest(self, took: float) -> None:
-        """Wait for the next look after one that took so many seconds."""
+    async def _look_anew(self) -> None:
+        self._woken.clear()
+        self._hurried.clear()
+        await self.look()
+
+    async def _rest(self, pause: float) -> None:
+        """Wait for the next look."""
         least = _LEAST_PAUSE if self._is_used else _UNUSED_PAUSE
-        await wait_at_most(self._hurried, max(least, took / _SHARE))
+        await wait_at_most(self._hurried, max(least, pause))
         await wait_at_most(self._woken, self._until_next)
-        if self._is_faulty:
-            self._is_faulty = False
-            await asyncio.sleep(_FAULT_PAUSE)
 
     def _hurry(self) -> None:
         """Look again without a pause: there is more to send."""
@@ -165,22 +146,14 @@ class WebhookWorker:
         """Begin the deliveries that are due."""
         self._holder = self._holder or self._services.entropy(8).hex()
         waiting = await self._waiting()
-        served = [one for one, _ in self._active.values()]
-        chosen = next_webhooks(waiting, served, self._most)
+        chosen = next_webhooks(waiting, self._tasks.pieces, self._most)
         self._is_crowded = len(chosen) < len(waiting)
-        for one in chosen:
-            task = asyncio.create_task(self._serve(one.uuid), name=f"webhook {one.uuid}")
-            self._active[one.uuid] = one, task
-            task.add_done_callback(functools.partial(self._forget, one.uuid))
+        for webhook in chosen:
+            self._tasks.start(webhook.uuid, webhook, self._serve(webhook.uuid))
 
     async def settle(self) -> None:
         """Wait for the deliveries that are going on."""
-        await asyncio.gather(*(task for _, task in self._active.values()), return_exceptions=True)
-
-    def _forget(self, uuid: str, _: asyncio.Task[None]) -> None:
-        self._active.pop(uuid, None)
-        # After a failure the webhook is due at a time of its own.
-        self._woken.set()
+        await self._tasks.settle()
 
     async def _sweep(self) -> None:
         async with self._services.database.writing() as tx:
@@ -253,10 +226,9 @@ class WebhookWorker:
     async def _serve(self, uuid: str) -> None:
         """Send the events of one webhook, for a while."""
         database, now = self._services.database, self._services.now()
-        try:
+        with self._loop.boundary(uuid):
             async with database.writing() as tx:
-                until = later(now, self._held)
-                if not await webhooks.take(tx, uuid, holder=self._holder, now=now, until=until):
+                if not await webhooks.take(tx, uuid, self._lease(), now=now):
                     return
             goes_on = True
             try:
@@ -265,19 +237,13 @@ class WebhookWorker:
                     goes_on = await self._send_next(uuid)
             finally:
                 async with database.writing() as tx:
-                    await webhooks.release(tx, uuid, holder=self._holder)
+                    await webhooks.LEASES.release(tx, uuid, self._holder)
                     if goes_on:
                         # This server ends, or others wait: another one goes on.
                         wake(tx, self._services)
             if goes_on or self._is_crowded:
                 # Not after a fault, which would come again at once.
                 self._hurry()
-        except LadingError as error:
-            self._is_faulty = True
-            event(_logger, "sending events failed", webhook=uuid, error=error.message)
-        except Exception:  # the boundary of a webhook: a fault in it must not end the others
-            self._is_faulty = True
-            _logger.exception("sending events failed webhook=%s", uuid)
 
     async def _send_next(self, uuid: str) -> bool:
         """Send the next event of a webhook; whether another may follow at once."""
@@ -354,7 +320,7 @@ class WebhookWorker:
                 await webhooks.unbury(tx, uuid, found.log_id)
                 return True
             moved = replace(position, position=found.log_id)
-            return await webhooks.save(tx, moved, holder=self._holder, until=self._until())
+            return await webhooks.save(tx, moved, self._lease())
 
     async def _follow(self, position: WebhookPosition, found: _Found, answer: Answer) -> bool:
         """Store the end of an attempt; whether another may follow at once."""
@@ -407,7 +373,7 @@ class WebhookWorker:
         uuid, services = position.webhook_uuid, self._services
         stored = replace(position, progress=verdict.progress)
         async with services.database.writing() as tx:
-            if not await webhooks.save(tx, stored, holder=self._holder, until=self._until()):
+            if not await webhooks.save(tx, stored, self._lease()):
                 return False
             if attempt is not None:
                 await webhooks.note_attempt(tx, uuid, attempt)
@@ -423,8 +389,9 @@ class WebhookWorker:
             event(_logger, "event is a dead letter", webhook=uuid, log_id=letter.log_id)
         return True
 
-    def _until(self) -> str:
-        return later(self._services.now(), self._held)
+    def _lease(self) -> WorkLease:
+        until = later(self._services.now(), self._held)
+        return WorkLease(holder=self._holder, held_until=until)
 
 
 async def pause(

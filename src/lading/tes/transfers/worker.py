@@ -15,7 +15,6 @@ import contextlib
 import functools
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -43,8 +42,9 @@ from lading.core.tes.transfers import (
 )
 from lading.core.values import JsonObject
 from lading.net.outside_way import OutsideNetwork
-from lading.process.concurrency import cancel_all
+from lading.process.concurrency import cancel_all, wait_at_most
 from lading.process.telemetry import event
+from lading.store.background_work import WorkLoop, WorkTasks
 from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.input_store import InputStore
@@ -64,12 +64,8 @@ _TOKEN_LIFE: Final = 600.0
 # Attempts that failed by a fault of this server, and seconds between them.
 _MOST_FAULTS: Final = 20
 _FAULT_PAUSE: Final = 15.0
-# Seconds between two sweeps of what is stored of deleted requests.
-_SWEEP: Final = 3600.0
 # Ended tasks that are noted in one look.
 _MOST_ENDED: Final = 1000
-# Looks take at most this share of the time.
-_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +107,7 @@ class TransferWorker:
         self._clock = clock
         self._root = ApiClient(transport, site.root_token, retry=site.retry)
         self._holder = os.urandom(8).hex()
-        self._active: dict[str, asyncio.Task[None]] = {}
-        self._users: dict[str, str] = {}
+        self._tasks: WorkTasks[TaskTransfer] = WorkTasks()
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -121,52 +116,37 @@ class TransferWorker:
 
     def stop(self, uuid: str) -> None:
         """Stop the work on a task that was cancelled, if this server does it."""
-        if (active := self._active.get(uuid)) is not None:
-            active.cancel()
+        self._tasks.stop(uuid)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        swept = -_SWEEP
+        loop = WorkLoop(_logger, "looking for transfers failed")
         try:
-            while True:
-                began = time.monotonic()
-                try:
-                    await self.look()
-                    if began - swept >= _SWEEP:
-                        swept = began
-                        await self._journal.sweep()
-                except LadingError as error:
-                    event(_logger, "looking for transfers failed", error=error.message)
-                pause = max(_INTERVAL, (time.monotonic() - began) / _SHARE)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._woken.wait()
-                self._woken.clear()
+            await loop.run(self.look, self._rest, sweep=self._journal.sweep)
         finally:
-            await cancel_all(*self._active.values())
+            await self._tasks.close()
+
+    async def _rest(self, pause: float) -> None:
+        await wait_at_most(self._woken, max(_INTERVAL, pause))
+        self._woken.clear()
 
     async def look(self) -> None:
         """Note the tasks that ended, and begin the work that is to be done."""
         await self.note_ends()
-        if len(self._active) >= self._site.most:
+        users = Counter(transfer.user_uuid for transfer in self._tasks.pieces)
+        if users.total() >= self._site.most:
             return
         now = self._now()
         waiting = await self._journal.waiting(now=now, most=self._site.most)
-        chosen = next_transfers(waiting, Counter(self._users.values()), self._site.most)
+        chosen = next_transfers(waiting, users, self._site.most)
         until = self._later(_HELD)
-        for one in await self._journal.take(chosen, holder=self._holder, now=now, until=until):
-            task = asyncio.create_task(self._work(one), name=f"transfer {one.request_uuid}")
-            self._active[one.request_uuid] = task
-            self._users[one.request_uuid] = one.user_uuid
-            task.add_done_callback(functools.partial(self._forget, one.request_uuid))
-
-    def _forget(self, uuid: str, _: asyncio.Task[None]) -> None:
-        self._active.pop(uuid, None)
-        self._users.pop(uuid, None)
+        taken = await self._journal.take(chosen, holder=self._holder, now=now, until=until)
+        for transfer in taken:
+            self._tasks.start(transfer.request_uuid, transfer, self._work(transfer))
 
     async def settle(self) -> None:
         """Wait for the work that is being done."""
-        await asyncio.gather(*self._active.values(), return_exceptions=True)
+        await self._tasks.settle()
 
     async def note_ends(self) -> None:
         """Begin the delivery of the tasks whose requests are Final."""
