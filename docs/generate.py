@@ -16,11 +16,13 @@ from typing import Any
 from prometheus_client import Metric
 
 from docs import dashboards, diagrams
-from lading import config
 from lading.api.metrics import ServerMetrics
 from lading.blobs.metrics import BlockMetrics
 from lading.cli import manual
 from lading.cli.main import cli
+from lading.config import site
+from lading.config.instance_types import InstanceTypeSettings
+from lading.config.storage import VolumeSettings
 from lading.core import errors
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
@@ -42,11 +44,11 @@ def configuration() -> str:
             "directory: the keys below,"
         ),
         "nested as their names show. Sizes may be written as `64MiB`, times as `336h` or `90s`.\n",
-        *_section(config.Config, ""),
-        f"\n## Volumes\n\n{(config.VolumeSettings.__doc__ or '').splitlines()[0]}\n",
-        *_section(config.VolumeSettings, "Volumes.<uuid>."),
-        f"\n## InstanceTypes\n\n{(config.InstanceTypeSettings.__doc__ or '').splitlines()[0]}\n",
-        *_section(config.InstanceTypeSettings, "InstanceTypes.<name>."),
+        *_section(site.Config, ""),
+        f"\n## Volumes\n\n{(VolumeSettings.__doc__ or '').splitlines()[0]}\n",
+        *_section(VolumeSettings, "Volumes.<uuid>."),
+        f"\n## InstanceTypes\n\n{(InstanceTypeSettings.__doc__ or '').splitlines()[0]}\n",
+        *_section(InstanceTypeSettings, "InstanceTypes.<name>."),
     ]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,7 @@ from bench.blocks.raw import RawClient
 from bench.figures import Figure, absent
 from bench.service import connected, serving
 from lading.client.blocks import BlockClient
-from lading.config import API
+from lading.config.server import API
 
 SIZE = 64 << 20
 SHARE = 0.7

@@ -25,7 +25,7 @@ from typing import Final
 
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport, Transport
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.quantities import format_time
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import FleetWorker

@@ -70,6 +70,10 @@ MUTATIONS: Final = (
         "tests/web", ("system/test_page.py", "system/test_page_without_scripts.py"),
     ),
     Mutation(
+        "config/sections.py", 'if not declared.metadata.get("private")', "if declared.name",
+        "tests/config", ("system/test_up.py",),
+    ),
+    Mutation(
         "process/removal.py", "_move(directory, aside, str(error))", "pass",
         "tests/process", ("security/test_removal.py",),
     ),

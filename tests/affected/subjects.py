@@ -213,8 +213,8 @@ that they serve.
 
 EVERYTHING: Final = (
     ".ci/run", "Makefile", "pyproject.toml", "requirements/run.txt", "requirements/test.txt",
-    "scripts/setup.sh", "scripts/test.sh", "src/lading/*config.py", "src/lading/sections.py",
-    "src/lading/core/errors.py", "src/lading/core/values.py", "src/lading/store/schema.py",
+    "scripts/setup.sh", "scripts/test.sh", "src/lading/config/*", "src/lading/core/errors.py",
+    "src/lading/core/values.py", "src/lading/store/schema.py",
     "tests/affected/*", "tests/case_processes.py", "tests/conftest.py", "tests/levels.py",
     "tests/system/conftest.py", "tests/time_limits.py",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.api.http import BodyReader, announced
-from lading.config import API
+from lading.config.server import API
 from lading.core.errors import Malformed, RequestError, TooLarge, Unauthenticated, Unavailable
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.api.policy import make_policy
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Failure, Invalid
 
 

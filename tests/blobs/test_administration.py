@@ -9,7 +9,8 @@ import pytest
 from lading.blobs.app import make_app
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
-from lading.config import Collections, Config
+from lading.config.site import Config
+from lading.config.storage import Collections
 from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 

@@ -22,7 +22,9 @@ from lading.blobs.transfer import Memory
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
-from lading.config import API, Collections, Config
+from lading.config.server import API
+from lading.config.site import Config
+from lading.config.storage import Collections
 from lading.core.data import locator
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Forbidden, Unauthenticated

@@ -19,7 +19,8 @@ from lading.blobs.fd_passing import FdPasser, Wanted
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.fd_receiving import FdReceiver
-from lading.config import Collections, Config
+from lading.config.site import Config
+from lading.config.storage import Collections
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, NotFound, Unauthenticated
 from lading.testing.blocks import MemoryVolume

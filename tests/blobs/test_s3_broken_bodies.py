@@ -12,7 +12,7 @@ import pytest
 from lading.blobs.app import make_app
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.errors import Corrupt, Unavailable
 from lading.testing.blocks import MemoryVolume
 

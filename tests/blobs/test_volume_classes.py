@@ -9,7 +9,7 @@ import pytest
 
 from lading.blobs.app import make_app
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.testing.blocks import MemoryVolume
 
 ONE, TWO = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"one", b"two"))

@@ -14,7 +14,7 @@ from lading.blobs.remote import RemoteVolume
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 from lading.testing.conformance.volumes import Rot, VolumeSuite

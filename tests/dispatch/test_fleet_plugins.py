@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.dispatch.fleet import find_fleet, plans_disk
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import open_kubernetes

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from lading.api.state.readiness import ReadinessChecks
-from lading.config import load
+from lading.config.site import load
 from lading.core.kubernetes.pod_manifest import MANAGED_BY
 from lading.core.kubernetes.refusals import RIGHTS
 from lading.dispatch.fleets.kubernetes.settings import read_kinds

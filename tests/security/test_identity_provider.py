@@ -17,7 +17,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from lading.api.logins.provider_client import OpenIdClient
-from lading.config import OpenIDConnect
+from lading.config.logins import OpenIDConnect
 from lading.core.errors import LadingError
 from lading.core.protocols.openid_connect import OpenIdPerson
 from lading.testing.asgi import AsgiTransport

@@ -19,6 +19,7 @@ import pytest
 
 from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import OutsideSender
+from lading.config.webhooks import Mail
 from lading.core.containers.container_network import is_inside_address
 from lading.core.errors import Forbidden, Invalid, LadingError, Unavailable
 from lading.core.webhooks.signature import make_secret
@@ -26,7 +27,6 @@ from lading.core.webhooks.subscription import check_webhook, web_address
 from lading.net.name_lookup import NameLookup
 from lading.net.outside_way import OutsideNetwork
 from lading.testing.world import world
-from lading.webhook_config import Mail
 from tests.api.webhooks.fake_sender import FakeSender, hook
 from tests.api.webhooks.test_receivers import EVENT
 

@@ -18,7 +18,7 @@ import msgspec
 
 from lading.api.policy import make_policy
 from lading.client.api import RecordEvent
-from lading.config import load
+from lading.config.site import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, recipe_resolution, request
 from lading.core.containers.container import (
     FINAL,

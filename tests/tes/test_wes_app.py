@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.errors import Full, LadingError, Malformed
 from lading.tes.exchange import ServiceIdentity
 from lading.tes.wes_app import MAX_BODY, make_app, owns, read_form

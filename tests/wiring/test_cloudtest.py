@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lading.blobs.collector import Hit
-from lading.config import Config
+from lading.config.site import Config
 from lading.testing.world import world
 from lading.wiring.stores import RecordedReferences
 

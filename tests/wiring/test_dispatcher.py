@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.local import LocalSettings, local_settings

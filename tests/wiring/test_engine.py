@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import Config
+from lading.config.site import Config
 from lading.wiring.engine import engine_search, with_engine
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.core.tes.file_roots import make_roots
 from lading.testing.asgi import AsgiTransport

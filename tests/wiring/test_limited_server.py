@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import resource
 
-from lading.config import load
+from lading.config.site import load
 from lading.wiring.server import make_limits
 
 

@@ -16,7 +16,7 @@ from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import NotFound, Unavailable
 from lading.wiring import server
 from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.wiring.directory import DataDirectory

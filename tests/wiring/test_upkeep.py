@@ -135,7 +135,7 @@ async def test_both_are_done_at_their_periods_and_failures_are_outlived(storage:
 
 
 async def test_nothing_is_done_when_it_is_switched_off(storage: Storage) -> None:
-    from lading.config import load
+    from lading.config.site import load
 
     config = load(None, {"Collections": {"BalancePeriod": 0, "ScrubPeriod": 0}})
     off = Storage(

@@ -7,7 +7,7 @@ import pytest
 
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.remote import RemoteVolume
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.wiring.directory import DataDirectory
 from lading.wiring.stores import open_mounts

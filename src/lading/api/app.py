@@ -55,7 +55,7 @@ from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import OutsideSender, WebhookSender
 from lading.api.webhooks.worker import WebhookWorker
 from lading.client.transport import HttpTransport, Transport
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated, Unavailable
 from lading.core.ids import make_request_id

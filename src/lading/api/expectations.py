@@ -21,7 +21,7 @@ from msgspec import structs
 from lading.api import authorization
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
-from lading.config import instance_types
+from lading.config.instance_types import instance_types
 from lading.core import resources
 from lading.core.containers import learned, mounts, spot
 from lading.core.containers.container import Container, ContainerState

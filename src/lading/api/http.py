@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Raw
 
 from lading.api.services import ApiServices
-from lading.config import API
+from lading.config.server import API
 from lading.core import ids
 from lading.core.errors import (
     Invalid,

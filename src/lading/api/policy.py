@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.containers.constraints import RETRY_LIMITS, Learning, Policy
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.containers.retry_rules import read_rules

@@ -19,7 +19,7 @@ from lading import __version__
 from lading.api.authorization import authenticate, find_token
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
-from lading.config import export
+from lading.config.site import export
 from lading.core.errors import Invalid, Unauthenticated, Unavailable
 from lading.core.records import access, vocabulary
 from lading.core.records.record_types import TOKENS, USERS

@@ -30,7 +30,7 @@ from lading.api.state.upkeep import EntranceChecks, Upkeep
 from lading.api.state.wakeups import Wakeups
 from lading.api.wait_statuses import Statuses, WorkInterval
 from lading.api.webhooks.receivers import WebhookSender
-from lading.config import Config
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers import sessions
 from lading.core.containers.constraints import Policy

@@ -39,7 +39,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, take_in
 from lading.blobs.volume import Discarded, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.data import locator as locators
 from lading.core.errors import (
     Forbidden,

@@ -39,7 +39,7 @@ from lading.blobs.metrics import BlockMetrics
 from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, MemoryRoom, refusal, take_in
 from lading.blobs.volume import Draft
 from lading.blobs.volume_set import VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.data import locator as locators
 from lading.core.data import storage_classes
 from lading.core.data.locator import Locator

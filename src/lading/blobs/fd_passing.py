@@ -28,7 +28,7 @@ from lading.blobs.app import CheckToken
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume import Loan
 from lading.blobs.volume_set import VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, TooLarge, Unauthenticated
 from lading.net import rpc

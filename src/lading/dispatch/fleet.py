@@ -36,7 +36,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Protocol
 
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.errors import Failure, Invalid
 from lading.core.quantities import parse_time
 from lading.core.resources import Price, Resources, cost

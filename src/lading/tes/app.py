@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading import __version__
-from lading.config import TES
+from lading.config.tasks import TES
 from lading.core.errors import LadingError, Malformed, NotFound
 from lading.core.tes import listing
 from lading.core.tes.document import InvalidTask

@@ -19,7 +19,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from lading.config import TES
+from lading.config.tasks import TES
 from lading.core.errors import (
     LadingError,
     MethodNotAllowed,

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading import __version__
 from lading.client.transport import Transport
-from lading.config import TES
+from lading.config.tasks import TES
 from lading.core.errors import LadingError, Malformed, NotFound
 from lading.core.protocols import http_head
 from lading.core.protocols.daemon_http import form_parts, media_type

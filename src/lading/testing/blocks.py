@@ -19,7 +19,8 @@ from lading.client.collections import Progress
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.client.uploads import Upload
-from lading.config import Collections, Config
+from lading.config.site import Config
+from lading.config.storage import Collections
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.asgi import AsgiTransport
 

@@ -30,7 +30,7 @@ from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.webhooks.receivers import WebhookSender
 from lading.client.transport import HttpTransport, Transport
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core import ids
 from lading.core.data import locator
 from lading.core.errors import Corrupt, Full, NotFound

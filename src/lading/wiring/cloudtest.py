@@ -28,7 +28,7 @@ import asyncssh
 
 from lading.client.api import ApiClient, Record, events
 from lading.client.transport import HttpTransport
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud import settings as configuration

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core import ids
 from lading.core.errors import Invalid, Unavailable
 from lading.core.kubernetes.pod_manifest import NodeKind

@@ -46,7 +46,7 @@ import msgspec
 
 from lading.client.disk_space import read_disk, spread_directories
 from lading.client.fd_receiving import lent_beside
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core import ids
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount

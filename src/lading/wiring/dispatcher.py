@@ -30,7 +30,7 @@ from msgspec import structs
 
 from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core.capabilities import read_offered
 from lading.core.containers.container_network import read_networks
 from lading.core.errors import Invalid, LadingError

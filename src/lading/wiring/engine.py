@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lading.config import Config
-from lading.container_config import Containers
+from lading.config.containers import Containers
+from lading.config.site import Config
 from lading.supervisor.engines.choice import EngineChoice, EngineSearch
 
 

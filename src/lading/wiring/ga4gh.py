@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lading.api.policy import has_preemptible
 from lading.client.images.runner import DEFAULT_VERSION, image_name
 from lading.client.transport import Transport
-from lading.config import Config
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers.container_network import read_networks
 from lading.core.tes.file_roots import FileRoot, make_roots

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading.config import Config
+from lading.config.site import Config
 from lading.process import telemetry
 from lading.process.tracing import TracingSettings
 from lading.wiring.directory import DataDirectory

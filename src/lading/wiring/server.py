@@ -45,7 +45,7 @@ from lading.blobs.fd_passing import FdPasser
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.data import locator, storage_classes
 from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable

@@ -29,7 +29,8 @@ from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume, open_volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.disk_space import read_disk
-from lading.config import Config, VolumeSettings
+from lading.config.site import Config
+from lading.config.storage import VolumeSettings
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
 from lading.core.data import manifest

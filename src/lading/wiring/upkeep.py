@@ -23,7 +23,7 @@ from lading.blobs.administration import describe_volumes
 from lading.blobs.collector import Collector, CollectorResult, Look, References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
 from lading.blobs.volume_set import VolumeSet
-from lading.config import Config
+from lading.config.site import Config
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.process.telemetry import event
 from lading.wiring.directory import DataDirectory, write_private

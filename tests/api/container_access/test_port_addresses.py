@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lading.api.container_access.port_addresses import PortAddresses, base_url, make_sites
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core.errors import Invalid
 from lading.testing.world import World, world
 from tests.api.container_access.test_published_ports import PORT, get, serving

@@ -12,7 +12,7 @@ import pytest
 from joserfc.jwk import ECKey, OctKey
 
 from lading.api.logins.provider_client import OpenIdClient
-from lading.config import OpenIDConnect
+from lading.config.logins import OpenIDConnect
 from lading.core.errors import Invalid
 from lading.testing.identity_provider import CLIENT, ISSUER, make_key
 from tests.api.logins.logging_in import LoginWorld, login_world

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lading.api.webhooks.mail import Mailer
+from lading.config.webhooks import Mail
 from lading.core.errors import Invalid
 from lading.core.webhooks.schedule import Answer
 from lading.net.certificates import make_certificate
-from lading.webhook_config import Mail
 
 
 @asynccontextmanager

@@ -15,13 +15,13 @@ import pytest
 
 from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import OutsideSender
+from lading.config.webhooks import Mail
 from lading.core.records.cloud_events import cloud_event
 from lading.core.records.schema import Record
 from lading.core.webhooks.schedule import Answer
 from lading.core.webhooks.signature import make_secret
 from lading.net.certificates import make_certificate
 from lading.net.outside_way import OutsideNetwork
-from lading.webhook_config import Mail
 from tests.api.webhooks import receiver
 from tests.api.webhooks.receiver import answers, receiving
 

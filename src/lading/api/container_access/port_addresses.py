@@ -24,7 +24,7 @@ from typing import Any, Final
 from lading.api import authorization
 from lading.api.http import ApiCall
 from lading.api.services import ApiServices
-from lading.config import Config
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers import sessions
 from lading.core.containers.container import Container, ContainerState

@@ -19,7 +19,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import msgspec
 
 from lading.client.transport import HttpTransport, Transport
-from lading.config import OpenIDConnect
+from lading.config.logins import OpenIDConnect
 from lading.core.errors import LadingError, Unauthenticated, Unavailable
 from lading.core.protocols import openid_connect as rules
 from lading.core.protocols.openid_connect import OpenIdClaims, OpenIdPerson, OpenIdProvider

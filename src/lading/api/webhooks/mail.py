@@ -13,9 +13,9 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import Final
 
+from lading.config.webhooks import Mail
 from lading.core.errors import Invalid
 from lading.core.webhooks.schedule import Answer, Outcome
-from lading.webhook_config import Mail
 
 # E-mails at a time.
 _THREADS: Final = 4

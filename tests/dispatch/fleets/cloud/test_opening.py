@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.cloud.drivers.driver import Instance

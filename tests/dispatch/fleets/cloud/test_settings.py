@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.config import Config, load
+from lading.config.site import Config, load
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import Gpu

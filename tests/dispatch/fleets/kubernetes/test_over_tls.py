@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from signal import Signals
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import FleetSite, StartRequest

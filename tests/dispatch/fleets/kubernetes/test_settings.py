@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, MIB, Resources
 from lading.dispatch.fleet import FleetSite

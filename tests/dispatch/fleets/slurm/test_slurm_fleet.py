@@ -13,7 +13,7 @@ from signal import Signals
 
 import pytest
 
-from lading.config import load
+from lading.config.site import load
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading.config import Config, InstanceTypeSettings, instance_types
-from lading.container_config import CloudVMs
+from lading.config.fleets import CloudVMs
+from lading.config.instance_types import InstanceTypeSettings, instance_types
+from lading.config.site import Config
 from lading.core.errors import Invalid
 from lading.core.scheduling.cloud_limits import Limits, Pressure
 from lading.core.scheduling.instance_lifecycle import InstanceTimes

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lading.config import Config
-from lading.container_config import Kubernetes
+from lading.config.fleets import Kubernetes
+from lading.config.site import Config
 from lading.core.errors import Invalid
 from lading.core.kubernetes.pod_manifest import ISOLATIONS, OWN_LABELS, NodeKind, PodSettings
 from lading.core.quantities import parse_size

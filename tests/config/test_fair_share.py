@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.config import export, load
+from lading.config.site import export, load
 
 
 def test_it_is_read_and_shown() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lading.sections import key
+from lading.config.sections import key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

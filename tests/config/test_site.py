@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lading import config
+from lading.config import site
 from lading.core.errors import Invalid
 
 
 def test_defaults_need_no_file() -> None:
-    assert config.load().Containers.MaxDispatchAttempts == 10
+    assert site.load().Containers.MaxDispatchAttempts == 10
 
 
 def test_a_file_and_overrides_are_merged(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_a_file_and_overrides_are_merged(tmp_path: Path) -> None:
         "Containers: {UsageInterval: 1m30s}\nLocal: {RAM: 2GiB}\n"
         "StorageClasses: {fast: {Default: true}}\n"
     )
-    loaded = config.load(path, {"ClusterID": "abcde", "Local": {"VCPUs": 3}})
+    loaded = site.load(path, {"ClusterID": "abcde", "Local": {"VCPUs": 3}})
     assert loaded.Containers.UsageInterval == 90
     assert (loaded.Local.RAM, loaded.Local.VCPUs) == (2 << 30, 3)
     assert loaded.StorageClasses == {"fast": {"Default": True}}
@@ -44,12 +44,12 @@ def test_faults_name_the_key(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "config.yml"
     path.write_text(text)
     with pytest.raises(Invalid, match=fault):
-        config.load(path)
+        site.load(path)
 
 
 def test_private_keys_are_not_exported() -> None:
-    shown = config.export(
-        config.load(None, {"SystemRootToken": "hush", "Collections": {"BlobSigningKey": "hush"}})
+    shown = site.export(
+        site.load(None, {"SystemRootToken": "hush", "Collections": {"BlobSigningKey": "hush"}})
     )
     assert "hush" not in str(shown)
     assert shown["Collections"]["BlobSigningTTL"] == "1209600s"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lading import sections
+from lading.config import sections
 from lading.core.errors import Invalid
 
 
@@ -18,26 +18,25 @@ class Inner:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Top:
     Part: Inner = field(default_factory=Inner)
-    Many: dict[str, Any] = field(default_factory=dict)
+    Many: dict[str, Inner] = field(default_factory=dict)
+    Free: dict[str, Any] = field(default_factory=dict)
     Hidden: str = field(default="hush", metadata={"private": True})
 
 
-LAYOUT = sections.SectionLayout(inside={"Top": {"Part": Inner}}, each={"Many": Inner})
-
-
 def test_a_section_is_built_and_shown() -> None:
-    made = sections.build(LAYOUT, Top, {"Part": {"Size": "1KiB"}, "Many": {"a": {"Time": "1m"}}})
+    made = sections.build(Top, {"Part": {"Size": "1KiB"}, "Many": {"a": {"Time": "1m"}}})
     assert made == Top(Part=Inner(Size=1024), Many={"a": Inner(Time=60.0)})
-    assert sections.export(LAYOUT, made) == {
+    assert sections.export(made) == {
         "Part": {"Size": 1024, "Time": "2s"},
         "Many": {"a": {"Size": 1, "Time": "60s"}},
+        "Free": {},
     }
 
 
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
-        ({"Other": 1}, "unknown key Other; known here: Hidden, Many, Part"),
+        ({"Other": 1}, "unknown key Other; known here: Free, Hidden, Many, Part"),
         ({"Part": {"Other": 1}}, "unknown key Part.Other"),
         ({"Part": 1}, "Part must be a mapping"),
         ({"Many": 1}, "Many must be a mapping"),
@@ -47,7 +46,7 @@ def test_a_section_is_built_and_shown() -> None:
 )
 def test_a_fault_names_the_key(raw: dict[str, Any], fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
-        sections.build(LAYOUT, Top, raw)
+        sections.build(Top, raw)
 
 
 def test_what_is_on_top_wins() -> None:

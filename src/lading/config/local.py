@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lading.config.sections import key
 from lading.core.resources import GIB
-from lading.sections import key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

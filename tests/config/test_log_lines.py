@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.config import export, load
+from lading.config.site import export, load
 from lading.core.errors import Invalid
 
 

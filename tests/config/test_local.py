@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.config import load
+from lading.config.site import load
 from lading.wiring.dispatcher import settings
 
 

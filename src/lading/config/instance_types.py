@@ -1,0 +1,72 @@
+"""The configuration of the kinds of cloud VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lading.config.sections import key, section
+from lading.core.errors import Invalid
+from lading.core.resources import Resources
+from lading.core.scheduling.instance_types import Gpu, InstanceType, with_preemptible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUSettings:
+    """The GPUs of an instance type."""
+
+    Stack: str = key("", "`cuda` or `rocm`.")
+    DriverVersion: str = key("", "Version of the driver, such as 12.2.")
+    HardwareTarget: list[str] = key([], "Compute capabilities (`cuda`) or architectures (`rocm`).")
+    DeviceCount: int = key(0, "Number of GPUs.")
+    VRAM: int = key(0, "Memory of each.", unit="bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceTypeSettings:
+    """One kind of VM, by a name of your own."""
+
+    ProviderType: str = key("", "Its name in the cloud; empty: the same.")
+    VCPUs: int = key(0, "Virtual CPUs.")
+    RAM: int = key(0, "RAM.", unit="bytes")
+    IncludedScratch: int = key(0, "Disk that it has for files that containers write.", unit="bytes")
+    AddedScratch: int = key(0, "Further disk that is asked for with it.", unit="bytes")
+    Price: float = key(0.0, "Dollars an hour.")
+    Preemptible: bool = key(
+        False, "The cloud may take it back; only for containers that allow that."
+    )
+    GPU: GPUSettings = section(GPUSettings)
+
+
+def instance_types(
+    declared: Mapping[str, InstanceTypeSettings], preemptible_factor: float
+) -> tuple[InstanceType, ...]:
+    """The instance types of a configuration, with preemptible twins if a factor of their price is
+    configured. Raises Invalid.
+    """
+    return with_preemptible(
+        [_instance_type(name, one) for name, one in declared.items()], preemptible_factor
+    )
+
+
+def _instance_type(name: str, one: InstanceTypeSettings) -> InstanceType:
+    gpu = Gpu(
+        stack=one.GPU.Stack,
+        count=one.GPU.DeviceCount,
+        driver=one.GPU.DriverVersion,
+        targets=tuple(one.GPU.HardwareTarget),
+        vram=one.GPU.VRAM,
+    )
+    if gpu.count and gpu.stack not in ("cuda", "rocm"):
+        raise Invalid(
+            f"configuration: InstanceTypes.{name}.GPU.Stack: {gpu.stack!r}; it must be cuda or rocm"
+        )
+    return InstanceType(
+        name=name,
+        provider_type=one.ProviderType or name,
+        resources=Resources(one.VCPUs, one.RAM, one.IncludedScratch + one.AddedScratch, gpu.count),
+        price=one.Price,
+        preemptible=one.Preemptible,
+        gpu=gpu,
+        added=one.AddedScratch,
+    )
