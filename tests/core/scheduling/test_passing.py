@@ -10,7 +10,7 @@ import pytest
 from lading.core.resources import Resources
 from lading.core.scheduling import passing
 from lading.core.scheduling.batch_planner import apply, explain, plan
-from lading.core.scheduling.passing import Head, admitted, expected_end, longest_run, outlook
+from lading.core.scheduling.passing import Head, admitted, expected_end, outlook, run_bounds
 from lading.core.scheduling.planning import (
     Category,
     FleetWorker,
@@ -49,18 +49,18 @@ def starts(snapshot: Snapshot) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("container", "seconds"),
+    ("container", "bounds"),
     [
-        (waiting("a"), inf),
-        (waiting("a", run_time=30), 60.0),
-        (waiting("a", limit=40), 40.0),
-        (waiting("a", run_time=30, limit=40), 40.0),
+        (waiting("a"), (inf, inf)),
+        (waiting("a", run_time=30), (60.0, inf)),
+        (waiting("a", limit=40), (40.0, 40.0)),
+        (waiting("a", run_time=30, limit=40), (40.0, 40.0)),
     ],
 )
-def test_how_long_a_container_is_expected_to_run(
-    container: TrackedContainer, seconds: float
+def test_how_long_a_container_runs(
+    container: TrackedContainer, bounds: tuple[float, float]
 ) -> None:
-    assert longest_run(container) == seconds
+    assert run_bounds(container) == bounds
 
 
 def test_when_a_container_is_expected_to_end() -> None:
@@ -104,29 +104,50 @@ def test_no_further_one_passes_a_head_that_waits_for_those_that_passed_it() -> N
     assert starts(snapshot) == []
     # One that ends before it still does no harm.
     there = (replace(passed, ends=100.0),)
-    assert starts(seen(waiting("short", run_time=20), there=there)) == ["short"]
+    short, limited = waiting("short", run_time=20), waiting("short2", limit=90)
+    assert starts(replace(seen(short, there=there), passing=600.0)) == ["short"]
+    # After the limit only one that is ended in time: an expectation may be wrong again and again.
+    assert starts(seen(short, limited, there=there)) == ["short2"]
 
 
-def test_a_head_of_two_processors_starts_in_the_end() -> None:
+@pytest.mark.parametrize(
+    ("small", "latest"),
+    [
+        # The one that passed it last began while the one before it ran.
+        ({}, 60 + 60),
+        # Each takes far longer than its tool usually does: the time says nothing about the end.
+        ({"run_time": 1}, 600 + 60 + 60),
+        # One that is ended at its limit takes no longer than that.
+        ({"run_time": 1, "limit": 60}, 600 + 60 + 60),
+    ],
+)
+def test_a_head_of_two_processors_starts_in_the_end(small: dict[str, int], latest: int) -> None:
     """A stream of small ones, each of which runs for 60 s, never keeps it from starting."""
     snapshot = replace(seen(there=(runs("old", started=0.0),)), passing=600.0)
+    expectations = {
+        f"new{second}": waiting(f"new{second}", **small) for second in range(5, 2000, 5)
+    }
     for second in range(5, 2000, 5):
-        arrival = waiting(f"new{second}")
-        left = tuple(one for one in snapshot.workers[0].occupants if one.started + 60 > second)
+        occupants = tuple(
+            replace(one, ends=expected_end(expectations[one.uuid], began=one.started, now=second))
+            if one.uuid in expectations
+            else one
+            for one in snapshot.workers[0].occupants
+            if one.started + 60 > second
+        )
         snapshot = replace(
             snapshot,
-            queue=(*snapshot.queue, arrival),
-            workers=(replace(snapshot.workers[0], occupants=left),),
+            queue=(*snapshot.queue, expectations[f"new{second}"]),
+            workers=(replace(snapshot.workers[0], occupants=occupants),),
             now=float(second),
         )
         decided = plan(snapshot)
-        if "head" in {one.uuid for one in decided.starts}:
+        if "head" in {start.uuid for start in decided.starts}:
             break
         snapshot = apply(snapshot, decided, now=float(second))
     else:
         raise AssertionError("it starved")
-    # The one that passed it last began while the one before it ran.
-    assert second <= 60 + 60
+    assert second <= latest
 
 
 def test_the_room_stays_kept_where_others_have_passed() -> None:
@@ -188,7 +209,7 @@ def test_a_head_of_unknown_place_comes_first() -> None:
     assert head.place < HEAD.place or head.place[0] == 0
     found = outlook(head, capacity=TWO, occupants=(runs("old", ends=9.0),))
     assert (found.starts_at, found.is_blocked) == (9.0, True)
-    assert passing.may_pass(4.0, found, now=5.0, until=0.0)
+    assert passing.may_pass((4.0, inf), found, now=5.0, until=0.0)
     there = (runs("old", ends=9.0), runs("other", ends=12.0))
     assert head.starts_at(TWO, there) == 12.0
     assert head.starts_at(TWO, (*there, runs("passed"))) == inf

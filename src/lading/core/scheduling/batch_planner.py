@@ -38,6 +38,7 @@ are published.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -94,11 +95,11 @@ def _placed(
     most = max(1, _MOST_LOOKS // len(rooms))
     # Rooms only shrink: where one finds neither room nor a reservation, no later one that wants the
     # same, for as long or longer, does.
-    hopeless: dict[_Wanted, float] = {}
+    hopeless: dict[_Wanted, tuple[float, float]] = {}
     kept = [room for room in rooms if room.has_head]
     for container in queue:
-        wanted, longest = _wanted(container), passing.longest_run(container)
-        if wanted in hopeless and longest >= hopeless[wanted]:
+        wanted, times = _wanted(container), passing.run_bounds(container)
+        if wanted in hopeless and all(map(operator.ge, times, hopeless[wanted])):
             continue
         if (room := _tightest(rooms, container) or _passable(kept, container)) is not None:
             room.take(container)
@@ -109,7 +110,7 @@ def _placed(
             room.reserve(container)
             reservations.append(Reservation(container.uuid, room.worker.id))
         else:
-            hopeless[wanted] = longest
+            hopeless[wanted] = times
         if not _any_open(rooms) or len(starts) == slots:
             break
     return starts, reservations
@@ -279,7 +280,7 @@ class _WorkerRoom:
             capacity, occupants = self.worker.capacity, self._occupants
             self._outlook = passing.outlook(self._head, capacity=capacity, occupants=occupants)
         return self.worker.admits(container) and passing.may_pass(
-            passing.longest_run(container),
+            passing.run_bounds(container),
             self._outlook,
             now=self._snapshot.now,
             until=self._head.since + self._snapshot.passing,

@@ -10,7 +10,9 @@ may use it meanwhile
 
 So the head is delayed by no more than an expectation that was wrong, or by containers that began
 within the limit. Once it waits for nothing but containers that have passed it, no further one of
-unknown run time passes. Each of them ends one day: the head never starves.
+unknown run time passes. After the limit an expectation does not suffice then either: a tool that
+takes longer than it usually does lets the next one pass, and so on for ever. Only a `max_run_time`,
+at which a container is ended, is certain. Each of them ends one day: the head never starves.
 
 Times are seconds on the dispatcher's clock.
 """
@@ -71,17 +73,20 @@ class Head:
         return inf
 
 
-def longest_run(container: TrackedContainer) -> float:
-    """Seconds within which a container is expected to end; infinity: not known."""
-    return min(container.max_run_time or inf, container.run_time * _MARGIN or inf)
+def run_bounds(container: TrackedContainer) -> tuple[float, float]:
+    """Seconds within which a container is expected to end, and after which it is ended; infinity:
+    not known, never.
+    """
+    limit = container.max_run_time or inf
+    return min(limit, container.run_time * _MARGIN or inf), limit
 
 
 def expected_end(container: TrackedContainer, *, began: float, now: float) -> float:
     """When a container that began at a time is expected to end; infinity: not known."""
     if began == -inf:
         return inf
-    known = [one for one in (container.run_time, container.max_run_time) if one]
-    return now + rest_of(min(known), now - began) if known else inf
+    run_times = [seconds for seconds in (container.run_time, container.max_run_time) if seconds]
+    return now + rest_of(min(run_times), now - began) if run_times else inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,14 @@ def outlook(head: Head, *, capacity: Resources, occupants: Sequence[Occupant]) -
     return Outlook(starts_at, head.is_blocked(capacity, occupants))
 
 
-def may_pass(longest: float, outlook: Outlook, *, now: float, until: float) -> bool:
-    """Whether a container that is expected to run for `longest` seconds at most may start on free
-    room that is kept for a head, which those of unknown run time may pass `until` a time.
+def may_pass(bounds: tuple[float, float], outlook: Outlook, *, now: float, until: float) -> bool:
+    """Whether a container with these `run_bounds` may start on free room that is kept for a head,
+    which those of unknown run time may pass `until` a time.
     """
-    if now + longest <= outlook.starts_at < inf:
-        return True
-    return now < until and outlook.is_blocked
+    expected, certain = bounds
+    is_early = now < until
+    longest = expected if outlook.is_blocked or is_early else certain
+    return now + longest <= outlook.starts_at < inf or (is_early and outlook.is_blocked)
 
 
 def admitted(
@@ -133,7 +139,7 @@ def admitted(
         elif head is not None and is_room:
             ahead = outlook(head, capacity=worker.capacity, occupants=there)
             longest = (occupant.ends - now) * _MARGIN
-            is_room = may_pass(longest, ahead, now=now, until=head.since + limit)
+            is_room = may_pass((longest, inf), ahead, now=now, until=head.since + limit)
         if is_room:
             room -= occupant.need
             there.append(occupant)
