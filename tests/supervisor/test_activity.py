@@ -18,17 +18,20 @@ async def test_what_takes_long_is_told_once() -> None:
         if len(reported) == 1:
             raise Unavailable
 
-    activity = Activity(tell, patience=0.001)
+    notes: list[str] = []
+    activity = Activity(tell, note=notes.append, patience=0.001)
     async with activity.shown(), asyncio.timeout(180):
         await activity.doing("unpacking its image", heard.wait())  # type: ignore[arg-type]
         heard.clear()
         await asyncio.gather(*(activity.doing(what, heard.wait()) for what in ("one", "two")))  # type: ignore[arg-type]
     assert reported == ["unpacking its image", "one and two"]
     assert activity.reported == "one and two"
+    assert [note.split(" took ")[0] for note in notes] == ["unpacking its image", "one", "two"]
 
 
 async def test_what_is_over_soon_is_not_told() -> None:
-    activity = Activity(lambda text: asyncio.sleep(0))
+    notes: list[str] = []
+    activity = Activity(lambda text: asyncio.sleep(0), note=notes.append)
     async with activity.shown():
         await activity.doing("nothing", asyncio.sleep(0))
-    assert activity.reported == ""
+    assert (activity.reported, notes) == ("", [])

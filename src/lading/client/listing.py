@@ -254,7 +254,11 @@ def _places(sources: Mapping[str, Path]) -> _Place:
 
 
 class _Unstorable(Invalid):
-    """An entry that cannot be stored, and can be left out."""
+    """An entry that cannot be stored, and can be left out. `remark` is the fault without advice."""
+
+    def __init__(self, source: Path | str, fault: str, advice: str = "") -> None:
+        self.remark = f"{_shown(source)}: {fault}"
+        super().__init__(f"{self.remark}; {advice}" if advice else self.remark)
 
 
 class _List:
@@ -265,13 +269,15 @@ class _List:
         self._refused, self._omitted, self._renamed = RemarkList(), RemarkList(), RemarkList()
         # The directories that contain a source: a link to one of them leads back to the source.
         self._outside: frozenset[tuple[int, int]] = frozenset()
+        # What follows the message about the only entry that is refused.
+        self._way_out = ""
 
     def run(self, root: _Place) -> None:
         """Add everything. Raises Invalid naming all entries that are refused."""
         self._add_root(root)
         refused = self._refused.remarks()
         if refused.count == 1:
-            raise Invalid(refused.sentences[0])
+            raise Invalid(f"{refused.sentences[0]}{self._way_out}")
         if refused.count:
             raise Invalid(
                 f"{refused.count} entries cannot be stored; take them out, or leave out"
@@ -282,8 +288,14 @@ class _List:
 
     def _note(self, fault: Invalid) -> None:
         """Leave an entry out, or refuse it."""
-        is_left_out = self._links is LinkPolicy.SKIP and isinstance(fault, _Unstorable)
-        (self._omitted if is_left_out else self._refused).add(fault.message)
+        if not isinstance(fault, _Unstorable):
+            self._refused.add(fault.message)
+        elif self._links is LinkPolicy.SKIP:
+            self._omitted.add(fault.remark)
+        else:
+            self._refused.add(fault.remark)
+            advice = fault.message.removeprefix(fault.remark)
+            self._way_out = f"{advice} (--links skip leaves it out)"
 
     def _is_refused_link(self, source: Path | str) -> bool:
         if self._links is not LinkPolicy.FAIL or not os.path.islink(source):  # noqa: PTH114
@@ -350,7 +362,7 @@ class _List:
         Invalid.
         """
         if fault := fault_of(path) if path else "":
-            raise _Unstorable(f"{_shown(source)}: {fault}")
+            raise _Unstorable(source, fault)
         try:
             state = source.stat()
             with os.scandir(source) as entries:
@@ -368,13 +380,10 @@ class _List:
         this = (state.st_dev, state.st_ino)
         if this in above or this in self._outside:
             raise _Unstorable(
-                f"{_shown(source)}: a symbolic link leads back to a directory above it; "
-                "remove the link"
+                source, "a symbolic link leads back to a directory above it", "remove the link"
             )
         if len(above) >= _DEEPEST:
-            raise _Unstorable(
-                f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts"
-            )
+            raise _Unstorable(source, f"more than {_DEEPEST} directories deep", "store it in parts")
         return this, files, folders
 
     def _stored(self, source: Path, name: str) -> str:
@@ -451,13 +460,10 @@ def _stamp(source: str) -> Stamp:
     """The stamp of a regular file. Raises Invalid."""
     state = _look(source)
     if not stat.S_ISREG(state.st_mode):
-        raise _Unstorable(
-            f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out"
-        )
+        raise _Unstorable(source, f"is {_kind(state.st_mode)}", "leave it out")
     if state.st_size == 0 and _has_content(source):
         raise _Unstorable(
-            f"{_shown(source)}: says that it is empty and has content, as files of /proc; store a"
-            " copy of it"
+            source, "says that it is empty and has content, as files of /proc", "store a copy of it"
         )
     return stamp_of(state)
 
@@ -481,10 +487,23 @@ def _look(source: Path | str) -> os.stat_result:
     try:
         return os.stat(source)  # noqa: PTH116 - a Path for each of a million files takes longer
     except OSError as error:
-        # A link that leads nowhere, or in a circle.
-        is_broken = error.errno in (errno.ENOENT, errno.ELOOP) and os.path.islink(source)  # noqa: PTH114
-        kind = _Unstorable if is_broken else Invalid
-        raise kind(f"{_shown(source)}: cannot be read: {error.strerror}") from error
+        if fault := _link_fault(source, error.errno):
+            raise _Unstorable(source, fault, "remove the link") from error
+        raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
+
+
+def _link_fault(source: Path | str, code: int | None) -> str:
+    """The fault of a link that leads nowhere or in a circle; "" if that was not the error."""
+    if code not in (errno.ENOENT, errno.ELOOP):
+        return ""
+    try:
+        target = os.readlink(source)  # noqa: PTH115
+    except OSError:
+        # It is no link, or is gone.
+        return ""
+    if code == errno.ELOOP:
+        return f"is a link to {_shown(target)} that goes in a circle"
+    return f"is a link to {_shown(target)}, which does not exist"
 
 
 def _containing(source: Path) -> frozenset[tuple[int, int]]:
@@ -517,4 +536,4 @@ def _shown(source: Path | str) -> str:
 
 
 def _kind(mode: int) -> str:
-    return next((name for test, name in _KINDS if test(mode)), "neither a file nor a directory, it")
+    return next((name for test, name in _KINDS if test(mode)), "neither a file nor a directory")

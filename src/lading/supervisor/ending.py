@@ -20,6 +20,7 @@ from lading.core.errors import (
     Full,
 )
 from lading.core.quantities import bounded
+from lading.core.remarks import Remarks
 from lading.core.resources import format_bytes
 from lading.supervisor.engines import Exit
 from lading.supervisor.logs import STDERR, Log
@@ -45,6 +46,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     failure: Failure | None = None
     error: str = ""
+    error_detail: str = ""
     warning: str = ""
     warning_detail: str = ""
     omitted: int = 0
@@ -65,17 +67,28 @@ def with_output(ending: Ending, plan: OutputPlan, *, is_strict: bool) -> Ending:
     """The outcome of a Complete container whose output is saved by this plan. `is_strict`: entries
     that cannot be saved are a failure; the others are saved all the same.
     """
-    omitted = plan.omitted.count
-    if omitted and is_strict:
-        entries = "an entry" if omitted == 1 else f"{omitted:,} entries"
-        error = ExecutionError(
-            f"output: {entries} cannot be saved, such as: {plan.omitted.sentences[0]}; without "
-            "strict_output the others are a result",
-            Failure.USER,
+    omitted = plan.omitted
+    if not (omitted.count and is_strict):
+        return structs.replace(
+            with_warning(ending, plan.warning, plan.warning_detail), omitted=omitted.count
         )
-        ending = failed(error, exit_code=ending.exit_code)
-    told = with_warning(ending, plan.warning, plan.warning_detail)
-    return structs.replace(told, omitted=omitted, keeps_output=bool(omitted and is_strict))
+    first, *further = omitted.lines()
+    example = first if omitted.count == 1 else f"such as: {first}"
+    entries = "an entry" if omitted.count == 1 else f"{omitted.count:,} entries"
+    error = ExecutionError(
+        f"output: {entries} cannot be saved, and strict_output makes that a failure: {example}",
+        Failure.USER,
+    )
+    # The error names these entries; a warning would say the same again.
+    accepted = structs.replace(plan, omitted=Remarks())
+    return structs.replace(
+        with_warning(
+            failed(error, exit_code=ending.exit_code), accepted.warning, accepted.warning_detail
+        ),
+        error_detail="\n".join(further),
+        omitted=omitted.count,
+        keeps_output=True,
+    )
 
 
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
@@ -276,7 +289,8 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
     """
     # The record of a container that is not Complete has no exit code.
     is_told = ending.error and ending.exit_code is not None
-    detail = f"The command ended with exit code {ending.exit_code}." if is_told else ""
+    code = f"The command ended with exit code {ending.exit_code}." if is_told else ""
+    detail = "\n".join(text for text in (ending.error_detail, code) if text)
     said = {
         "error": ending.error,
         "errorDetail": "" if ending.state is ContainerState.COMPLETE else detail,

@@ -179,10 +179,13 @@ class Results(msgspec.Struct, frozen=True):
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
-        for remarks in (plan.special, plan.omitted, plan.renamed, plan.unusable):
-            for line in remarks.lines():
-                self.log.say(f"output: {line}")
-        if ending.state is not ContainerState.COMPLETE:
+        is_complete = ending.state is ContainerState.COMPLETE
+        lines = plan.warning_detail.splitlines()
+        # The last words of a Complete container name the only entry.
+        named = () if is_complete and len(lines) == 1 else lines
+        for line in (*plan.special.lines(), *named):
+            self.log.say(f"output: {line}")
+        if not is_complete:
             return ending, plan
         return with_output(ending, plan, is_strict=container.strict_output), plan
 

@@ -307,7 +307,8 @@ def _token(auth: Record, container_uuid: str) -> str:
 
 class Activity:
     """Reports the current steps by calling `tell` with a phrase. Errors of `tell` are ignored,
-    since the report is only informative. `trace` is entered around each step.
+    since the report is only informative. `trace` is entered around each step; `note` gets a
+    sentence with the time of each step that took longer than `patience` seconds.
     """
 
     def __init__(
@@ -315,9 +316,11 @@ class Activity:
         tell: Callable[[str], Awaitable[None]],
         trace: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
         *,
+        note: Callable[[str], None] = lambda sentence: None,
         patience: float = ACTIVITY_PATIENCE,
     ) -> None:
         self._trace = trace
+        self._note = note
         self._tell = tell
         self._patience = patience
         self._doing: dict[str, None] = {}
@@ -326,12 +329,16 @@ class Activity:
 
     async def doing(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Await `work`; meanwhile `what` is reported as the current step."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
         self._doing[what] = None
         try:
             with self._trace(what):
                 await work
         finally:
             del self._doing[what]
+        if (seconds := clock() - began) > self._patience:
+            self._note(f"{what} took {seconds:.1f} s")
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncGenerator[None]:

@@ -144,7 +144,7 @@ class Supervisor:
         self._make_engine = functools.partial(engines, config.engine, self._settings)
         self._engine = self._make_engine()
         self._gateway = GatewayListener(config, session, self._engine, self._log.say)
-        self._activity = Activity(session.report_activity, session.trace.doing)
+        self._activity = Activity(session.report_activity, session.trace.doing, note=self._log.say)
         self._pumps: list[Pump] = []
         self._monitors: Monitors | None = None
         self._costing = Costing(config, clock)

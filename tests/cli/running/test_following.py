@@ -55,14 +55,34 @@ async def test_it_is_said_that_nothing_runs_containers(tmp_path: Path) -> None:
 
         def say(text: str) -> None:
             said.append(text)
-            if "dispatcher" in text:
+            if "No machine" in text:
                 follower.cancel()
 
         watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
         api = ApiClient(AsgiTransport(place.app), place.admin)
         follower = Follower(api, request, watcher, patience=0.0)
         await asyncio.wait_for(follower.follow(), 60)
-    assert said[-1].startswith("No dispatcher is at work: none has reported yet. See 'lading doc")
+    assert said[-1] == (
+        "No machine runs containers for this server: none has reported yet. 'lading doctor' tells "
+        "on a machine what it lacks to run them."
+    )
+
+
+async def test_the_step_that_takes_long_is_told_with_its_time(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with world(tmp_path) as place, asyncio.TaskGroup() as group:
+        request = await place.submit("run")
+        uuid = request["container_uuid"]
+        api = ApiClient(AsgiTransport(place.app), place.admin)
+        follower = Follower(api, request, _watcher(said), patience=600.0)
+        followed = group.create_task(follower.follow())
+        supervisor = await place.lock(uuid)
+        status = {"container": {"runtime_status": {"activity": "unpacking its image"}}}
+        await place.ok("PUT", f"containers/{uuid}", status, token=supervisor)
+        await _until(lambda: said)
+        await place.finish(uuid, supervisor)
+        await followed
+    assert said == ["unpacking its image...", "unpacking its image took a few seconds"]
 
 
 async def test_without_events_the_looks_are_enough(

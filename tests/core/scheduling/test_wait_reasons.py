@@ -56,7 +56,7 @@ FAILED = make_container(
             {},
             ["position", "too large", "quota"],
         ),
-        (WAITING, Scene(silence="No dispatcher is at work."), {}, ["position", "no dispatcher"]),
+        (WAITING, Scene(silence="No machine runs containers."), {}, ["position", "no dispatcher"]),
         (WAITING, Scene(image="It is gone."), {}, ["image", "position", "unreported"]),
         (None, Scene(image="It is unknown."), {"state": "Uncommitted"}, ["image"]),
         (WAITING, Scene(earlier=FAILED), {}, ["position", "unreported", "image"]),

@@ -342,11 +342,11 @@ async def _scene(
 
 def _silence(last: str | None, now: str) -> str:
     if last is None:
-        return "No dispatcher is at work: none has reported yet."
+        return "No machine runs containers for this server: none has reported yet."
     return (
         ""
         if last >= believed_since(now)
-        else f"No dispatcher is at work: the last one reported at {last}."
+        else f"No machine runs containers for this server: the last report is of {last}."
     )
 
 

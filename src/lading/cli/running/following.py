@@ -26,6 +26,7 @@ from lading.cli.hangup import full_stream, is_broken_pipe
 from lading.client.api import ApiClient, Record, events
 from lading.client.outcomes import RequestOutcome, reason
 from lading.client.retry import Outage
+from lading.core.containers.spot import about
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
 
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
@@ -355,6 +356,8 @@ class Follower:
         self._changed = asyncio.Event()
         self._cancelling = self._is_cancelled = False
         self._status = ""
+        # The step that prepares the container and takes long, and since when.
+        self._activity, self._activity_since = "", 0.0
         self._waiting_since = asyncio.get_running_loop().time()
 
     def cancel(self) -> None:
@@ -434,6 +437,7 @@ class Follower:
                 LogFile(self._api, self._request["uuid"], uuid, name)
                 for name in ("stdout.txt", "stderr.txt", *self._watcher.further)
             )
+        self._say_activity()
         await self._say_why_waiting()
         return (self._request, self._container) != before
 
@@ -458,14 +462,30 @@ class Follower:
             await self._say_that_nobody_runs_it()
         self._status = status
 
+    def _say_activity(self) -> None:
+        """Say which step takes long before the command starts, and how long it took."""
+        container, now = self._container, asyncio.get_running_loop().time()
+        is_prepared = container is not None and container["state"] == "Locked"
+        status = (container or {}).get("runtime_status") or {}
+        activity = str(status.get("activity") or "") if is_prepared else ""
+        if activity == self._activity:
+            return
+        if self._activity:
+            self._watcher.say(f"{self._activity} took {about(now - self._activity_since)}")
+        if activity:
+            self._watcher.say(f"{activity}...")
+        self._activity, self._activity_since = activity, now
+
     async def _say_that_nobody_runs_it(self) -> None:
-        """Say it where no dispatcher is at work: the request would wait for ever."""
+        """Say it where no machine runs containers: the request would wait for ever."""
         why = await self._api.action(
             "container_requests", self._request["uuid"], "why", method="GET"
         )
         for one in why.get("waits") or ():
             if one["reason"] == _NO_DISPATCHER:
-                self._watcher.say(f"{one['sentence']} See 'lading doctor' where it should run.")
+                self._watcher.say(
+                    f"{one['sentence']} 'lading doctor' tells on a machine what it lacks to run them."
+                )
 
     async def _show(self) -> bool:
         is_news = False

@@ -172,7 +172,7 @@ def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
 def _unsaid(scene: Scene) -> WaitReason:
     if scene.silence:
         return WaitReason("no dispatcher", scene.silence)
-    return WaitReason("unreported", "No dispatcher has reported about it yet.")
+    return WaitReason("unreported", "No machine has reported about it yet.")
 
 
 def _attempts(container: Container, locks: int, scene: Scene) -> tuple[WaitReason, ...]:
