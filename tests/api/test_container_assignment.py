@@ -425,3 +425,17 @@ async def test_what_was_asked_for_since_the_look_is_joined(
 
     monkeypatch.setattr(container_requests, "look_ahead", look_and_wait)
     assert (await it.submit("echo", "1"))["container_uuid"] == made[0]
+
+
+async def test_an_admin_runs_no_image_by_the_name_that_a_user_gave_it(it: World) -> None:
+    ada, owner = await it.user("ada"), (await it.ok("GET", "users/current"))["uuid"]
+    pdh = await image(it, None, name="bio:7", token=ada)
+    head = await head_of(it, "bio:7")
+    for name in ("bio:7", "1" * 12):
+        spec = await it.spec(container_image=name)
+        reply = await it.request("POST", "container_requests", spec)
+        assert (reply.status, f"name its collection {head}" in reply.error) == (422, True)
+    # The collection means nothing else.
+    assert await used(it, head, it.admin) == pdh
+    await share(it, head, owner, token=ada)
+    assert await used(it, "bio:7", it.admin) == pdh

@@ -60,6 +60,7 @@ def link(
     is_own: bool = False,
     owner: str = "",
     is_of_site: bool = False,
+    is_shared: bool = True,
 ) -> ImageLink:
     return ImageLink(
         collection_uuid="",
@@ -71,6 +72,7 @@ def link(
         is_own=is_own,
         owner_uuid=owner,
         is_of_site=is_of_site,
+        is_shared=is_shared,
     )
 
 
@@ -168,3 +170,13 @@ def test_different_images_that_users_share_by_one_name_are_refused() -> None:
             choose(ada, other, older)
     # One that no engine reads is no candidate.
     assert choose(ada, structs.replace(bob, files=())) == "ada"
+
+
+def test_an_administrator_runs_no_image_by_the_name_of_a_user_who_has_not_shared_it() -> None:
+    private = link("bob", created="1", name="bio:1", owner="bob", is_shared=False)
+    private = structs.replace(private, collection_uuid="the collection")
+    with pytest.raises(Invalid, match="has not shared it; name its collection the collection"):
+        choose(private)
+    assert choose(private, link("ada", created="2", name="bio:1", owner="ada")) == "ada"
+    assert choose(structs.replace(private, is_own=True)) == "bob"
+    assert choose(structs.replace(private, is_of_site=True)) == "bob"

@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from msgspec import structs
-
 from lading.api import (
     authorization,
     completion,
     expectations,
+    image_lookup,
     learning,
     priorities,
     quotas,
@@ -48,18 +47,14 @@ from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Choice, Reuse
 from lading.core.containers.steps import image_names
-from lading.core.data import manifest
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
-from lading.core.images import ImageLink, Term
 from lading.core.records import access
 from lading.core.records.access import Principal
-from lading.core.records.collection_rules import is_trashed
-from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Like
 from lading.core.records.filters import check_filters
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS, USERS
-from lading.core.records.schema import Record, Type
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
 from lading.core.values import JsonObject
 from lading.store import records
 from lading.store import waiting as waits
@@ -180,7 +175,7 @@ async def check_image(
         await acting_for(services, subject, principal),
         images.parse_reference(subject.container_image or ""),
     )
-    await _image(
+    await image_lookup.find(
         tx,
         services,
         term,
@@ -388,7 +383,7 @@ async def _facts(
     present = await authorization.present(
         tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting
     )
-    image = await _image(tx, services, term, acting, present)
+    image = await image_lookup.find(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
     is_limited = access.is_limited(acting)
@@ -445,7 +440,7 @@ async def _step_images(
     for number, name in enumerate(image_names(subject.steps)):
         term = images.parse_reference(name)
         present = await authorization.present(tx, services, [term.pdh] if term.pdh else [], acting)
-        found[name] = await _image(tx, services, term, acting, present)
+        found[name] = await image_lookup.find(tx, services, term, acting, present)
         if access.is_limited(acting):
             at = f"steps [{number}][container_image]"
             await authorization.check_content_scope(
@@ -509,78 +504,6 @@ async def _hash(
     if reference.is_pdh:
         return _bare(reference.name) if _bare(reference.name) in present else None
     found = await records.get(tx, COLLECTIONS, reference.name)
-    if found is None or not await _usable(tx, found, services, acting):
+    if found is None or not await image_lookup.can_use(tx, services, found, acting):
         return None
     return str(found["portable_data_hash"])
-
-
-async def _usable(
-    tx: Transaction, collection: Record, services: ApiServices, acting: Principal
-) -> bool:
-    if is_trashed(collection, services.now()):
-        return False
-    return await authorization.can_read(tx, services, COLLECTIONS, collection, acting)
-
-
-async def _image(
-    tx: Transaction, services: ApiServices, term: Term, acting: Principal, present: Collection[str]
-) -> str:
-    if term.pdh is not None:
-        if term.pdh not in present:
-            raise Invalid(images.image_not_found(term.text))
-        return term.pdh
-    if term.uuid is not None:
-        found = await records.get(tx, COLLECTIONS, term.uuid)
-        if found is None or not await _usable(tx, found, services, acting):
-            raise Invalid(images.image_not_found(term.text))
-        return str(found["portable_data_hash"])
-    links = await _image_links(tx, services, term, acting)
-    return images.choose_image(term, links, formats=services.policy.image_formats)
-
-
-async def _image_links(
-    tx: Transaction, services: ApiServices, term: Term, acting: Principal
-) -> list[ImageLink]:
-    readable = access.readable(LINKS, acting, now=services.now())
-    link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
-    by_name: tuple[Expression, ...] = (
-        Compare(link_class, "=", images.REPO_TAG),
-        Among(name, term.names),
-    )
-    links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
-    if not links and term.is_hash:
-        by_hash = (
-            Compare(link_class, "=", images.IMAGE_HASH),
-            Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
-        )
-        links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
-    heads = [link["head_uuid"] for link in links if link["head_uuid"]]
-    collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
-    usable = {uuid for uuid, one in collections.items() if await _usable(tx, one, services, acting)}
-    links = [link for link in links if link["head_uuid"] in usable]
-    makers = await records.among(
-        tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
-    )
-    admins = {services.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
-    return [
-        structs.replace(
-            _image_link(link, collections[link["head_uuid"]], acting),
-            is_of_site=link["modified_by_user_uuid"] in admins,
-        )
-        for link in links
-    ]
-
-
-def _image_link(link: Record, collection: Record, acting: Principal) -> ImageLink:
-    stamp = link["properties"].get("image_timestamp")
-    streams = manifest.parse(collection["manifest_text"]).streams
-    return ImageLink(
-        collection_uuid=collection["uuid"],
-        pdh=collection["portable_data_hash"],
-        files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
-        created_at=link["created_at"],
-        image_timestamp=stamp if isinstance(stamp, str) else None,
-        name=str(link["name"]),
-        is_own=acting.user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
-        owner_uuid=str(link["owner_uuid"]),
-    )

@@ -431,6 +431,8 @@ class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     is_of_site: bool = False
     """Whether an administrator has made it."""
     owner_uuid: str = ""
+    is_shared: bool = True
+    """Whether the caller has been given it; administrators read the others too."""
 
 
 def same_names(name: str) -> tuple[str, ...]:
@@ -475,20 +477,29 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
 
     Links of the caller precede those of others, so that nobody else decides what a name means that
     the caller has given; then come those of administrators, so that no user takes over a name of
-    the site. Then come names in the order of `term.names`, and of several owners the one who gave
-    the name first. Of one owner, the newest by image timestamp and by the time of the link is
-    taken; a link without a timestamp comes last.
+    the site. One that an administrator can read only because administrators read everything is
+    never taken: a user would decide what runs with an administrator's rights. Then come names in
+    the order of `term.names`, and of several owners the one who gave the name first. Of one owner,
+    the newest by image timestamp and by the time of the link is taken; a link without a timestamp
+    comes last.
 
-    Raises Invalid when there are no links, when none is compatible with `formats`, and when several
-    owners, none of them an administrator, share different images by this name.
+    Raises Invalid when there are no links, when none is compatible with `formats`, when all are of
+    others who have not shared them, and when several owners, none of them an administrator, share
+    different images by this name.
     """
     ordered = in_order(term, links)
     if not ordered:
         raise Invalid(image_not_found(term.text))
     usable = [link for link in ordered if is_image(link.files, formats=formats)]
-    if usable:
-        _check_owners(term, usable)
-        return usable[0].pdh
+    shared = [link for link in usable if link.is_shared or link.is_own or link.is_of_site]
+    if usable and not shared:
+        raise Invalid(
+            f'docker image "{printable(term.text)}" is a name of another user who has not shared '
+            f"it; name its collection {usable[0].collection_uuid}, or add the image yourself"
+        )
+    if shared:
+        _check_owners(term, shared)
+        return shared[0].pdh
     raise Invalid(
         "Matching Docker image is incompatible with 'docker_image_formats' configuration."
     )

@@ -316,7 +316,7 @@ class Activity:
         tell: Callable[[str], Awaitable[None]],
         trace: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
         *,
-        note: Callable[[str], None] = lambda sentence: None,
+        note: Callable[[str], None] | None = None,
         patience: float = ACTIVITY_PATIENCE,
     ) -> None:
         self._trace = trace
@@ -337,7 +337,7 @@ class Activity:
                 await work
         finally:
             del self._doing[what]
-        if (seconds := clock() - began) > self._patience:
+        if self._note is not None and (seconds := clock() - began) > self._patience:
             self._note(f"{what} took {seconds:.1f} s")
 
     @contextlib.asynccontextmanager

@@ -111,21 +111,22 @@ def test_no_further_one_passes_a_head_that_waits_for_those_that_passed_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("small", "latest"),
+    ("run_time", "limit", "latest"),
     [
         # The one that passed it last began while the one before it ran.
-        ({}, 60 + 60),
+        (0, 0, 60 + 60),
         # Each takes far longer than its tool usually does: the time says nothing about the end.
-        ({"run_time": 1}, 600 + 60 + 60),
+        (1, 0, 600 + 60 + 60),
         # One that is ended at its limit takes no longer than that.
-        ({"run_time": 1, "limit": 60}, 600 + 60 + 60),
+        (1, 60, 600 + 60 + 60),
     ],
 )
-def test_a_head_of_two_processors_starts_in_the_end(small: dict[str, int], latest: int) -> None:
+def test_a_head_of_two_processors_starts_in_the_end(run_time: int, limit: int, latest: int) -> None:
     """A stream of small ones, each of which runs for 60 s, never keeps it from starting."""
     snapshot = replace(seen(there=(runs("old", started=0.0),)), passing=600.0)
     expectations = {
-        f"new{second}": waiting(f"new{second}", **small) for second in range(5, 2000, 5)
+        f"new{second}": waiting(f"new{second}", run_time=run_time, limit=limit)
+        for second in range(5, 2000, 5)
     }
     for second in range(5, 2000, 5):
         occupants = tuple(

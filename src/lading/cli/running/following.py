@@ -484,7 +484,8 @@ class Follower:
         for one in why.get("waits") or ():
             if one["reason"] == _NO_DISPATCHER:
                 self._watcher.say(
-                    f"{one['sentence']} 'lading doctor' tells on a machine what it lacks to run them."
+                    f"{one['sentence']} 'lading doctor' tells on a machine what it lacks to run "
+                    "them."
                 )
 
     async def _show(self) -> bool:

@@ -1,0 +1,125 @@
+"""Images by name: the content that `container_image` of a request means for its principal.
+
+The links that can be read are looked up here; `core.images.choose_image` chooses among them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import structs
+
+from lading.api import authorization
+from lading.api.services import ApiServices
+from lading.core import images
+from lading.core.data import manifest
+from lading.core.errors import Invalid
+from lading.core.images import ImageLink, Term
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.collection_rules import is_trashed
+from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Like
+from lading.core.records.record_types import COLLECTIONS, LINKS, USERS
+from lading.core.records.schema import Record, Type
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def can_use(
+    tx: Transaction, services: ApiServices, collection: Record, acting: Principal
+) -> bool:
+    """Whether a collection is outside the trash, and the principal can read it."""
+    if is_trashed(collection, services.now()):
+        return False
+    return await authorization.can_read(tx, services, COLLECTIONS, collection, acting)
+
+
+async def find(
+    tx: Transaction, services: ApiServices, term: Term, acting: Principal, present: Collection[str]
+) -> str:
+    """The portable data hash of the image that a request names. `present`: the hashes of contents
+    that the principal can read, among them that of the term. Raises Invalid.
+    """
+    if term.pdh is not None:
+        if term.pdh not in present:
+            raise Invalid(images.image_not_found(term.text))
+        return term.pdh
+    if term.uuid is not None:
+        found = await records.get(tx, COLLECTIONS, term.uuid)
+        if found is None or not await can_use(tx, services, found, acting):
+            raise Invalid(images.image_not_found(term.text))
+        return str(found["portable_data_hash"])
+    links = await _image_links(tx, services, term, acting)
+    return images.choose_image(term, links, formats=services.policy.image_formats)
+
+
+async def _image_links(
+    tx: Transaction, services: ApiServices, term: Term, acting: Principal
+) -> list[ImageLink]:
+    readable = access.readable(LINKS, acting, now=services.now())
+    link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
+    by_name: tuple[Expression, ...] = (
+        Compare(link_class, "=", images.REPO_TAG),
+        Among(name, term.names),
+    )
+    links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
+    if not links and term.is_hash:
+        by_hash = (
+            Compare(link_class, "=", images.IMAGE_HASH),
+            Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
+        )
+        links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
+    heads = [link["head_uuid"] for link in links if link["head_uuid"]]
+    collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
+    usable = {uuid for uuid, one in collections.items() if await can_use(tx, services, one, acting)}
+    links = [link for link in links if link["head_uuid"] in usable]
+    shared = await _shared_with(tx, services, links, collections, acting)
+    makers = await records.among(
+        tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
+    )
+    admins = {services.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
+    return [
+        structs.replace(
+            _image_link(link, collections[link["head_uuid"]], acting),
+            is_of_site=link["modified_by_user_uuid"] in admins,
+            is_shared=link["uuid"] in shared,
+        )
+        for link in links
+    ]
+
+
+async def _shared_with(
+    tx: Transaction,
+    services: ApiServices,
+    links: Sequence[Record],
+    collections: Mapping[str, Record],
+    acting: Principal,
+) -> set[str]:
+    """The readable links that the principal could read without being an administrator, to
+    collections for which the same holds.
+    """
+    if not acting.is_admin:
+        return {link["uuid"] for link in links}
+    user = dataclasses.replace(acting, is_admin=False)
+    return {
+        link["uuid"]
+        for link in links
+        if await authorization.can_read(tx, services, LINKS, link, user)
+        and await can_use(tx, services, collections[link["head_uuid"]], user)
+    }
+
+
+def _image_link(link: Record, collection: Record, acting: Principal) -> ImageLink:
+    stamp = link["properties"].get("image_timestamp")
+    streams = manifest.parse(collection["manifest_text"]).streams
+    return ImageLink(
+        collection_uuid=collection["uuid"],
+        pdh=collection["portable_data_hash"],
+        files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
+        created_at=link["created_at"],
+        image_timestamp=stamp if isinstance(stamp, str) else None,
+        name=str(link["name"]),
+        is_own=acting.user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
+        owner_uuid=str(link["owner_uuid"]),
+    )
