@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bench.api.sample import LOCKERS, OTHERS, PROJECTS, USERS, Site, readable, secret
 from bench.api.templates import created_at
-from lading.api.services import hash_secret
+from lading.api.server.identifiers import hash_secret
 from lading.core import ids
 from lading.core.ids import Infix
 from lading.core.records.access import DISPATCHER_SCOPES

@@ -129,7 +129,7 @@ async def running(
     request = await it.submit()
     uuid = request["container_uuid"]
     await it.lock(uuid)
-    async with listening(directory, make(it.app.services.gateway_key(uuid))) as listener:
+    async with listening(directory, make(it.app.services.access.gateway_key(uuid))) as listener:
         changes = {"state": "Running", "gateway_address": f"127.0.0.1:{listener.port}"}
         await it.ok("PUT", f"containers/{uuid}", changes, token=it.dispatcher)
         yield f"container_requests/{request['uuid']}/log/{uuid}", uuid, listener

@@ -205,7 +205,7 @@ async def test_a_fault_of_ours_is_a_500(it: World, monkeypatch: pytest.MonkeyPat
     def broken() -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(type(it.app.services), "now", lambda self: broken())
+    monkeypatch.setattr(type(it.app.services.clock), "now", lambda self: broken())
     reply = await it.request("GET", "collections")
     assert reply.status == 500
     assert "internal error" in reply.error
@@ -323,7 +323,7 @@ async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
 async def test_sessions_are_told_of_calls(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """They give way while somebody calls, whatever the answer is."""
     told: list[str] = []
-    monkeypatch.setattr(it.app.services.turns, "note_call", lambda: told.append("call"))
+    monkeypatch.setattr(it.app.services.access.turns, "note_call", lambda: told.append("call"))
     await it.request("GET", "users/current")
     await it.request("GET", "nothing")
     assert told == ["call"] * 2

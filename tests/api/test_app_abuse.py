@@ -248,7 +248,7 @@ async def test_attributes_of_every_kind(it: World) -> None:
             systems = row["object_kind"] in ("arvados#group", "arvados#link", "arvados#credential")
             assert row["object_owner_uuid"] in (
                 user,
-                *([it.app.services.system_user] if systems else []),
+                *([it.app.services.ids.system_user] if systems else []),
             )
     for kind in RECORDS:
         await it.ok("GET", kind.plural, params={"limit": 1000})

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lading.api.server.vocabulary import VOCABULARY
 from lading.testing.world import World, world
 
 NOBODY = "zzzzz-4zz18-000000000000009"
@@ -164,7 +165,7 @@ async def test_internal_faults_are_500_and_say_nothing(
         raise RuntimeError("a secret")
 
     token = await it.user("u")
-    monkeypatch.setattr(it.app.services.vocabulary.__class__, "check", lambda *_: fail())
+    monkeypatch.setattr(it.app.services.features[VOCABULARY].__class__, "check", lambda *_: fail())
     reply = await it.request("POST", "collections", {"properties": {"a": 1}}, token=token)
     assert reply.status == 500
     assert "a secret" not in reply.error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from prometheus_client.parser import text_string_to_metric_families
 
+from lading.api.server.blocks import STORAGE
+from lading.api.wait_statuses import STATUSES
 from lading.core.quantities import format_time
 from lading.core.records.schema import Record
 from lading.core.scheduling.wait_reasons import WaitReason
@@ -106,8 +106,8 @@ async def test_the_queue_by_state_and_reason(it: World) -> None:
         uuids[0]: WaitReason("quota", "The quota is 1."),
         uuids[1]: WaitReason("zucchini", "A word of another program."),
     }
-    statuses = it.app.services.statuses
-    await statuses.report("d1", said, it.app.services.now())
+    statuses = it.app.services.features[STATUSES]
+    await statuses.report("d1", said, it.app.services.clock.now())
     found = await scrape(it)
     assert {
         name: found[f"lading_containers {name}"] for name in ("Queued", "On hold", "Locked")
@@ -128,7 +128,7 @@ async def test_scrapes_in_a_row_read_the_database_once(it: World) -> None:
 
 
 async def test_statuses_that_are_withdrawn_count_no_more(it: World) -> None:
-    statuses = it.app.services.statuses
+    statuses = it.app.services.features[STATUSES]
     now = format_time(it.clock())
     quota, large = WaitReason("quota", "Q."), WaitReason("too large", "T.")
 
@@ -157,7 +157,7 @@ async def test_volumes_are_shown_with_their_space(it: World) -> None:
         one = {"uuid": "v1", "total": 100, "free": 20, "faults": 3, "damaged": 1}
         return {"volumes": [one, {**one, "uuid": "s3", "total": None, "free": None}]}
 
-    it.app = type(it.app)(replace(it.app.services, storage=storage))
+    it.app.services.features[STORAGE] = storage
     found = await scrape(it)
     assert found["lading_volume_size_bytes v1"] == 100
     assert found["lading_volume_free_bytes v1"] == 20

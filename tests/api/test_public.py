@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import pytest
-
-from lading.api.public import load_vocabulary, websocket_url
-from lading.core.errors import Corrupt, Invalid
+from lading.api.public import websocket_url
+from lading.core.errors import Corrupt
 from lading.store.database import Database
 from lading.testing.world import World, world
 
@@ -49,21 +47,9 @@ async def test_a_configured_vocabulary(tmp_path: Path) -> None:
         assert "VocabularyPath" not in (await it.ok("GET", "config"))["API"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [(None, "No such file"), ("{", "Expecting"), ("[]", "must be an object")]
-)
-def test_a_vocabulary_that_is_none(tmp_path: Path, text: str | None, words: str) -> None:
-    path = tmp_path / "v.json"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(Invalid, match=words) as caught:
-        load_vocabulary(str(path))
-    assert f"API.VocabularyPath: {path}" in caught.value.message
-
-
 async def test_status_of_the_events(it: World) -> None:
     assert (await it.ok("GET", "/status.json", token=""))["Clients"] == 0
-    with it.app.services.bus.listen():
+    with it.app.services.events.bus.listen():
         await it.ok("POST", "collections", {})
         assert (await it.ok("GET", "/status.json", token=""))["Clients"] == 1
         async with asyncio.timeout(180):

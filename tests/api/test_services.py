@@ -1,19 +1,22 @@
-"""Secrets and uuids that a server makes."""
+"""The values of a server: none is that of one feature."""
 
 from __future__ import annotations
 
-from lading.api.services import hash_secret
-from lading.testing.world import World
+import dataclasses
+import sys
+from subprocess import run
+
+from lading.api.services import ApiServices
+
+_FEATURES = (
+    "expectations", "fair_shares", "learning", "logins", "machine_board", "metrics", "mounts",
+    "quotas", "resources", "wait_statuses", "webhooks",
+)  # fmt: skip
 
 
-async def test_secrets_of_containers_can_be_told_again(it: World) -> None:
-    services = it.app.services
-    assert (
-        services.container_secret("t")
-        == services.container_secret("t")
-        != services.container_secret("u")
-    )
-    assert len(services.container_secret("t")) == len(services.new_secret()) == 50
-    assert services.new_secret() != services.new_secret()
-    assert services.new_uuid("dz642").startswith("zzzzz-dz642-")
-    assert len(hash_secret("x")) == 64
+def test_no_feature_is_imported_for_the_values_of_a_server() -> None:
+    program = "import sys, lading.api.services; print(*sys.modules)"
+    words = run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    modules = set(words.split())
+    assert not [name for name in _FEATURES if f"lading.api.{name}" in modules]
+    assert len(dataclasses.fields(ApiServices)) <= 9

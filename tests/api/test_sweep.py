@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.events import timers
+from lading.api.server.upkeep import UPKEEP
 from lading.core.errors import Unavailable
 from lading.testing.world import World, world
 
@@ -26,10 +27,10 @@ async def test_trash_goes_for_good(it: World) -> None:
 
 
 async def test_old_spools_go(it: World) -> None:
-    it.app.services.spool.append("c", "a.txt", b"x", offset=0)
+    it.app.services.access.spool.append("c", "a.txt", b"x", offset=0)
     os.utime(it.root / "live" / "c", (0, 0))
     await timers.sweep(it.app.services)
-    assert it.app.services.spool.names("c") == []
+    assert it.app.services.access.spool.names("c") == []
 
 
 async def test_it_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ async def test_the_trail_is_kept_short(tmp_path: Path) -> None:
         assert (await it.ok("GET", f"container_requests/{kept['uuid']}/why"))["decision"][
             "decision"
         ] == "new"
-        assert it.app.services.upkeep.shortened_to > 0
+        assert it.app.services.features[UPKEEP].shortened_to > 0
         await it.ok("POST", "links", {"link_class": "tag", "name": "another"})
         await timers.sweep(it.app.services)
 

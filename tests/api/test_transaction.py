@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lading.api.wait_statuses import STATUSES
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import WITH_API, World
 
@@ -216,12 +217,14 @@ async def test_the_spool_goes_with_the_saved_log(it: World) -> None:
         "POST", f"containers/{request['container_uuid']}/live/a.txt", raw=b"x", token=supervisor
     )
     await it.ok("POST", f"containers/{request['container_uuid']}/unlock", token=supervisor)
-    assert it.app.services.spool.names(request["container_uuid"]) == ["a.txt"]
+    assert it.app.services.access.spool.names(request["container_uuid"]) == ["a.txt"]
     await it.run(request["container_uuid"])
-    assert it.app.services.spool.names(request["container_uuid"]) == []
+    assert it.app.services.access.spool.names(request["container_uuid"]) == []
     async with it.database.reading() as tx:
-        now = it.app.services.now()
-        assert await it.app.services.statuses.about(tx, request["container_uuid"], now) == []
+        now = it.app.services.clock.now()
+        assert (
+            await it.app.services.features[STATUSES].about(tx, request["container_uuid"], now) == []
+        )
 
 
 async def test_a_draft_is_asked_for_by_a_running_container(it: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lading.api.wait_statuses import STATUSES
 from lading.core.quantities import format_time
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.testing.world import START, World
@@ -13,11 +14,11 @@ QUOTA, LARGE = WaitReason("quota", "The quota is 1."), WaitReason("too large", "
 
 async def about(it: World, uuid: str, now: str = NOW) -> list[WaitReason]:
     async with it.database.reading() as tx:
-        return await it.app.services.statuses.about(tx, uuid, now)
+        return await it.app.services.features[STATUSES].about(tx, uuid, now)
 
 
 async def test_each_dispatcher_is_heard_and_can_take_it_back(it: World) -> None:
-    statuses = it.app.services.statuses
+    statuses = it.app.services.features[STATUSES]
     many = {str(number): QUOTA for number in range(250)}
     await statuses.report("d1", {"c": QUOTA, **many}, NOW)
     await statuses.report("d2", {"c": LARGE, "unknown": None}, NOW)
@@ -31,7 +32,7 @@ async def test_each_dispatcher_is_heard_and_can_take_it_back(it: World) -> None:
 
 
 async def test_what_is_forgotten_is_forgotten_with_the_transaction(it: World) -> None:
-    statuses = it.app.services.statuses
+    statuses = it.app.services.features[STATUSES]
     await statuses.report("d", {"c": QUOTA}, NOW)
     async with it.database.writing() as tx:
         await statuses.forget(tx, ["c", "unknown"])
@@ -39,7 +40,7 @@ async def test_what_is_forgotten_is_forgotten_with_the_transaction(it: World) ->
 
 
 async def test_the_last_report(it: World) -> None:
-    statuses = it.app.services.statuses
+    statuses = it.app.services.features[STATUSES]
     async with it.database.reading() as tx:
         assert await statuses.last_report(tx) is None
     await statuses.report("d1", {"c": QUOTA}, NOW)

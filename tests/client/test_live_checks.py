@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lading.api.wait_statuses import STATUSES
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.live_checks import LiveCheck, LiveResult, LiveTest
@@ -26,7 +27,9 @@ WORD = "0123456789abcdef"
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[Site]:
     async with site(tmp_path) as made:
-        await made.world.app.services.statuses.report("d", {}, made.world.app.services.now())
+        await made.world.app.services.features[STATUSES].report(
+            "d", {}, made.world.app.services.clock.now()
+        )
         yield made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lading.api.state.readiness import ReadinessChecks
+from lading.api.server.readiness import ReadinessChecks
 from lading.config.site import load
 from lading.core.kubernetes.pod_manifest import MANAGED_BY
 from lading.core.kubernetes.refusals import RIGHTS

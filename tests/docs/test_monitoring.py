@@ -13,7 +13,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from lading.api.metrics import ServerMetrics
+from lading.api.metrics import METRICS, ServerMetrics
+from lading.api.wait_statuses import STATUSES
 from lading.blobs.metrics import BlockMetrics
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.metrics import DispatchMetrics
@@ -148,13 +149,16 @@ def test_promtool_reads_the_queries_of_dashboards(tmp_path: Path) -> None:
 
 async def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        metrics = it.app.services.metrics
+        metrics = it.app.services.features[METRICS]
         app = HttpMetrics(metrics.registry).measured("api", it.app)
         BlockMetrics(metrics.registry)
         await it.run((await it.submit("true"))["container_uuid"])
         answer = await AsgiTransport(app).request("GET", "/status.json", headers={})
         assert answer.status == 200
-        await metrics.look(it.app.services)
+        services = it.app.services
+        await metrics.look(
+            services.database, services.clock, services.features[STATUSES], None, listeners=0
+        )
     for text in (text_of(metrics.registry), text_of(DispatchMetrics().registry)):
         # Those of the process are the library's, which call a number of bytes virtual memory.
         own = b"".join(

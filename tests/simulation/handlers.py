@@ -19,10 +19,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lading.api.app import Application, make_app
+from lading.api.app import Application
+from lading.api.assembly import make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.events.event_bus import EventBus, LogEvent
-from lading.api.services import ApiServices
+from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.api.services import Events
 from lading.core.errors import from_status
 from lading.core.quantities import format_time
 from lading.store import schema
@@ -36,16 +38,17 @@ _SECRET: Final = "x" * 50
 _LOGS: Final = Path("no-such-directory")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedServices(ApiServices):
-    """Services whose uuids are counted for each record type."""
+class NumberedIdentifiers(Identifiers):
+    """Uuids that are counted for each record type."""
 
-    made: Counter[str] = dataclasses.field(default_factory=Counter)
+    def __init__(self, clock: ApiClock, entropy: Callable[[int], bytes]) -> None:
+        super().__init__(clock, entropy, cluster="zzzzz", root_token=CONFIG.SystemRootToken)
+        self._counts: Counter[str] = Counter()
 
     def new_uuid(self, infix: str) -> str:
         """The next uuid of a record type."""
-        self.made[infix] += 1
-        return f"zzzzz-{infix}-{self.made[infix]:015d}"
+        self._counts[infix] += 1
+        return f"zzzzz-{infix}-{self._counts[infix]:015d}"
 
 
 class ToldBus(EventBus):
@@ -82,8 +85,13 @@ class HandlerServer:
             live=_LOGS,
         )
         services = made.services
-        given = {one.name: getattr(services, one.name) for one in dataclasses.fields(services)}
-        self._app = Application(NumberedServices(**{**given, "bus": ToldBus(tell)}))
+        self._app = Application(
+            dataclasses.replace(
+                services,
+                ids=NumberedIdentifiers(services.clock, services.ids.entropy),
+                events=Events(ToldBus(tell)),
+            )
+        )
 
     def call(
         self,
@@ -110,7 +118,7 @@ class HandlerServer:
 
     def text_of(self, token_uuid: str) -> str:
         """A token of a container as its holder sends it."""
-        return f"v2/{token_uuid}/{self._app.services.container_secret(token_uuid)}"
+        return f"v2/{token_uuid}/{self._app.services.ids.container_secret(token_uuid)}"
 
     def rows(self, sql: str) -> list[Row]:
         """What is stored."""

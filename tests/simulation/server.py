@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api.policy import make_policy
+from lading.api.server.policy import make_policy
 from lading.client.api import RecordEvent
 from lading.config.site import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, recipe_resolution, request

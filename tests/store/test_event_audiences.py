@@ -76,7 +76,7 @@ async def test_the_readers_of_each_row(
     monkeypatch.setattr(event_audiences, "FEW", few)
     tokens = [await it.user(name) for name in ("ann", "bob", "cem", "dan")]
     await life(it, tokens)
-    now = it.app.services.now()
+    now = it.app.services.clock.now()
     callers = [await authenticate(it.app.services, token) for token in tokens]
     users = {caller.user_uuid: caller for caller in callers if caller is not None}
     async with it.database.reading() as tx:

@@ -12,8 +12,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -25,10 +23,8 @@ from lading.api.container_access import log_files, published_ports
 from lading.api.container_access.gateway_client import claimed, read_claim
 from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.port_addresses import PREFIX, make_sites
-from lading.api.container_access.supervisor_registry import Tunnels
 from lading.api.events import timers
 from lading.api.events.audit import Relay
-from lading.api.events.event_bus import EventBus
 from lading.api.events.websocket import serve_websocket
 from lading.api.http import (
     ROUTE,
@@ -42,21 +38,14 @@ from lading.api.http import (
     read_body,
     read_query,
 )
-from lading.api.logins import access_tokens
-from lading.api.logins.provider_client import OpenIdClient
-from lading.api.machine_board import OwnMachines, SharedMachines
-from lading.api.mounts.git_cache import GitCache
-from lading.api.policy import make_policy
-from lading.api.public import load_vocabulary
+from lading.api.logins.provider_client import PROVIDER
+from lading.api.mounts.git_cache import GIT
 from lading.api.routes import ApiRoute, Routes
-from lading.api.services import ApiServices, Blocks
-from lading.api.wait_statuses import OwnStatuses, SharedStatuses
-from lading.api.webhooks.mail import Mailer
-from lading.api.webhooks.receivers import OutsideSender, WebhookSender
+from lading.api.server.readiness import READINESS
+from lading.api.server.upkeep import UPKEEP
+from lading.api.services import ApiServices
+from lading.api.webhooks.receivers import WEBHOOK_SENDER
 from lading.api.webhooks.worker import WebhookWorker
-from lading.client.transport import HttpTransport, Transport
-from lading.config.site import Config
-from lading.core.containers.disk_space import Amount
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated, Unavailable
 from lading.core.ids import make_request_id
 from lading.core.protocols import http_head
@@ -64,14 +53,11 @@ from lading.core.protocols.http_head import HttpHead
 from lading.core.quantities import bounded
 from lading.core.records.access import Principal, check_scope, covers
 from lading.core.records.filters import check_select
-from lading.core.records.schema import JSON, Record
+from lading.core.records.schema import JSON
 from lading.core.webhooks.schedule import RetryRules
-from lading.net.outside_way import OutsideNetwork
-from lading.net.pacing import Pacer
-from lading.net.pipes import Turns
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import current_request, in_request, redact
-from lading.store.database import Database, TransactionInterrupted
+from lading.store.database import TransactionInterrupted
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -110,96 +96,16 @@ _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
 
 
-def make_app(
-    database: Database,
-    config: Config,
-    *,
-    clock: Callable[[], datetime],
-    entropy: Callable[[int], bytes],
-    blocks: Blocks,
-    live: Path,
-    repositories: Path | None = None,
-    certificate: Path | None = None,
-    connect: Callable[[str], Transport] = HttpTransport,
-    storage: Callable[[], Awaitable[Record]] | None = None,
-    webhook_sender: WebhookSender | None = None,
-) -> Application:
-    """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a
-    websocket) and /_health/.
-
-    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are
-    those of this server, for saved logs and small results; `live` is a directory for the logs of
-    running containers, `repositories` one for mirrors of git repositories (beside `live` if it is
-    not given); `certificate` identifies the servers to each other; `connect` makes a transport to
-    an origin, for the provider at which people log in; `webhook_sender` sends events, by HTTP
-    and SMTP if it is not given. The caller prepares the database (`store.schema.prepare`,
-    `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
-    """
-    return Application(
-        ApiServices(
-            database=database,
-            config=config,
-            policy=make_policy(config),
-            clock=clock,
-            entropy=entropy,
-            blocks=blocks,
-            bus=EventBus(),
-            spool=Spool(
-                live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
-            ),
-            statuses=SharedStatuses(database) if database.shared else OwnStatuses(),
-            machines=SharedMachines(database) if database.shared else OwnMachines(),
-            git=GitCache(
-                repositories or live.parent / "repositories",
-                timeout=config.Containers.GitTimeout,
-                size=config.Containers.GitCacheSize,
-            ),
-            webhook_sender=webhook_sender or _make_sender(config, clock),
-            vocabulary=load_vocabulary(config.API.VocabularyPath),
-            certificate=certificate,
-            tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
-            turns=_make_turns(config),
-            provider=_make_provider(config, clock, connect),
-            accept_token=access_tokens.accept
-            if config.Login.OpenIDConnect.Enable and config.Login.OpenIDConnect.AcceptAccessToken
-            else None,
-            storage=storage,
-        )
-    )
-
-
-def _make_provider(
-    config: Config, clock: Callable[[], datetime], connect: Callable[[str], Transport]
-) -> OpenIdClient | None:
-    settings = config.Login.OpenIDConnect
-    if not settings.Enable:
-        return None
-    return OpenIdClient(settings, clock=lambda: clock().timestamp(), connect=connect)
-
-
-def _make_sender(config: Config, clock: Callable[[], datetime]) -> OutsideSender:
-    settings = config.Webhooks
-    network = OutsideNetwork(
-        allowed=tuple(settings.AllowedNetworks), key="Webhooks.AllowedNetworks"
-    )
-    return OutsideSender(network, Mailer(config.Mail), timeout=settings.Timeout, clock=clock)
-
-
 def _make_worker(services: ApiServices) -> WebhookWorker:
     settings = services.config.Webhooks
     return WebhookWorker(
         services,
-        services.webhook_sender,
+        services.features[WEBHOOK_SENDER],
         rules=RetryRules(most_attempts=settings.MaxAttempts, pause_after=settings.PauseAfter),
         most=settings.MaxConcurrent,
         timeout=max(settings.Timeout, services.config.Mail.Timeout),
-        chance=lambda: int.from_bytes(services.entropy(4), "big") / (1 << 32),
+        chance=lambda: int.from_bytes(services.ids.entropy(4), "big") / (1 << 32),
     )
-
-
-def _make_turns(config: Config) -> Turns:
-    least = config.API.MinSessionRate
-    return Turns(pacer=Pacer(least) if least > 0 else None)
 
 
 class Application:
@@ -233,11 +139,12 @@ class Application:
             await self._tend()
         finally:
             # Calls that are held would keep the server from ending.
-            self.services.bus.end_waits()
-            await self.services.git.close()
-            await self.services.readiness.close()
-            if self.services.provider is not None:
-                await self.services.provider.close()
+            self.services.events.bus.end_waits()
+            await self.services.features[GIT].close()
+            await self.services.features[READINESS].close()
+            provider = self.services.features[PROVIDER]
+            if provider is not None:
+                await provider.close()
 
     async def _tend(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -269,9 +176,9 @@ class Application:
         request_id = headers.get("x-request-id", "")
         # A client's id becomes part of log lines and of a response header.
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
-            request_id = current_request() or make_request_id(self.services.entropy(20))
+            request_id = current_request() or make_request_id(self.services.ids.entropy(20))
         # Large streams give way while calls are under way (`core.protocols.transfer_rates`).
-        self.services.turns.note_call()
+        self.services.access.turns.note_call()
         with in_request(request_id):
             work = self._respond(scope, headers, request_id, receive)
             response = await self._respond_always(scope, request_id, work)
@@ -356,8 +263,10 @@ class Application:
         )
         if call.principal is not None:
             authorization.note_caller(scope, call.principal)
-            self.services.check_disk(call.principal, method, len(raw))
-            self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
+            _check_disk(self.services.access.spool, call.principal, method, len(raw))
+            self.services.features[UPKEEP].note(
+                call.principal.token_uuid, self.services.clock.now(), call.address
+            )
         response = await route.handler(call)
         # Only the selected attributes of the answer are sent, with kind and etag.
         if select is not None and route.shows is not None:
@@ -491,6 +400,16 @@ class Application:
             if self.services.config.Users.AnonymousUserToken
             else None
         )
+
+
+def _check_disk(spool: Spool, caller: Principal, method: str, size: int) -> None:
+    """Check that the disk has room for a write of an ordinary user with a body of `size` bytes.
+    Raises Full.
+    """
+    keeps_going = caller.is_admin or caller.is_dispatcher or caller.supervises is not None
+    # DELETE frees space.
+    if method in ("POST", "PUT", "PATCH") and not keeps_going:
+        spool.check_records(size)
 
 
 def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) -> str:

@@ -16,11 +16,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from lading.api.http import ApiCall
-from lading.api.services import ApiServices, hash_secret
+from lading.api.server.features import FeatureKey
+from lading.api.server.identifiers import hash_secret
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
@@ -67,7 +69,12 @@ async def find_readable(
     """
     roles = services.config.Users.RoleGroupsVisibleToAll
     conditions = access.readable(
-        kind, principal, now=services.now(), include_trash=include_trash, roles=roles, few=True
+        kind,
+        principal,
+        now=services.clock.now(),
+        include_trash=include_trash,
+        roles=roles,
+        few=True,
     )
     where = (records.equals(kind, "uuid", uuid), *conditions)
     found = await records.find(tx, services.database.dialect, kind, where, limit=1, raw=raw)
@@ -121,7 +128,7 @@ async def _can_read(
         return await permission_queries.level_on(tx, user, record["uuid"], record["owner_uuid"]) > 0
     roles = services.config.Users.RoleGroupsVisibleToAll
     conditions = access.readable(
-        kind, principal, now=services.now(), include_trash=True, roles=roles
+        kind, principal, now=services.clock.now(), include_trash=True, roles=roles
     )
     # The rules of these kinds are conditions in SQL: they are asked of the one record.
     where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
@@ -134,7 +141,7 @@ async def present(
     """The hashes of which the principal can read the content."""
     reader = reader_of(acting)
     wanted = sorted({one for one in hashes if ids.is_pdh(one)})
-    return await contents.present(tx, wanted, services.now(), reader=reader)
+    return await contents.present(tx, wanted, services.clock.now(), reader=reader)
 
 
 async def readable_uuids(
@@ -147,7 +154,7 @@ async def readable_uuids(
     """The uuids among `uuids` of records of a type that the principal can read."""
     wanted, found = tuple(dict.fromkeys(uuids)), set[str]()
     roles = services.config.Users.RoleGroupsVisibleToAll
-    readable = access.readable(kind, principal, now=services.now(), roles=roles, few=True)
+    readable = access.readable(kind, principal, now=services.clock.now(), roles=roles, few=True)
     for at in range(0, len(wanted), _BATCH):
         some = Among(Column("uuid", Type.STRING), wanted[at : at + _BATCH])
         query = Query(where=(some, *readable), select=("uuid",), limit=_BATCH)
@@ -180,7 +187,7 @@ async def check_content_scope(
         return
     where = (
         records.equals(COLLECTIONS, "portable_data_hash", pdh),
-        *access.readable(COLLECTIONS, principal, now=services.now()),
+        *access.readable(COLLECTIONS, principal, now=services.clock.now()),
     )
     found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
     if not any(access.covers_get(principal, COLLECTIONS, one["uuid"]) for one in found):
@@ -317,7 +324,7 @@ async def _is_present(
     if not is_group(place):
         return True
     flags = await permissions.group_flags(tx, place)
-    if flags.trash_at is None or flags.trash_at > services.now():
+    if flags.trash_at is None or flags.trash_at > services.clock.now():
         return True
     # A frozen project in the trash is shown to admins alone, who can restore it.
     return include_trash and (principal.is_admin or not flags.frozen)
@@ -402,7 +409,7 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
     try:
         return await _known(services, token, uuid, secret, named)
     except Unauthenticated:
-        accept = services.accept_token
+        accept = services.features[ACCEPT_TOKEN]
         if uuid or accept is None or not await accept(services, token):
             raise
     return await _known(services, token, uuid, secret, named)
@@ -445,7 +452,7 @@ async def _known(
     async with services.database.reading() as tx:
         holder = await records.token_holder(tx, uuid, hash_secret(secret))
         # One answer for both: a caller who guesses learns nothing about past tokens.
-        if holder is None or holder.has_expired(services.now()):
+        if holder is None or holder.has_expired(services.clock.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         if holder.is_derived and holder.own is not None:
             await _check_runtime_token(tx, services, holder.own)
@@ -489,7 +496,7 @@ async def _check_runtime_token(tx: Transaction, services: ApiServices, container
         if _configured(services, token, secret) is not None:
             return
         holder = await records.token_holder(tx, uuid, hash_secret(secret))
-        if holder is None or holder.has_expired(services.now()):
+        if holder is None or holder.has_expired(services.clock.now()):
             break
         if not holder.is_derived:
             return
@@ -506,7 +513,7 @@ def _configured(services: ApiServices, token: str, secret: str) -> Principal | N
         return nobody(services)
     if root and hmac.compare_digest(secret.encode(), root.encode()):
         return Principal(
-            user_uuid=services.system_user,
+            user_uuid=services.ids.system_user,
             token_uuid=ids.root_token(config.ClusterID),
             token=token,
             is_admin=True,
@@ -535,9 +542,17 @@ async def committer(tx: Transaction, services: ApiServices, row: Record) -> Prin
     """The user who committed a stored request; an inactive principal if that user was deleted."""
     user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"])
     return Principal(
-        user_uuid=user["uuid"] if user else services.system_user,
+        user_uuid=user["uuid"] if user else services.ids.system_user,
         token_uuid="",
         token="",
         is_admin=bool(user and user["is_admin"]),
         is_active=bool(user and user["is_active"]),
     )
+
+
+AcceptToken: TypeAlias = Callable[[ApiServices, str], Awaitable[bool]]
+
+ACCEPT_TOKEN: Final = FeatureKey[AcceptToken | None]("tokens of the provider", lambda: None)
+"""Makes an access token of the provider a token of this server, and says whether it did; None where
+none is accepted.
+"""

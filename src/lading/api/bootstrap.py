@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from lading.api.events import audit
 from lading.api.resources import generic
-from lading.api.services import ApiServices, hash_secret
+from lading.api.server.identifiers import hash_secret
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.records import access
 from lading.core.records.permissions import NAMES, GroupClass, Level
@@ -35,7 +36,7 @@ async def bootstrap(services: ApiServices, tokens: FirstTokens) -> None:
     """Create missing records; existing ones are not changed, but for the scopes of the dispatcher's
     token.
     """
-    system = services.system_user
+    system = services.ids.system_user
     async with services.database.writing() as tx:
         await _ensure(
             tx,
@@ -92,10 +93,10 @@ async def _principals(tx: Transaction, services: ApiServices) -> None:
         # its members.
         users = [
             user["uuid"]
-            for user in await records.matching(tx, USERS, owner_uuid=services.system_user)
+            for user in await records.matching(tx, USERS, owner_uuid=services.ids.system_user)
         ]
     for user in await records.among(tx, USERS, "uuid", users):
-        if user["is_active"] and user["uuid"] != services.system_user:
+        if user["is_active"] and user["uuid"] != services.ids.system_user:
             await _share(tx, services, user["uuid"], everybody, Level.WRITE)
             if services.config.Users.ActivatedUsersAreVisibleToOthers:
                 await _share(tx, services, everybody, user["uuid"], Level.READ)
@@ -146,20 +147,20 @@ async def _share(
         "link_class": permission_queries.PERMISSION,
         "name": NAMES[level],
     }
-    await _ensure(tx, services, LINKS, {**link, "uuid": services.new_uuid(ids.Infix.LINK)})
+    await _ensure(tx, services, LINKS, {**link, "uuid": services.ids.new_uuid(ids.Infix.LINK)})
 
 
 async def _restrict(tx: Transaction, services: ApiServices, uuid: str) -> None:
     old = await records.get(tx, TOKENS, uuid)
     if old is not None:
         changes: Record = {"scopes": list(access.DISPATCHER_SCOPES)}
-        await generic.apply(tx, services, TOKENS, old, changes, user_uuid=services.system_user)
+        await generic.apply(tx, services, TOKENS, old, changes, user_uuid=services.ids.system_user)
 
 
 async def _ensure(tx: Transaction, services: ApiServices, kind: RecordType, given: Record) -> None:
     if await records.get(tx, kind, given["uuid"]) is not None:
         return
-    now, system = services.now(), services.system_user
+    now, system = services.clock.now(), services.ids.system_user
     record = {
         **kind.defaults,
         "owner_uuid": system,

@@ -22,8 +22,10 @@ from msgspec.structs import replace
 
 from lading.api import expectations, learning, priorities
 from lading.api.events import audit
+from lading.api.metrics import METRICS
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
+from lading.api.wait_statuses import STATUSES
 from lading.core.containers import finalize, mounts, request, retry
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
@@ -67,7 +69,7 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
             unit.tx, (one.requesting_container_uuid for one in left.values())
         ),
         earlier=earlier,
-        uuid=unit.services.new_uuid(CONTAINERS.infix),
+        uuid=unit.services.ids.new_uuid(CONTAINERS.infix),
         now=unit.now,
         policy=unit.services.policy,
         projects=await _project_rules(unit.tx, after, left.values()),
@@ -86,10 +88,10 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
         effects.append(ChangeRequest(rows[subject.uuid], change))
     for row, subject in ended_before:
         await _keep_log(unit, row, subject, after)
-    await unit.services.statuses.forget(unit.tx, [after.uuid])
+    await unit.services.features[STATUSES].forget(unit.tx, [after.uuid])
     if after.log is not None:
         # After the commit: until then readers take the log from the spool.
-        unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))
+        unit.tx.after_commit(lambda: unit.services.access.spool.remove(after.uuid))
     return effects
 
 
@@ -250,7 +252,7 @@ async def keep(
     names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
     known, taken = await contents.for_keeping(tx, hashes, names)
     kept: list[str | None] = []
-    now = services.now()
+    now = services.clock.now()
     for plan in plans:
         former = old.get(plan.uuid or "")
         content = _content(plan, known, former["manifest_text"] if former else "")
@@ -284,7 +286,11 @@ async def _renew(
     tx: Transaction, services: ApiServices, old: Record, content: Record, user_uuid: str
 ) -> str:
     if old["portable_data_hash"] != content["portable_data_hash"]:
-        changes = {**content, "modified_at": services.now(), "modified_by_user_uuid": user_uuid}
+        changes = {
+            **content,
+            "modified_at": services.clock.now(),
+            "modified_by_user_uuid": user_uuid,
+        }
         await records.change(tx, COLLECTIONS, old["uuid"], changes, expected={})
         await audit.changed(tx, services, COLLECTIONS, old, {**old, **changes}, user_uuid=user_uuid)
     return str(old["uuid"])
@@ -299,7 +305,7 @@ async def _make(
     user_uuid: str,
     now: str,
 ) -> str:
-    uuid = services.new_uuid(Infix.COLLECTION)
+    uuid = services.ids.new_uuid(Infix.COLLECTION)
     free = (plan.owner_uuid, plan.name) not in taken
     record: Record = {
         **COLLECTIONS.defaults,
@@ -402,10 +408,10 @@ class Endings(ChangeFollower):
             return
         if old["priority"] != new["priority"] == 0 and old["state"] in HELD:
             # One whose dispatcher's token has ended is to be ended by the timers.
-            unit.tx.after_commit(unit.services.wakeups.wake)
+            unit.tx.after_commit(unit.services.events.wakeups.wake)
         if new["state"] == old["state"]:
             return
-        metrics, now = unit.services.metrics, unit.now
+        metrics, now = unit.services.features[METRICS], unit.now
         unit.tx.after_commit(lambda: metrics.note_transition(old, new, now))
         if old["state"] in HELD:
             ended = new["finished_at"] if new["state"] in FINAL else unit.now

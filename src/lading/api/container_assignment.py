@@ -24,7 +24,9 @@ from lading.api import (
 )
 from lading.api.authorization import acting_for
 from lading.api.events import audit
+from lading.api.metrics import METRICS
 from lading.api.mounts.live_mounts import check_live_places
+from lading.api.mounts.tree_cache import CONTENTS
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.core import images
@@ -162,8 +164,8 @@ async def decide(
     if not filters:
         return AssignmentChoice(made_of, choice, True, advice)
     own = learned.advised(made_of, advice)
-    fresh = recipe.new_container(own, uuid="", now=services.now()).to_record()
-    possible = reuse.can_meet(filters, {**fresh, "owner_uuid": services.system_user})
+    fresh = recipe.new_container(own, uuid="", now=services.clock.now()).to_record()
+    possible = reuse.can_meet(filters, {**fresh, "owner_uuid": services.ids.system_user})
     return AssignmentChoice(made_of, choice, possible, advice)
 
 
@@ -269,7 +271,7 @@ async def resolve(
                 f"{container.uuid}: its log or output was deleted meanwhile; try again"
             )
     else:
-        uuid = services.new_uuid(Infix.CONTAINER)
+        uuid = services.ids.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
         made_of = learned.advised(decision.recipe, decision.advice)
         made_of = await expectations.with_run_time(unit.tx, made_of)
@@ -358,7 +360,7 @@ async def _may_read(unit: Unit, principal: Principal, uuid: str) -> bool:
 async def _remember(
     unit: Unit, subject: ContainerRequest, explanation: Record, choice: Choice
 ) -> None:
-    unit.tx.after_commit(partial(unit.services.metrics.note_decision, choice, subject))
+    unit.tx.after_commit(partial(unit.services.features[METRICS].note_decision, choice, subject))
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
     summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
     await audit.note(unit.tx, unit.services, about, LogRowType.RESOLVE, summary, explanation)
@@ -428,7 +430,7 @@ def _contents_shown(
     return {
         target: content
         for target, one in mounts.shown(subject.mounts, found).items()
-        if (content := services.contents.known.get(one)) is not None
+        if (content := services.features[CONTENTS].known.get(one)) is not None
     }
 
 

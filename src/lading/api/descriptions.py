@@ -433,7 +433,7 @@ async def get_discovery(call: ApiCall) -> ApiResponse:
             "title": "Lading",
             "description": "Runs containers as records; implements the Arvados v1 API.",
             "documentationLink": f"{url}arvados/v1/openapi.json",
-            "generatedAt": call.services.now(),
+            "generatedAt": call.services.clock.now(),
             "protocol": "rest",
             "baseUrl": f"{url}arvados/v1/",
             "basePath": "/arvados/v1/",

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from msgspec import structs
 
 from lading.api import authorization
+from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.config.instance_types import instance_types
@@ -63,7 +65,7 @@ async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) 
     if ended:
         await _compare(services, ended)
     fresh = [uuid for uuid, one in said.items() if one and one.reason in _IN_QUEUE]
-    if fresh and services.expectations.is_over(services.clock(), seconds=_PAUSE):
+    if fresh and services.features[_WORK_INTERVAL].is_over(services.clock.time(), seconds=_PAUSE):
         await _note(services, fresh[:_MOST_NOTED])
 
 
@@ -117,7 +119,7 @@ async def explain(
         ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING
     ):  # fmt: skip
         return None
-    now = services.now()
+    now = services.clock.now()
     user = subject.committed_by_uuid if caller.is_admin else caller.user_uuid
     known = await run_time_of(tx, container, user_uuid=user)
     wait = await _wait(tx, services, container, scene, caller)
@@ -237,7 +239,7 @@ async def _wait(
         uuids = [one.uuid for one in (*running, *queue, container)]
         readable = await authorization.readable_uuids(tx, services, CONTAINERS, uuids, caller)
         view = _View(caller.user_uuid, frozenset(readable))
-    pace = await _pace(tx, running, queue, container, view, now=services.now())
+    pace = await _pace(tx, running, queue, container, view, now=services.clock.now())
     return None if pace is None else pace.wait(len(before), more=scene.ahead - len(before))
 
 
@@ -310,7 +312,7 @@ async def _pace(
 
 async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
     """Note when containers are expected to start; only the first expectation about each counts."""
-    now = services.now()
+    now = services.clock.now()
     async with services.database.reading() as tx:
         rows = await records.among(tx, CONTAINERS, "uuid", uuids)
         found = sorted((Container.from_record(one) for one in rows), key=_place)
@@ -342,7 +344,7 @@ async def _compare(services: ApiServices, uuids: Sequence[str]) -> None:
     async with services.database.reading() as tx:
         if not await run_times.are_expected(tx, uuids):
             return
-    moment = services.clock()
+    moment = services.clock.time()
     async with services.database.writing() as tx:
         errors = [
             expected_times.error_of(one.wait, (moment - parse_time(one.noted_at)).total_seconds())
@@ -355,3 +357,22 @@ async def _compare(services: ApiServices, uuids: Sequence[str]) -> None:
 
 async def _input_size(tx: Transaction, mounted: JsonObject) -> int:
     return await lessons.input_size(tx, dict.fromkeys(mounts.named_hashes(mounted)))
+
+
+class WorkInterval:
+    """Lets work begin once in a while."""
+
+    def __init__(self) -> None:
+        self._began: datetime | None = None
+
+    def is_over(self, now: datetime, *, seconds: float) -> bool:
+        """Whether the work may begin now; then the next pause begins too."""
+        # A clock that was set back ends the pause.
+        if self._began is not None and 0 <= (now - self._began).total_seconds() < seconds:
+            return False
+        self._began = now
+        return True
+
+
+_WORK_INTERVAL: Final = FeatureKey("readings of the queue", WorkInterval)
+"""Between two readings of the queue for expected starts."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from lading.api.machine_board import CAPACITY
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, Unit
 from lading.core import resources
@@ -108,7 +109,9 @@ class FairShares:
         account, reached = stored or (ShareAccount(finish=clock, seen=self._now), clock)
         account = replace(account, weight=weight)
         expected = await self._expected(tool, account)
-        vcpus = fair_share.dominant_vcpus(_need(container), self._unit.services.capacity.ratios)
+        vcpus = fair_share.dominant_vcpus(
+            _need(container), self._unit.services.features[CAPACITY].ratios
+        )
         new = StoredTicket(
             container_uuid=container.uuid,
             level=claim.level,
@@ -360,7 +363,7 @@ async def summaries(tx: Transaction, services: ApiServices) -> dict[str, ShareSu
     settings = services.config.Containers.FairShare
     if not settings.Enabled:
         return {}
-    now, used, weights = _milliseconds(services.now()), dict[str, float](), dict[str, float]()
+    now, used, weights = _milliseconds(services.clock.now()), dict[str, float](), dict[str, float]()
     for one in await rows.uses(tx):
         halves = max(0, now - one.seen) / (settings.HalfLife * 1000)
         used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves

@@ -30,6 +30,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Raw
 
+from lading.api.server.vocabulary import VOCABULARY
 from lading.api.services import ApiServices
 from lading.config.server import API
 from lading.core import ids
@@ -145,7 +146,7 @@ class ApiCall:
         """
         given = self._sent(kind)
         if isinstance(given.get("properties"), dict):
-            self.services.vocabulary.check(given["properties"])
+            self.services.features[VOCABULARY].check(given["properties"])
         return given
 
     def _sent(self, kind: RecordType) -> Record:

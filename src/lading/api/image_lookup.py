@@ -30,7 +30,7 @@ async def can_use(
     tx: Transaction, services: ApiServices, collection: Record, acting: Principal
 ) -> bool:
     """Whether a collection is outside the trash, and the principal can read it."""
-    if is_trashed(collection, services.now()):
+    if is_trashed(collection, services.clock.now()):
         return False
     return await authorization.can_read(tx, services, COLLECTIONS, collection, acting)
 
@@ -57,7 +57,7 @@ async def find(
 async def _image_links(
     tx: Transaction, services: ApiServices, term: Term, acting: Principal
 ) -> list[ImageLink]:
-    readable = access.readable(LINKS, acting, now=services.now())
+    readable = access.readable(LINKS, acting, now=services.clock.now())
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
         Compare(link_class, "=", images.REPO_TAG),
@@ -78,7 +78,7 @@ async def _image_links(
     makers = await records.among(
         tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
     )
-    admins = {services.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
+    admins = {services.ids.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
     return [
         structs.replace(
             _image_link(link, collections[link["head_uuid"]], acting),

@@ -7,10 +7,11 @@ store them there. A report of a dispatcher that has been silent for SILENCE is n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from lading.api.server.features import FeatureKey
 from lading.api.wait_statuses import believed_since
 from lading.core import resources
 from lading.core.policy import fair_share
@@ -126,3 +127,7 @@ class SharedMachines:
         async with self._database.writing() as tx:
             texts = await waiting.take_orders(tx, dispatcher)
         return [msgspec.json.decode(text, type=MachineOrder) for text in texts]
+
+
+MACHINES: Final = FeatureKey[MachineBoard]("machines")
+CAPACITY: Final = FeatureKey("capacity", KnownCapacity)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from lading.api.authorization import check_content_scope
 from lading.api.http import ApiCall
-from lading.api.mounts.tree_cache import Trees
+from lading.api.mounts.tree_cache import TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.data import filetree, locator, manifest, splice
@@ -66,7 +66,7 @@ async def find_content(
     wanted = "+".join(parts[:2])
     if not ids.is_pdh(wanted):
         raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
-    now = services.now()
+    now = services.clock.now()
     where = (
         records.equals(COLLECTIONS, "portable_data_hash", wanted),
         not_trashed(now),
@@ -89,7 +89,7 @@ async def _find_log(
     requests = await containers.requests_with_log(tx, pdh)
     if requests:
         named = Among(Column("uuid", Type.STRING), tuple(requests))
-        where = (named, *access.readable(REQUESTS, principal, now=services.now()))
+        where = (named, *access.readable(REQUESTS, principal, now=services.clock.now()))
         if await records.exists(tx, services.database.dialect, REQUESTS, where):
             for row in await records.matching(tx, COLLECTIONS, portable_data_hash=pdh):
                 # It is in the trash, but kept as long as the request is.
@@ -145,7 +145,7 @@ async def read_content(
     contents = await _fetch(services, principal, splice.contents_of(splicing.files))
     size = len(supplied) + len(current) + sum(map(len, contents.values()))
     content = await _apart(
-        size, lambda: _spliced(services.trees, splicing, current, text, contents)
+        size, lambda: _spliced(services.features[TREES], splicing, current, text, contents)
     )
     _check_hash(given, content["portable_data_hash"])
     return content
@@ -253,7 +253,7 @@ def _check_locators(
     ):
         return
     now, ttl, key = (
-        int(services.clock().timestamp()),
+        int(services.clock.time().timestamp()),
         int(settings.BlobSigningTTL),
         settings.BlobSigningKey,
     )
@@ -269,7 +269,7 @@ def _check_locators(
 
 def _sign(services: ApiServices, principal: Principal, text: str, trash_at: str | None) -> str:
     settings = services.config.Collections
-    now = services.clock()
+    now = services.clock.time()
     expiry = now + timedelta(seconds=settings.BlobSigningTTL)
     if trash_at is not None:
         trashed = parse_time(trash_at)

@@ -8,17 +8,18 @@ state, waits by reason, webhooks) are the same at each of them. They are read at
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from lading.api.events.event_bus import EventBus
+from lading.api.server.blocks import LookAtStorage
+from lading.api.server.features import FeatureKey
+from lading.api.server.identifiers import ApiClock
 from lading.api.wait_statuses import Statuses
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.containers.request import ContainerRequest
@@ -47,33 +48,6 @@ _OTHER: Final = "other"
 _OUTCOMES: Final = ("success", "exit code", "cancelled", *Failure)
 _DELIVERIES: Final = ("delivered", "failed", "dead letter")
 _DECISIONS: Final = ("reused", "joined", "new", "not asked")
-
-
-class ObservedServer(Protocol):
-    """The parts of a server whose state the gauges show."""
-
-    @property
-    def database(self) -> Database:
-        """The database."""
-
-    @property
-    def bus(self) -> EventBus:
-        """The listeners for events."""
-
-    @property
-    def statuses(self) -> Statuses:
-        """The reports of dispatchers."""
-
-    @property
-    def storage(self) -> Callable[[], Awaitable[Record]] | None:
-        """Describes the volumes; None where that is not known."""
-
-    @property
-    def clock(self) -> Callable[[], datetime]:
-        """The time."""
-
-    def now(self) -> str:
-        """The time as the API shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,27 +174,32 @@ class ServerMetrics:
         outcome = "delivered" if is_good else "dead letter" if is_dead else "failed"
         self._deliveries.labels(outcome).inc()
 
-    async def look(self, services: ObservedServer) -> None:
+    async def look(
+        self,
+        database: Database,
+        clock: ApiClock,
+        statuses: Statuses,
+        storage: LookAtStorage | None,
+        *,
+        listeners: int,
+    ) -> None:
         """Bring the figures up to date; those that cost a query at most once in a while."""
-        self.figures = replace(
-            self.figures,
-            writable=services.database.fault is None,
-            listeners=services.bus.listening,
-        )
-        now = services.clock().timestamp()
+        writable = database.fault is None
+        self.figures = replace(self.figures, writable=writable, listeners=listeners)
+        now = clock.time().timestamp()
         # A clock that was set back must not keep old figures.
         if 0 <= now - self._read_at < _PERIOD:
             return
         self._read_at = now
         # Unknown unless they are read now: an old number would look like a present one.
-        figures = ServerFigures(writable=self.figures.writable, listeners=self.figures.listeners)
+        figures = ServerFigures(writable=writable, listeners=listeners)
         # The other metrics are shown while the database does not answer.
         with suppress(LadingError):
-            if figures.writable:
-                figures = await _read_figures(services, figures)
+            if writable:
+                figures = await _read_figures(database, clock.now(), statuses, figures)
         with suppress(LadingError):
-            if services.storage is not None:
-                volumes = (await services.storage())["volumes"]
+            if storage is not None:
+                volumes = (await storage())["volumes"]
                 figures = replace(figures, volumes=tuple(volumes))
         self.figures = figures
 
@@ -274,12 +253,13 @@ class _FigureReader(Collector):
         return self.metrics.families()
 
 
-async def _read_figures(services: ObservedServer, figures: ServerFigures) -> ServerFigures:
-    now = services.now()
-    async with services.database.reading() as tx:
+async def _read_figures(
+    database: Database, now: str, statuses: Statuses, figures: ServerFigures
+) -> ServerFigures:
+    async with database.reading() as tx:
         states = await containers.live_counts(tx)
         hooks = await webhooks.counts(tx)
-        said = await services.statuses.counts(tx, now)
+        said = await statuses.counts(tx, now)
     reasons = dict.fromkeys((*_REASONS, _OTHER), 0)
     for reason, count in said.reasons.items():
         # Any dispatcher may report any word: the label keeps to the known ones.
@@ -339,3 +319,6 @@ def _since_lock(container: Record, now: str) -> float:
 
 def _seconds(start: str, end: str) -> float:
     return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
+
+
+METRICS: Final = FeatureKey("metrics", ServerMetrics)

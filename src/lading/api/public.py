@@ -10,21 +10,22 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
-from pathlib import Path
 from typing import Final
 
 from lading import __version__
 from lading.api.authorization import authenticate, find_token
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.metrics import METRICS
 from lading.api.resources import generic
+from lading.api.server.blocks import STORAGE
+from lading.api.server.vocabulary import VOCABULARY
+from lading.api.wait_statuses import STATUSES
 from lading.config.site import export
-from lading.core.errors import Invalid, Unauthenticated, Unavailable
-from lading.core.records import access, vocabulary
+from lading.core.errors import Unauthenticated, Unavailable
+from lading.core.records import access
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
-from lading.core.records.vocabulary import Vocabulary
 from lading.process.metrics import CONTENT_TYPE, check_management_token, text_of
 from lading.store import records
 
@@ -97,28 +98,18 @@ def page_url(url: str) -> str:
 
 async def get_vocabulary(call: ApiCall) -> ApiResponse:
     """The vocabulary; without one all properties are allowed."""
-    return ApiResponse(body=call.services.vocabulary.document)
-
-
-def load_vocabulary(path: str) -> Vocabulary:
-    """The vocabulary in a JSON file; "" is none. Raises Invalid naming the file and the fault."""
-    if not path:
-        return Vocabulary()
-    try:
-        return vocabulary.read(json.loads(Path(path).read_bytes()))
-    except (OSError, ValueError, Invalid) as error:
-        raise Invalid(f"configuration: API.VocabularyPath: {path}: {error}") from error
+    return ApiResponse(body=call.services.features[VOCABULARY].document)
 
 
 async def get_status(call: ApiCall) -> ApiResponse:
     """The number of listeners for events (docs/spec/api, section Websocket)."""
-    return ApiResponse(body={"Clients": call.services.bus.listening, "Version": __version__})
+    return ApiResponse(body={"Clients": call.services.events.bus.listening, "Version": __version__})
 
 
 async def get_debug(call: ApiCall) -> ApiResponse:
     """The number of queued events of each listener; needs the management token."""
     _check_management(call)
-    return ApiResponse(body={"Queues": call.services.bus.queues})
+    return ApiResponse(body={"Queues": call.services.events.bus.queues})
 
 
 async def get_health(call: ApiCall) -> ApiResponse:
@@ -127,7 +118,7 @@ async def get_health(call: ApiCall) -> ApiResponse:
     if call.services.database.fault is not None:
         raise Unavailable(f"the database takes no changes: {call.services.database.fault.message}")
     async with call.services.database.reading() as tx:
-        await records.get(tx, USERS, call.services.system_user)
+        await records.get(tx, USERS, call.services.ids.system_user)
     return ApiResponse(body={"health": "OK"})
 
 
@@ -136,13 +127,13 @@ async def get_all_health(call: ApiCall) -> ApiResponse:
     the management token.
     """
     _check_management(call)
-    began = call.services.clock()
+    began = call.services.clock.time()
     error = ""
     try:
         await get_health(call)
     except Unavailable as fault:
         error = fault.message
-    seconds = (call.services.clock() - began).total_seconds()
+    seconds = (call.services.clock.time() - began).total_seconds()
     health = "ERROR" if error else "OK"
     check: Record = {
         "Health": health,
@@ -150,7 +141,7 @@ async def get_all_health(call: ApiCall) -> ApiResponse:
         "HTTPStatusCode": 503 if error else 200,
         "Response": {"health": health},
         "ResponseTime": round(seconds, 6),
-        "ClockTime": call.services.now(),
+        "ClockTime": call.services.clock.now(),
         "Server": f"lading/{__version__}",
         "Version": __version__,
     }
@@ -171,8 +162,15 @@ async def get_all_health(call: ApiCall) -> ApiResponse:
 async def get_metrics(call: ApiCall) -> ApiResponse:
     """The metrics, in the text format of Prometheus; needs the management token."""
     _check_management(call)
-    metrics = call.services.metrics
-    await metrics.look(call.services)
+    services = call.services
+    metrics = services.features[METRICS]
+    await metrics.look(
+        services.database,
+        services.clock,
+        services.features[STATUSES],
+        services.features[STORAGE],
+        listeners=services.events.bus.listening,
+    )
     return ApiResponse(body=text_of(metrics.registry), headers={"Content-Type": CONTENT_TYPE})
 
 

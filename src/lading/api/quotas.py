@@ -259,7 +259,7 @@ async def _wait(unit: Unit, look: _Look, short: Shortage, concerning: Iterable[Q
     quota = next(one for one in concerning if one.subject_uuid == short.subject_uuid)
     again = spending.next_moment(quota, unit.now) if short.limit is Limit.MONEY else None
     if again is not None:
-        unit.tx.after_commit(unit.services.wakeups.wake)
+        unit.tx.after_commit(unit.services.events.wakeups.wake)
     rank = _NEVER if short.for_ever else look.rank
     queue = short.subject_uuid + (WORKFLOWS if short.limit is Limit.WORKFLOWS else "")
     return QuotaWait(look.request_uuid, look.container_uuid, queue, short.limit, rank, again)
@@ -280,7 +280,7 @@ async def _go_on_later(unit: Unit, queue: str) -> None:
     first = await quotas.first_waiting(unit.tx, queue)
     if first is not None:
         await quotas.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
-        unit.tx.after_commit(unit.services.wakeups.wake)
+        unit.tx.after_commit(unit.services.events.wakeups.wake)
 
 
 async def _fill_one(unit: Unit, queue: str) -> bool:

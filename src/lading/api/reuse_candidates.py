@@ -47,7 +47,7 @@ async def find(
         services.database.dialect,
         recipe.keys(made_of),
         reader=authorization.reader_of(acting),
-        now=services.now(),
+        now=services.clock.now(),
     )
     found = await look(filters)
     passing = {one.record["uuid"] for one in found}
@@ -69,7 +69,7 @@ async def check_rights(
     """Check that a container may stand for a request of this principal. Raises Invalid."""
     reader = authorization.reader_of(acting)
     stored = await containers.candidate(
-        tx, services.database.dialect, uuid, reader=reader, now=services.now()
+        tx, services.database.dialect, uuid, reader=reader, now=services.clock.now()
     )
     if stored is not None:
         (candidate,) = await _judgeable(tx, services, made_of, [stored], acting)

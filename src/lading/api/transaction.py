@@ -29,7 +29,8 @@ from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
 from lading.api.fair_shares import ShareTickets
 from lading.api.priorities import Priorities
-from lading.api.services import ApiServices, hash_secret
+from lading.api.server.identifiers import hash_secret
+from lading.api.services import ApiServices
 from lading.api.spending import SpentBudgets
 from lading.api.unit import CancelRequest, ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
 from lading.core.containers import lifecycle, request
@@ -242,7 +243,7 @@ class UnitOfWork(Unit):
                 await waits.unwatch(self.tx, new["uuid"])
 
     def _set_timers(self, was: Record, new: Record) -> None:
-        timers = self.services.wakeups
+        timers = self.services.events.wakeups
         if any(was.get(name) != new[name] for name in ("state", *_TIMES)) and any(
             new[name] for name in _TIMES
         ):
@@ -349,7 +350,7 @@ class UnitOfWork(Unit):
         return False
 
     async def _mint_tokens(self, effect: MintTokens) -> None:
-        system = self.services.system_user
+        system = self.services.ids.system_user
         await self._add_token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
         scopes = access.supervisor_scopes(effect.container_uuid)
         await self._add_token(effect.supervisor_uuid, system, scopes, effect.container_uuid)
@@ -371,7 +372,7 @@ class UnitOfWork(Unit):
             "scopes": list(scopes),
             # The secret follows from the uuid and a key of the server: it need not be stored to be
             # given to the dispatcher again.
-            "secret_hash": hash_secret(self.services.container_secret(uuid)),
+            "secret_hash": hash_secret(self.services.ids.container_secret(uuid)),
             "container_uuid": container_uuid,
         }
         await records.add(self.tx, TOKENS, row)

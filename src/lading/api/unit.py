@@ -88,7 +88,7 @@ class Unit:
         self.services = services
         self.user_uuid = user_uuid
         # One time for all rows of the transaction.
-        self.now = services.now()
+        self.now = services.clock.now()
         self.made: set[str] = set()
         """Uuids of the containers that were made in this transaction."""
         self._followers = followers
@@ -121,7 +121,7 @@ class Unit:
         """Have a consequence for many records worked off by `api.background.cascades`."""
         cascade = Cascade(kind=kind, subject_uuid=subject_uuid, begun_at=self.now)
         await cascades.put(self.tx, cascade)
-        self.tx.after_commit(self.services.wakeups.cascade)
+        self.tx.after_commit(self.services.events.wakeups.cascade)
 
     def ended(self, request_uuid: str) -> None:
         """Mark a request that ended or was deleted, so that its dependents are looked at."""
@@ -166,10 +166,10 @@ class Unit:
         row: Record = {
             **container.to_record(),
             # The system user owns containers: users read them through their requests alone.
-            "owner_uuid": self.services.system_user,
+            "owner_uuid": self.services.ids.system_user,
             "created_at": self.now,
             "modified_at": self.now,
-            "modified_by_user_uuid": self.services.system_user,
+            "modified_by_user_uuid": self.services.ids.system_user,
             # Dispatcher and supervisor go on with the trace of this call.
             "traceparent": current_traceparent() or None,
         }

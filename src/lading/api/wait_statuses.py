@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Protocol
 
+from lading.api.server.features import FeatureKey
 from lading.core.quantities import format_time, parse_time
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store import waiting
@@ -51,21 +52,6 @@ class Statuses(Protocol):
 
     async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
         """Delete the statuses of containers once the transaction is committed."""
-
-
-class WorkInterval:
-    """Lets work begin once in a while."""
-
-    def __init__(self) -> None:
-        self._began: datetime | None = None
-
-    def is_over(self, now: datetime, *, seconds: float) -> bool:
-        """Whether the work may begin now; then the next pause begins too."""
-        # A clock that was set back ends the pause.
-        if self._began is not None and 0 <= (now - self._began).total_seconds() < seconds:
-            return False
-        self._began = now
-        return True
 
 
 class OwnStatuses:
@@ -162,3 +148,6 @@ class SharedStatuses:
 def believed_since(now: str) -> str:
     """Time of the oldest report that counts: dispatchers without a later one have been silent."""
     return format_time(parse_time(now) - SILENCE)
+
+
+STATUSES: Final = FeatureKey[Statuses]("statuses of dispatchers")

@@ -26,7 +26,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lading.api.app import Application, make_app
+from lading.api.app import Application
+from lading.api.assembly import make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.webhooks.receivers import WebhookSender
 from lading.client.transport import HttpTransport, Transport

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lading.api.policy import has_preemptible
+from lading.api.server.policy import has_preemptible
 from lading.client.images.runner import DEFAULT_VERSION, image_name
 from lading.client.transport import Transport
 from lading.config.site import Config

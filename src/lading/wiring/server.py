@@ -35,10 +35,12 @@ from typing import Any, cast
 
 import uvicorn
 
-from lading.api.app import OWNED_PATHS, Application, make_app
+from lading.api.app import OWNED_PATHS, Application
+from lading.api.assembly import make_app
 from lading.api.authorization import find_user
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
+from lading.api.metrics import METRICS
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
@@ -206,7 +208,7 @@ async def serve(
             )
             api = _make_api(database, config, storage)
             await api.bootstrap(_first_tokens(secrets))
-            check, registry = api.check_token, api.services.metrics.registry
+            check, registry = api.check_token, api.services.features[METRICS].registry
             traffic = BlockMetrics(registry)
             blocks = make_block_app(
                 mounts, config, clock=time.time, check_token=check, metrics=traffic

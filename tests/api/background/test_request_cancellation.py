@@ -183,7 +183,7 @@ async def test_a_page_a_transaction_and_it_goes_on_where_it_was(it: World) -> No
 
 async def test_events_are_those_of_each(it: World) -> None:
     await it.submit("a")
-    with it.app.services.bus.listen() as listener:
+    with it.app.services.events.bus.listen() as listener:
         await cancel_all(it)
         if not it.database.shared:
             kinds = [(await listener.get()).event.object_uuid[6:11] for _ in range(2)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lading.api.events import timers
+from lading.api.server.upkeep import ENTRANCE_CHECKS
 from lading.core.records import access
 from lading.testing.world import WITH_API, World, world
 from tests.api.container_access.test_shell_sessions import PATIENCE, Caller, call, entered, running
@@ -44,7 +45,7 @@ async def let_in(it: World, head: str, token: str, *, by: str, **more: Any) -> A
 
 async def enters(it: World, uuid: str, token: str) -> int:
     """Status of a probe for a session; 503 is that of an allowed one without a gateway."""
-    it.app.services.tunnels.patience = 0.01
+    it.app.services.access.tunnels.patience = 0.01
     status, text = await call(it, f"connect/{uuid}/ssh", PROBE, token=token, upgrade="")
     assert status != 503 or "does not answer" in text or "tunnel" in text, text
     return {503: 200}.get(status, status)
@@ -52,7 +53,7 @@ async def enters(it: World, uuid: str, token: str) -> int:
 
 async def reaches(it: World, uuid: str, token: str, port: int = 8000) -> int:
     """Status of a GET of a port; 503 is that of an allowed one without a gateway."""
-    it.app.services.tunnels.patience = 0.01
+    it.app.services.access.tunnels.patience = 0.01
     reply = await it.request("GET", f"/services/{uuid}-{port}/", token=token)
     return {503: 200}.get(reply.status, reply.status)
 
@@ -268,7 +269,7 @@ async def test_a_guest_is_cut_off_with_the_end_of_what_let_the_guest_in(
         bobs = await uuid_of(it, bob)
         share = await it.ok("POST", "links", {**read, "tail_uuid": bobs})
         link = (await let_in(it, uuid, bob, by=alice)).json
-        it.app.services.entrance_checks.interval = 0.01
+        it.app.services.features[ENTRANCE_CHECKS].interval = 0.01
         caller = Caller()
         session = asyncio.create_task(caller.call(it, f"connect/{uuid}/ssh", {}, token=bob))
         await asyncio.wait_for(caller.taken.wait(), PATIENCE)

@@ -77,7 +77,9 @@ async def test_a_claim_for_another_server_or_a_later_time(it: World) -> None:
 
 async def test_a_claim_opens_nothing_but_a_session(it: World) -> None:
     services = it.app.services
-    admin = Principal(user_uuid=services.system_user, token_uuid="t", token="secret", is_admin=True)
+    admin = Principal(
+        user_uuid=services.ids.system_user, token_uuid="t", token="secret", is_admin=True
+    )
     headers = make_claim(
         services, services.config.ExternalURL, admin, UUID, Purpose.SHELL, address=""
     )

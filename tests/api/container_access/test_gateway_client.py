@@ -53,7 +53,7 @@ def container(port: int) -> Container:
 async def test_a_gateway_of_arvados_proves_itself_before_it_is_asked_anything(
     it: World, tmp_path: Path
 ) -> None:
-    key = it.app.services.gateway_key(UUID)
+    key = it.app.services.access.gateway_key(UUID)
     async with listening(tmp_path, arvados(key)) as listener:
         gateway = await reach(it.app.services, container(listener.port))
         assert [(one.start, sorted(name for name, _ in one.fields)) for one in listener.heard] == [
@@ -98,14 +98,14 @@ async def test_who_proves_nothing_is_told_nothing(
 async def test_a_proof_is_good_for_its_connection_only(
     it: World, tmp_path: Path, more: str
 ) -> None:
-    key = it.app.services.gateway_key(UUID)
+    key = it.app.services.access.gateway_key(UUID)
     async with listening(tmp_path, arvados(key, more=more)) as listener:
         with pytest.raises(Unavailable):
             await reach(it.app.services, container(listener.port))
 
 
 async def test_a_gateway_that_breaks_off_in_its_answer(it: World, tmp_path: Path) -> None:
-    prove = arvados(it.app.services.gateway_key(UUID), more="Content-Length: 3\r\n\r\n")
+    prove = arvados(it.app.services.access.gateway_key(UUID), more="Content-Length: 3\r\n\r\n")
     async with listening(tmp_path, prove) as listener:
         listener.once = True
         with pytest.raises(Unavailable):

@@ -99,7 +99,9 @@ async def test_our_own_supervisors_are_not_asked(it: World, tmp_path: Path) -> N
     uuid = request["container_uuid"]
     supervisor = await it.lock(uuid)
     path = f"container_requests/{request['uuid']}/log/{uuid}"
-    async with listening(tmp_path, crunch_run(it.app.services.gateway_key(uuid))) as listener:
+    async with listening(
+        tmp_path, crunch_run(it.app.services.access.gateway_key(uuid))
+    ) as listener:
         changes = {"state": "Running", "gateway_address": f"127.0.0.1:{listener.port}"}
         await it.ok("PUT", f"containers/{uuid}", changes, token=supervisor)
         it.clock.advance(60)
@@ -127,10 +129,10 @@ async def test_what_a_server_did_not_hear_it_finds_out_once(it: World, tmp_path:
         )
         it.clock.advance(60)
         assert is_source(services, container, uuid)
-        services.spool.append(uuid, "stdout.txt", b"posted", offset=0)
+        services.access.spool.append(uuid, "stdout.txt", b"posted", offset=0)
         path = f"container_requests/{request['uuid']}/log/{uuid}/stdout.txt"
         assert (await it.request("GET", path)).body == b"posted"
-        assert services.supervisors.find(container) is not None
+        assert services.access.supervisors.find(container) is not None
         assert listener.heard == []
 
 
@@ -180,7 +182,7 @@ async def test_an_earlier_part_of_a_log_that_is_posted_to_another_server(it: Wor
     uuid = request["container_uuid"]
     token = await it.lock(uuid)
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=token)
-    services.spool.append(uuid, "stdout.txt", b"early", offset=0)
+    services.access.spool.append(uuid, "stdout.txt", b"early", offset=0)
     async with it.database.writing() as tx:
         elsewhere = f"{TUNNEL} https://127.0.0.1:1/"
         await tx.execute(
@@ -188,7 +190,7 @@ async def test_an_earlier_part_of_a_log_that_is_posted_to_another_server(it: Wor
         )
     container = Container.from_record(await it.ok("GET", f"containers/{uuid}"))
     assert not is_source(services, container, uuid), "it is posted here"
-    services.spool.mark_left(uuid)
+    services.access.spool.mark_left(uuid)
     assert is_source(services, container, uuid)
     # That server does not answer.
     path = f"container_requests/{request['uuid']}/log/{uuid}/stdout.txt"

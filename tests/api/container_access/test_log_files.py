@@ -100,11 +100,11 @@ async def test_live_logs_stay_when_nothing_was_saved(it: World) -> None:
 
 async def test_a_file_that_goes_while_it_is_read(it: World) -> None:
     _, uuid, _ = await with_live_log(it, b"0123456789")
-    file = it.app.services.spool.open(uuid, "stdout.txt")
+    file = it.app.services.access.spool.open(uuid, "stdout.txt")
     assert file is not None
     stream = log_files.read_file(file, 0, 20)
     assert await anext(stream) == b""
-    it.app.services.spool.remove(uuid)
+    it.app.services.access.spool.remove(uuid)
     assert [part async for part in stream] == [b"0123456789"]
     assert file.closed
 

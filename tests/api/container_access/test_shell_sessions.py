@@ -247,7 +247,7 @@ async def test_the_gateway_of_another_container_is_not_believed(it: World, tmp_p
 
 
 async def test_nobody_answers(it: World) -> None:
-    it.app.services.tunnels.patience = 0.01
+    it.app.services.access.tunnels.patience = 0.01
     for address in ("127.0.0.1:1024", "", "tunnel"):
         _, uuid, _ = await running(it, address)
         assert (await call(it, f"connect/{uuid}/ssh"))[0] == 503
@@ -328,7 +328,10 @@ async def test_a_dispatcher_of_arvados_brings_a_tunnel_with_a_key_of_its_own_tok
     await asyncio.wait_for(caller.taken.wait(), PATIENCE)
     assert (caller.status, caller.pipe is not None) == (101, True)
     container = Container.from_record(await it.ok("GET", f"containers/{uuid}"))
-    assert it.app.services.gateway_keys(container) == (key, it.app.services.gateway_key(uuid))
+    assert it.app.services.access.gateway_keys(container) == (
+        key,
+        it.app.services.access.gateway_key(uuid),
+    )
     assert caller.pipe is not None
     await caller.pipe.close()
     await asyncio.wait_for(serving, PATIENCE)

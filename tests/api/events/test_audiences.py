@@ -99,7 +99,7 @@ async def test_a_database_that_fails(it: World, monkeypatch: pytest.MonkeyPatch)
         raise Unavailable("no database")
 
     monkeypatch.setattr(event_audiences, "readers_of", fail)
-    bus = it.app.services.bus
+    bus = it.app.services.events.bus
     with bus.listen("ann") as ann:
         await asyncio.wait_for(Audiences(it.app.services).hand_out([EVENT]), 30)
         assert ann.lost

@@ -164,7 +164,7 @@ async def test_a_client_that_does_not_keep_up_is_let_go(
     monkeypatch.setattr(event_stream, "SILENCE", 0.02)
     async with Reader(it, it.admin) as reader:
         await reader.said(": still there")
-        for listener in it.app.services.bus.listeners:
+        for listener in it.app.services.events.bus.listeners:
             listener.lost = True
         await reader.end()
 

@@ -35,7 +35,10 @@ async def heard(listener: Listener, count: int) -> list[str]:
 
 async def test_what_another_process_commits_is_heard_in_order(pair: tuple[World, World]) -> None:
     one, other = pair
-    with one.app.services.bus.listen() as mine, other.app.services.bus.listen() as theirs:
+    with (
+        one.app.services.events.bus.listen() as mine,
+        other.app.services.events.bus.listen() as theirs,
+    ):
         made = [
             (await pair[number % 2].ok("POST", "collections", {}))["uuid"] for number in range(6)
         ]
@@ -47,7 +50,7 @@ async def test_nothing_is_missed_while_the_connection_is_away(
 ) -> None:
     one, other = pair
     one.app.relay.page = 2
-    with one.app.services.bus.listen() as mine:
+    with one.app.services.events.bus.listen() as mine:
         made = []
         for _ in range(5):
             await postgres.sql(CUT)
@@ -59,13 +62,13 @@ async def test_far_more_than_anybody_can_follow_is_left_out(pair: tuple[World, W
     one, _ = pair
     one.app.relay.page, one.app.relay.most_behind = 2, 10
     specs = [await one.spec(str(number), use_existing=False) for number in range(12)]
-    with one.app.services.bus.listen() as mine:
+    with one.app.services.events.bus.listen() as mine:
         await one.ok("POST", "container_requests/batch", {"container_requests": specs})
         while not mine.lost:
             await heard(mine, 1)
     # Nobody listens: what is left out is not missed, and the next one hears what comes then.
     await one.ok("POST", "container_requests/batch", {"container_requests": specs})
-    with one.app.services.bus.listen() as later:
+    with one.app.services.events.bus.listen() as later:
         made = (await one.ok("POST", "collections", {}))["uuid"]
         while (await heard(later, 1)) != [made]:
             pass
@@ -86,7 +89,7 @@ async def test_a_database_that_cannot_answer_is_asked_again(
         raise Unavailable
 
     monkeypatch.setattr(database, "reading", fail)
-    with one.app.services.bus.listen() as mine:
+    with one.app.services.events.bus.listen() as mine:
         made = (await other.ok("POST", "collections", {}))["uuid"]
         await failed.wait()
         assert await heard(mine, 1) == [made]

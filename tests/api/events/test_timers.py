@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from lading.api.events import timers
+from lading.api.mounts.git_cache import GIT, GitCache
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from lading.core.quantities import format_time, told_time
@@ -20,7 +21,7 @@ from lading.testing.world import World, world
 
 # An address (RFC 5737), so that no resolver is asked.
 URL = "https://192.0.2.7/tools"
-GIT = {
+GIT_MOUNTS = {
     "/out": {"kind": "tmp"},
     "/src": {"kind": "git_tree", "repository_name": "tools", "commit": "main"},
 }
@@ -128,9 +129,9 @@ class SlowGit:
 
 
 async def slow_world(it: World, git: SlowGit, *, url: str = URL) -> Record:
-    object.__setattr__(it.app.services, "git", git)
+    it.app.services.features[GIT] = cast(GitCache, git)
     await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
-    spec = await it.spec("make", mounts=GIT)
+    spec = await it.spec("make", mounts=GIT_MOUNTS)
     made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
     assert (made.status, made.json["state"], made.json["container_uuid"]) == (
         202,
@@ -141,9 +142,9 @@ async def slow_world(it: World, git: SlowGit, *, url: str = URL) -> Record:
 
 
 async def test_a_token_of_limited_scopes_leaves_nothing_to_the_server(it: World) -> None:
-    object.__setattr__(it.app.services, "git", SlowGit())
+    it.app.services.features[GIT] = cast(GitCache, SlowGit())
     known = await it.ok("POST", "repositories", {"name": "tools", "fetch_url": URL})
-    spec = await it.spec("make", mounts=GIT)
+    spec = await it.spec("make", mounts=GIT_MOUNTS)
     scopes = [
         "POST /arvados/v1/container_requests",
         f"GET /arvados/v1/repositories/{known['uuid']}",
@@ -179,7 +180,7 @@ async def test_one_search_finds_the_containers_of_all(it: World) -> None:
     git = SlowGit()
     requests = [await slow_world(it, git)]
     for number in range(44):
-        spec = await it.spec("make", mounts=GIT, environment={"N": str(number)})
+        spec = await it.spec("make", mounts=GIT_MOUNTS, environment={"N": str(number)})
         made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
         requests.append(dict(made.json))
     # What still waits does not hide the others.
@@ -213,18 +214,18 @@ class _MeetingGit(SlowGit):
 async def test_a_server_that_hangs_does_not_delay_the_others(it: World) -> None:
     git = _MeetingGit()
     await slow_world(it, git)
-    spec = await it.spec("make", mounts=GIT, environment={"N": "2"})
+    spec = await it.spec("make", mounts=GIT_MOUNTS, environment={"N": "2"})
     await it.request("POST", "container_requests", spec, params={"satisfy": True})
     git.ready = True
     assert await searched(it) == 0
 
 
 async def test_a_name_that_no_resolver_takes_is_refused_for_good(it: World) -> None:
-    object.__setattr__(it.app.services, "git", SlowGit())
+    it.app.services.features[GIT] = cast(GitCache, SlowGit())
     # A label of a name has at most 63 characters (RFC 1035).
     url = f"https://{'a' * 64}.example/tools"
     await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
-    spec = await it.spec("make", mounts=GIT)
+    spec = await it.spec("make", mounts=GIT_MOUNTS)
     reply = await it.request("POST", "container_requests", spec, params={"satisfy": True})
     assert (reply.status, "is no name of a host" in reply.error) == (422, True)
 
@@ -241,9 +242,9 @@ async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason
 async def test_an_input_that_went_meanwhile_ends_the_request(it: World) -> None:
     git = SlowGit()
     data = await it.collection({"a": b"x"})
-    object.__setattr__(it.app.services, "git", git)
+    it.app.services.features[GIT] = cast(GitCache, git)
     await it.ok("POST", "repositories", {"name": "tools", "fetch_url": URL})
-    mounts = {**GIT, "/in": {"kind": "collection", "uuid": data["uuid"]}}
+    mounts = {**GIT_MOUNTS, "/in": {"kind": "collection", "uuid": data["uuid"]}}
     request = await it.submit("make", mounts=mounts)
     await it.ok("DELETE", f"collections/{data['uuid']}")
     git.ready = True

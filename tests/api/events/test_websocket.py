@@ -299,7 +299,7 @@ async def test_dispatchers_take_offers_until_they_unsubscribe(it: World) -> None
     message = {"method": "subscribe", "filters": [], "offers": ["state", "priority"]}
     async with connected(it) as socket:
         await socket.receive()
-        (listener,) = it.app.services.bus.listeners
+        (listener,) = it.app.services.events.bus.listeners
         assert await socket.ask(message) == {"status": 200}
         token = await it.ok("GET", "api_client_authorizations/current")
         request = await it.submit()
@@ -336,7 +336,7 @@ async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.M
     async with connected(it) as socket:
         await socket.receive()
         assert await socket.receive() == {}
-        (listener,) = it.app.services.bus.listeners
+        (listener,) = it.app.services.events.bus.listeners
         listener.lost = True
         message = await socket.receive()
         while message == {}:
@@ -525,7 +525,7 @@ async def test_a_token_that_another_server_took_back_hears_nothing_a_second_late
         await it.ok("POST", "collections", {"name": "before"}, token=user)
         assert (await socket.receive())["properties"]["new_attributes"]["name"] == "before"
         async with it.database.writing() as tx:
-            await records.expire_token(tx, user.split("/")[1], it.app.services.now())
+            await records.expire_token(tx, user.split("/")[1], it.app.services.clock.now())
         it.clock.advance(1)
         await it.ok("POST", "collections", {"owner_uuid": uuid, "name": "after"})
         message = await socket.receive()
@@ -630,7 +630,7 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
     async with connected(it) as socket:
         await socket.receive()
         await socket.ask({"method": "subscribe", "filters": []})
-        (listener,) = it.app.services.bus.listeners
+        (listener,) = it.app.services.events.bus.listeners
         await it.ok("POST", "collections", {"name": "one"})
         event = await socket.receive()
         told = LogEvent(**{name: value for name, value in event.items() if name != "msgID"})

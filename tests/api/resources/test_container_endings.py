@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.api.events import timers
+from lading.api.server.upkeep import UPKEEP
 from lading.core.policy import orphans
 from lading.core.records.schema import Record
 from lading.testing.world import World
@@ -73,7 +74,7 @@ async def test_its_supervisor_can_still_report_the_end(it: World) -> None:
     await it.ok("PUT", f"containers/{request['container_uuid']}", body, token=supervisor)
     await timers.act(it.app.services)
     assert (await it.ok("GET", f"container_requests/{request['uuid']}"))["state"] == "Final"
-    assert not it.app.services.upkeep.orphans
+    assert not it.app.services.features[UPKEEP].orphans
 
 
 async def test_the_owner_cancels_what_has_no_dispatcher(it: World) -> None:

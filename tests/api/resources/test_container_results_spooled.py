@@ -15,7 +15,7 @@ async def started(it: World) -> tuple[Record, str, str]:
     uuid = str(request["container_uuid"])
     supervisor = await it.lock(uuid)
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
-    it.app.services.spool.append(uuid, "stdout.txt", b"so far\n", offset=0)
+    it.app.services.access.spool.append(uuid, "stdout.txt", b"so far\n", offset=0)
     return request, uuid, supervisor
 
 

@@ -257,7 +257,7 @@ async def test_a_dispatcher_writes_log_rows_about_its_containers_alone(
     assert (await it.request("POST", "logs", row, token=it.dispatcher)).status == 200
     mine = await it.request("POST", "logs", decision, token=it.dispatcher)
     assert mine.status == (200 if state in ("Locked", "Running") else 403)
-    for about in (None, one.request["uuid"], it.app.services.system_user):
+    for about in (None, one.request["uuid"], it.app.services.ids.system_user):
         assert await one.ask("POST", "logs", row | {"object_uuid": about}) == 403
 
 

@@ -209,7 +209,7 @@ async def test_a_dispatcher_of_arvados_stores_logs_of_its_containers_and_nothing
         {"name": "data"},
         {"name": f"{name} x"},
         {},
-        {"name": name, "owner_uuid": it.app.services.system_user},
+        {"name": name, "owner_uuid": it.app.services.ids.system_user},
     ):
         reply = await it.request("POST", "collections", wrong, token=token)
         if "owner_uuid" in wrong:

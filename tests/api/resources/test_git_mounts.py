@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lading.api.mounts.git_cache import GIT
 from lading.core.records.schema import Record
 from lading.testing.world import World, world
 from tests.repository import Repository
@@ -143,7 +144,7 @@ async def test_a_preview_is_asked_for_again_while_the_repository_is_fetched(
         spec = await it.spec(mounts=mounts(repository_name="tools", commit="main"))
         first = await it.request("POST", "container_requests/preview", spec)
         assert (first.status, "try again" in first.error) == (503, True)
-        await it.app.services.git.close()
+        await it.app.services.features[GIT].close()
 
 
 @pytest.mark.parametrize(

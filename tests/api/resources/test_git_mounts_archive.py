@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.api.mounts.git_cache import GIT
 from lading.testing.world import World
 from tests.api.resources.test_git_mounts import known, mounts
 from tests.repository import Repository
@@ -52,7 +53,7 @@ async def test_a_mirror_that_is_gone_is_fetched_again(
     request = await it.submit(mounts=mounts(repository_name="tools", commit="main"))
     supervisor = await it.lock(request["container_uuid"])
     path, tree = f"containers/{request['container_uuid']}/git_tree", repository.hash("main^{tree}")
-    mirrors = it.app.services.git.directory
+    mirrors = it.app.services.features[GIT].directory
     shutil.rmtree(mirrors)
     assert (await it.request("GET", path, params={"hash": tree}, token=supervisor)).status == 200
     shutil.rmtree(mirrors)

@@ -77,7 +77,7 @@ async def test_projects_move_but_not_into_themselves(it: World) -> None:
 async def test_roles_belong_to_the_system_and_their_makers_manage_them(it: World) -> None:
     token, other = await it.user("u"), await it.user("v")
     role = await group(it, "r", token=token, group_class="role")
-    assert role["owner_uuid"] == it.app.services.system_user
+    assert role["owner_uuid"] == it.app.services.ids.system_user
     assert role["can_manage"]
     seen = await it.ok("GET", f"groups/{role['uuid']}", token=other)
     assert (seen["can_write"], seen["writable_by"]) == (False, [])
@@ -85,7 +85,7 @@ async def test_roles_belong_to_the_system_and_their_makers_manage_them(it: World
     kept = await it.ok(
         "PUT", f"groups/{role['uuid']}", {"owner_uuid": await uuid_of(it, "u")}, token=token
     )
-    assert kept["owner_uuid"] == it.app.services.system_user
+    assert kept["owner_uuid"] == it.app.services.ids.system_user
     await it.ok("DELETE", f"groups/{role['uuid']}", token=token)
     assert (
         await it.request("GET", f"groups/{role['uuid']}", params={"include_trash": True})

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from lading.api.state.readiness import ReadinessChecks
+from lading.api.server.blocks import STORAGE
+from lading.api.server.readiness import READINESS, ReadinessChecks
 from lading.core.errors import Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Record
 from lading.store.database import Database
@@ -73,7 +74,7 @@ async def _with(root: Path, answer: Any) -> Record:
         return found
 
     async with world(root) as it:
-        object.__setattr__(it.app.services, "storage", look)
+        it.app.services.features[STORAGE] = look
         found: Record = await it.ok("GET", "health")
         return found
 
@@ -116,9 +117,8 @@ class Away:
 
 def _asking(it: World, database: object, *, patience: float = 3.0) -> ReadinessChecks:
     readiness = ReadinessChecks(patience=patience, fresh=0.0)
-    it.app = type(it.app)(
-        replace(it.app.services, database=cast(Database, database), readiness=readiness)
-    )
+    it.app = type(it.app)(replace(it.app.services, database=cast(Database, database)))
+    it.app.services.features[READINESS] = readiness
     return readiness
 
 

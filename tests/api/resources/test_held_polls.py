@@ -27,7 +27,7 @@ async def poll(it: World, *uuids: str, **more: Any) -> Any:
 async def held(it: World, *uuids: str) -> asyncio.Task[Any]:
     """A poll that the server holds now."""
     task = asyncio.create_task(poll(it, *uuids))
-    while not it.app.services.bus.waits:
+    while not it.app.services.events.bus.waits:
         assert not task.done()
         await asyncio.sleep(0)
     return task
@@ -43,7 +43,7 @@ async def test_a_poll_is_answered_when_a_request_ends(tmp_path: Path) -> None:
         task = await held(it, one["uuid"], other["uuid"])
         await it.run(one["container_uuid"])
         assert sorted(states(await task)) == ["Committed", "Final"]
-        assert it.app.services.bus.waits == 0
+        assert it.app.services.events.bus.waits == 0
 
 
 async def test_a_poll_is_answered_when_a_request_is_cancelled(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_server_that_ends_holds_nothing(tmp_path: Path) -> None:
     async with world(tmp_path, API=LONG) as it:
         one = await it.submit()
         task = await held(it, one["uuid"])
-        it.app.services.bus.end_waits()
+        it.app.services.events.bus.end_waits()
         assert states(await task) == ["Committed"]
         assert states(await poll(it, one["uuid"])) == ["Committed"]
 

@@ -14,7 +14,7 @@ async def test_equal_links_are_merged_and_the_higher_level_stays(it: World) -> N
     project = await group(it, "p", token=token)
     v = await uuid_of(it, "v")
     first = await share(it, v, project["uuid"], "can_write", token=token)
-    assert first["owner_uuid"] == it.app.services.system_user
+    assert first["owner_uuid"] == it.app.services.ids.system_user
     second = await share(it, v, project["uuid"], "can_read", token=token)
     assert (second["uuid"], second["name"]) == (first["uuid"], "can_write")
     third = await share(it, v, project["uuid"], "can_manage", token=token)

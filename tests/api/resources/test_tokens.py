@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.events import timers
+from lading.api.server.upkeep import UPKEEP
 from lading.core.records.schema import JSON
 from lading.testing.world import WITH_API, World, world
 
@@ -115,7 +116,7 @@ async def test_the_last_use_is_written_down_by_the_sweep(it: World) -> None:
     seen = await it.ok("GET", f"{PATH}/{uuid}")
     assert seen["last_used_at"] > seen["created_at"]
     assert seen["last_used_by_ip_address"] == "127.0.0.1"
-    assert it.app.services.upkeep.take().keys() == {it.admin.split("/")[1]}
+    assert it.app.services.features[UPKEEP].take().keys() == {it.admin.split("/")[1]}
 
 
 async def test_reader_tokens_are_for_reading(it: World) -> None:

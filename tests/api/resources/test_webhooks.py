@@ -141,7 +141,7 @@ async def test_a_new_secret_leaves_the_former_one_valid_for_a_while(it: World) -
     assert new["secret"].startswith("whsec_")
     assert new["secret"] != made["secret"]
     shown = await it.ok("GET", path)
-    assert shown["former_secret_until"] == new["former_secret_until"] > it.app.services.now()
+    assert shown["former_secret_until"] == new["former_secret_until"] > it.app.services.clock.now()
     async with it.database.reading() as tx:
         stored = await records.get(tx, WEBHOOKS, made["uuid"])
         rows = await tx.fetch("SELECT properties FROM logs WHERE object_uuid = ?", (made["uuid"],))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from lading.api.server.blocks import STORAGE
 from tests.web.browsing import Browser, PageSite
 
 EVIL = "<script>alert(1)</script>"
-STORAGE = {
+VOLUMES = {
     "volumes": [
         {"uuid": "zzzzz-nyw5e-000000000000000", "driver": "Directory", "read_only": True,
          "storage_classes": {"default": True}, "faults": 2, "last_fault": EVIL, "total": 1 << 40,
@@ -28,10 +31,10 @@ async def _user(here: PageSite, name: str) -> str:
 async def test_health_and_storage(here: PageSite, browser: Browser) -> None:
     assert "This server knows of no volumes." in await browser.words("/ui/admin")
 
-    async def look() -> object:
-        return STORAGE
+    async def look() -> dict[str, Any]:
+        return VOLUMES
 
-    object.__setattr__(here.world.app.services, "storage", look)
+    here.world.app.services.features[STORAGE] = look
     words, text = await browser.words("/ui/admin"), await browser.text("/ui/admin")
     for part in ("✗ storage: fault", "✓ database: well", "read only", "1.0 GiB 1.0 TiB 2",
                  "is under way", "7 blocks", "none yet", "BalancePeriod is 0"):  # fmt: skip

@@ -70,7 +70,7 @@ class CascadeWorker:
     ) -> None:
         self._services = services
         self._hold = hold
-        self._holder = holder or services.entropy(16).hex()
+        self._holder = holder or services.ids.entropy(16).hex()
         self._size = PageSize(*sizes)
         # The projects of the cascade of a project, read once: others that come in later have a
         # cascade of their own.
@@ -78,14 +78,14 @@ class CascadeWorker:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        wakeups = self._services.wakeups
+        wakeups = self._services.events.wakeups
         loop = WorkLoop(_logger, "cascade is late")
         await loop.run(self.work, lambda _: wakeups.until_cascade(_LONGEST))
 
     async def work(self) -> None:
         """Work off all cascades that no other server holds, a page of each in turn."""
         while True:
-            now = self._services.now()
+            now = self._services.clock.now()
             async with self._services.database.reading() as tx:
                 found = await cascades.unfinished(tx, most=_IN_TURNS)
             free = [one for one in found if not one.is_held(self._holder, now)]
@@ -103,7 +103,7 @@ class CascadeWorker:
             async with services.database.reading() as tx:
                 page = await self._page(tx, cascade)
             async with services.database.writing() as tx:
-                began, now = loop.time(), services.now()
+                began, now = loop.time(), services.clock.now()
                 stored = await cascades.get(tx, cascade.kind, cascade.subject_uuid)
                 if (
                     stored is None
@@ -111,7 +111,7 @@ class CascadeWorker:
                     or (stored.begun_at, stored.position) != (cascade.begun_at, cascade.position)
                 ):
                     return
-                unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+                unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
                 done, position = await self._carry_out(unit, cascade, page)
                 if position is None:
                     await cascades.finish(tx, cascade)
@@ -203,7 +203,7 @@ async def begin_now(services: ApiServices, kind: CascadeKind, subject_uuid: str)
             return
         with suppress(TransactionInterrupted, Conflict):
             await worker.step(cascade)
-    services.wakeups.cascade()
+    services.events.wakeups.cascade()
 
 
 async def _cancel_children(

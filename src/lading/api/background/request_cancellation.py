@@ -30,9 +30,11 @@ import msgspec
 from lading.api import authorization, fair_shares, quotas
 from lading.api.background.page_size import PageSize
 from lading.api.events import audit
+from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
+from lading.api.wait_statuses import STATUSES
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
@@ -99,7 +101,7 @@ class CancellationWorker:
         self, services: ApiServices, *, holder: str = "", sizes: tuple[int, int] = SIZES
     ) -> None:
         self._services = services
-        self._holder = holder or services.entropy(16).hex()
+        self._holder = holder or services.ids.entropy(16).hex()
         self._size = PageSize(*sizes)
         # The page that is read while the last one is worked off.
         self._ahead: asyncio.Task[Page] | None = None
@@ -109,14 +111,14 @@ class CancellationWorker:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        wakeups = self._services.wakeups
+        wakeups = self._services.events.wakeups
         loop = WorkLoop(_logger, "cancellation is late")
         await loop.run(self.work, lambda _: wakeups.until_cancelled(_LONGEST))
 
     async def work(self) -> None:
         """Work off all cancellations that no other server holds."""
         while True:
-            now = self._services.now()
+            now = self._services.clock.now()
             async with self._services.database.reading() as tx:
                 found = await cancellations.unfinished(tx)
             free = [one for one in found if not one.is_held(self._holder, now)]
@@ -168,7 +170,7 @@ class CancellationWorker:
         loop, services = asyncio.get_running_loop(), self._services
         async with services.database.writing() as tx:
             began = loop.time()
-            now = services.now()
+            now = services.clock.now()
             one = await cancellations.get(tx, id)
             if one is None or one.finished_at is not None or one.is_held(self._holder, now):
                 return False
@@ -213,7 +215,7 @@ class CancellationWorker:
         async with self._services.database.writing() as tx:
             one = await cancellations.get(tx, id)
             if one is not None:
-                ended = replace(one, finished_at=self._services.now(), error=error)
+                ended = replace(one, finished_at=self._services.clock.now(), error=error)
                 await cancellations.put(tx, ended)
 
 
@@ -266,7 +268,7 @@ async def advance(
 ) -> Cancellation:
     """Cancel the requests of a page; the cancellation afterwards."""
     if page.step is None:
-        return replace(one, finished_at=services.now())
+        return replace(one, finished_at=services.clock.now())
     unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
     if page.step.together:
         some = [page.requests[uuid] for uuid in page.step.together]
@@ -302,7 +304,9 @@ async def cancel_in_set(
         status = some[0]["runtime_status"] or {}
         values = lifecycle.cancelled_waiting(status, now=unit.now, reason=ABANDONED)
         changes.append(_Change(CONTAINERS, some, {**values, **stamp}))
-        unit.tx.after_commit(partial(unit.services.metrics.note_unused, status, len(some)))
+        unit.tx.after_commit(
+            partial(unit.services.features[METRICS].note_unused, status, len(some))
+        )
     logged: list[audit.LogRow] = []
     # The log rows are made while the database works.
     await together(_change_all(unit, changes), _log_all(unit, changes, logged))
@@ -310,7 +314,7 @@ async def cancel_in_set(
     depending = [str(row["uuid"]) for row in requests if row["depends_on"]]
     if depending:
         await cancellations.unwatch_all(unit.tx, unit.services.database.dialect, depending)
-    await unit.services.statuses.forget(unit.tx, [str(row["uuid"]) for row in containers])
+    await unit.services.features[STATUSES].forget(unit.tx, [str(row["uuid"]) for row in containers])
 
 
 async def _change_all(unit: UnitOfWork, changes: Sequence[_Change]) -> None:
@@ -349,7 +353,7 @@ async def _query(
     """The Committed requests that are meant."""
     where: list[Expression] = [
         # Trashed requests may be stopped too.
-        *access.readable(REQUESTS, principal, now=services.now(), include_trash=True),
+        *access.readable(REQUESTS, principal, now=services.clock.now(), include_trash=True),
         _STATE,
         *check_filters(one.filters, REQUESTS),
     ]

@@ -24,6 +24,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.container_access import gateway_client
 from lading.api.http import ApiCall
+from lading.api.server.upkeep import ENTRANCE_CHECKS
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
@@ -53,7 +54,7 @@ async def check_session(
 ) -> None:
     """Check that the caller may open a session in a container. Raises Forbidden, Unavailable."""
     entering.check_token(container, principal)
-    admin, user = services.shell_access
+    admin, user = services.access.shell_access
     callers = await _entrants(tx, container, principal)
     entering.check_session(container, callers, admin=admin, user=user)
 
@@ -68,7 +69,7 @@ async def check_port(
         container,
         callers,
         is_published=str(port) in container.published_ports,
-        admin=services.shell_access[0],
+        admin=services.access.shell_access[0],
     )
 
 
@@ -105,7 +106,7 @@ def _cut_off(pipe: Pipe) -> None:
 
 async def _until_refused(services: ApiServices, entrance: Entrance) -> None:
     while True:
-        await asyncio.sleep(services.entrance_checks.interval)
+        await asyncio.sleep(services.features[ENTRANCE_CHECKS].interval)
         try:
             await _check_again(services, entrance)
         except (Unauthenticated, Forbidden, NotFound) as error:

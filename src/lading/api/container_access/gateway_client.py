@@ -80,7 +80,7 @@ async def reach(services: ApiServices, container: Container) -> Gateway:
     """A connection to the gateway of a running container, which has proved itself. Raises
     Unavailable.
     """
-    *others, last = services.gateway_keys(container)
+    *others, last = services.access.gateway_keys(container)
     for key in others:
         # Then through a tunnel, below.
         with contextlib.suppress(Unavailable):
@@ -90,7 +90,7 @@ async def reach(services: ApiServices, container: Container) -> Gateway:
 
 async def _reach(services: ApiServices, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
-        plain = await services.tunnels.open(container.uuid)
+        plain = await services.access.tunnels.open(container.uuid)
     else:
         host, port = sessions.parse_gateway(container.gateway_address)
         try:
@@ -162,7 +162,7 @@ def elsewhere(services: ApiServices, container: Container, *, forwarded: bool) -
     tunnel.
     """
     url = sessions.tunnel_url(container.gateway_address)
-    if not url or url == services.config.ExternalURL or services.tunnels.has(container.uuid):
+    if not url or url == services.config.ExternalURL or services.access.tunnels.has(container.uuid):
         return None
     if forwarded:
         raise Unavailable("the tunnel to the container is down; try again in a moment")
@@ -200,10 +200,10 @@ def make_claim(
         container_uuid=container_uuid,
         purpose=purpose,
         audience=url,
-        expires=int(services.clock().timestamp()) + LIFE,
+        expires=int(services.clock.time().timestamp()) + LIFE,
         address=address,
     )
-    return {HEADER: forwarding_claims.sign(services.forward_key, claim)}
+    return {HEADER: forwarding_claims.sign(services.access.forward_key, claim)}
 
 
 def read_claim(
@@ -213,11 +213,11 @@ def read_claim(
     if HEADER not in headers:
         return None
     return forwarding_claims.verify(
-        services.forward_key,
+        services.access.forward_key,
         headers[HEADER],
         purpose=purpose,
         audience=services.config.ExternalURL,
-        now=services.clock().timestamp(),
+        now=services.clock.time().timestamp(),
     )
 
 

@@ -23,7 +23,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.services import ApiServices, Blocks
+from lading.api.server.blocks import Blocks
+from lading.api.services import ApiServices
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.finalize import LOG_DIRECTORY
 from lading.core.data import filetree
@@ -58,13 +59,13 @@ async def serve(
     saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
     text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
     # The container has ended, and its log is being saved: until then the spool has it.
-    if not text and call.services.spool.names(uuid):
+    if not text and call.services.access.spool.names(uuid):
         return await _serve_live(call, uuid, path)
     return _serve_saved(call, filetree.from_manifest(text), path)
 
 
 async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
-    spool = call.services.spool
+    spool = call.services.access.spool
     if not path:
         return _listing(
             call,
@@ -113,7 +114,7 @@ async def read_part(
     services: ApiServices, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
 ) -> bytes:
     """At most `PART` bytes from `start` of a file in the log of a container; b"" behind the end."""
-    file = services.spool.open(uuid, name)
+    file = services.access.spool.open(uuid, name)
     if file is not None:
         stream = read_file(file, start, start + PART)
         async with aclosing(stream) as pieces:

@@ -91,16 +91,16 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
         or not container.gateway_address
     ):
         return False
-    known = services.supervisors.find(container)
+    known = services.access.supervisors.find(container)
     if known is not None and known.kind is SupervisorKind.ARVADOS:
         return True
     is_elsewhere = elsewhere(services, container, forwarded=False) is not None
-    if services.spool.names(uuid):
-        services.supervisors.note(container, SupervisorKind.LADING)
-        return not services.spool.is_current(uuid) and is_elsewhere
+    if services.access.spool.names(uuid):
+        services.access.supervisors.note(container, SupervisorKind.LADING)
+        return not services.access.spool.is_current(uuid) and is_elsewhere
     if known is not None:
         return is_elsewhere
-    latest = format_time(services.clock() - _FIRST_POST)
+    latest = format_time(services.clock.time() - _FIRST_POST)
     return container.started_at is not None and container.started_at < latest
 
 
@@ -157,7 +157,7 @@ async def copy_posted(call: ApiCall, container: Container) -> None:
     Raises Unavailable when that server does not answer, and as `_ask` and `Spool.append`.
     """
     services, uuid = call.services, container.uuid
-    is_here = services.spool.is_current(uuid)
+    is_here = services.access.spool.is_current(uuid)
     if is_here or elsewhere(services, container, forwarded=False) is None:
         return
     for name in await _names(call, container, "") or ():
@@ -169,7 +169,7 @@ async def copy_posted(call: ApiCall, container: Container) -> None:
         async with aclosing(_pieces(pipe, head)) as pieces:
             async for piece in pieces:
                 if head.status == 200 and piece:
-                    length = services.spool.append(uuid, name, piece, offset=length)
+                    length = services.access.spool.append(uuid, name, piece, offset=length)
 
 
 async def _describe(call: ApiCall, container: Container, path: str) -> ApiResponse | None:
@@ -210,7 +210,7 @@ async def _ask(
     services = call.services
     url = elsewhere(services, container, forwarded=HEADER in call.headers)
     if url is not None:
-        pipe = await parse_url(url, trusting(services.certificate)).open()
+        pipe = await parse_url(url, trusting(services.access.certificate)).open()
         claim = make_claim(
             services, url, call.caller, container.uuid, Purpose.LOG, address=call.address
         )
@@ -222,7 +222,7 @@ async def _ask(
     else:
         gateway = await reach(services, container)
         kind = SupervisorKind.LADING if gateway.is_ours else SupervisorKind.ARVADOS
-        services.supervisors.note(container, kind, key=gateway.key)
+        services.access.supervisors.note(container, kind, key=gateway.key)
         if gateway.is_ours:
             _drop(gateway.pipe)
             return None
@@ -244,7 +244,7 @@ async def _ask(
             raise Unavailable("the connection to the container broke; try again") from error
         raise
     if url is not None and head.status == MISDIRECTED:
-        services.supervisors.note(container, SupervisorKind.LADING)
+        services.access.supervisors.note(container, SupervisorKind.LADING)
         _drop(pipe)
         return None
     return pipe, head

@@ -159,7 +159,7 @@ async def _serve(
     if url is not None:
         address = (scope.get("client") or ("",))[0]
         said = make_claim(services, url, principal, container.uuid, Purpose.PORT, address=address)
-        pipe = await parse_url(url, trusting(services.certificate)).open()
+        pipe = await parse_url(url, trusting(services.access.certificate)).open()
         # The server with the tunnel answers with checked headers already: they are not changed
         # again.
         async with entering.watched(services, entrance, pipe):
@@ -425,7 +425,7 @@ def _check(gateway: Gateway, response: HttpHead) -> None:
 
 
 async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
-    writer, more, stream = pipe.writer, True, exchange.services.turns.stream()
+    writer, more, stream = pipe.writer, True, exchange.services.access.turns.stream()
     # The container closed its side; its answer is still read by the other way.
     with contextlib.suppress(OSError):
         while more:
@@ -455,7 +455,7 @@ async def _leave(feeding: asyncio.Task[None], pipe: Pipe, exchange: _Exchange) -
 async def _switch(pipe: Pipe, response: HttpHead, exchange: _Exchange) -> None:
     """Pass bytes in both directions, after a WebSocket or another protocol was agreed upon."""
     near = await exchange.scope["extensions"][TAKE_OVER](response.encode())
-    await join(near, pipe, exchange.services.turns)
+    await join(near, pipe, exchange.services.access.turns)
 
 
 async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _Rules) -> None:
@@ -467,7 +467,7 @@ async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _R
         {"type": "http.response.start", "status": response.status, "headers": fields}
     )
     body: AsyncGenerator[bytes] = read_body(pipe.reader, response, method=exchange.scope["method"])
-    stream = exchange.services.turns.stream()
+    stream = exchange.services.access.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:
             # A caller that does not read must not delay other callers: bytes are sent to it after

@@ -116,7 +116,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
         raise refused
     role = writers.role_of(Container.from_record(row), writers.as_writer(call.caller, uuid))
     secret = call.params.get("auth_secret")
-    keys = [services.gateway_key(uuid)] if role in writers.HOLDERS else []
+    keys = [services.access.gateway_key(uuid)] if role in writers.HOLDERS else []
     if role is writers.Role.HOLDER:
         # Arvados' dispatchers derive it from their own token.
         keys.append(sessions.container_key(call.caller.token, uuid))
@@ -124,17 +124,17 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
         raise refused
     # Checked before the upgrade, as afterwards no status can be sent.
     sessions.check_tunnel_state(uuid, Container.from_record(row).state)
-    services.tunnels.check_room(uuid)
-    services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
+    services.access.tunnels.check_room(uuid)
+    services.access.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)
     headers = {**_switched(TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
 
     async def attend(pipe: Pipe) -> None:
         try:
-            await services.tunnels.serve(uuid, pipe)
+            await services.access.tunnels.serve(uuid, pipe)
         finally:
             # The supervisor connects again, maybe to another server, and posts its log there.
-            services.spool.mark_left(uuid)
+            services.access.spool.mark_left(uuid)
 
     return ApiResponse(status=101, headers=headers, session=attend)
 
@@ -152,7 +152,7 @@ async def _note_tunnel(call: ApiCall) -> None:
             Container.from_record(row),
             {"gateway_address": f"{TUNNEL} {url}"},
             caller=caller,
-            now=services.now(),
+            now=services.clock.now(),
             places=Places(server=url),
         )
         if change.changed:
@@ -201,7 +201,7 @@ async def _forward(call: ApiCall, container: Container, url: str) -> ApiResponse
     """Forward the call to another server of this installation, which has the same certificate,
     without the token.
     """
-    tls = trusting(call.services.certificate)
+    tls = trusting(call.services.access.certificate)
     form: Mapping[str, str] = {
         "no_forward": "true",
         **{
@@ -221,7 +221,7 @@ async def _forward(call: ApiCall, container: Container, url: str) -> ApiResponse
 
     async def attend(near: Pipe) -> None:
         async with entering.watched(call.services, entrance, pipe):
-            await join(near, pipe, call.services.turns)
+            await join(near, pipe, call.services.access.turns)
 
     return ApiResponse(status=101, headers=_switched("ssh"), session=attend)
 
@@ -235,7 +235,7 @@ async def _begin(call: ApiCall, container: Container, login: str) -> None:
             raise Gone(f"{container.uuid}: has been deleted")
         # Once is enough; the mark keeps the result from being reused.
         if not row["interactive_session_started"]:
-            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
             if not services.policy.reuse_after_shell:
                 await entering.let_others_go(unit, container)
             row = await unit.change_container(row, lifecycle.enter(Container.from_record(row)))
@@ -247,14 +247,14 @@ async def _begin(call: ApiCall, container: Container, login: str) -> None:
 async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: Pipe) -> None:
     """Pass bytes until the session ends, and write a log row of its length."""
     services = call.services
-    began = services.clock()
+    began = services.clock.time()
     moved = 0
     try:
         entrance = Entrance(principal=call.caller, container_uuid=container.uuid)
         async with entering.watched(services, entrance, gateway.pipe):
-            moved = await join(pipe, gateway.pipe, services.turns)
+            moved = await join(pipe, gateway.pipe, services.access.turns)
     finally:
-        seconds = round((services.clock() - began).total_seconds(), 3)
+        seconds = round((services.clock.time() - began).total_seconds(), 3)
         event(
             _logger,
             "session ended",

@@ -34,14 +34,14 @@ class Audiences:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        bus = self._services.bus
+        bus = self._services.events.bus
         while True:
             await bus.until_undecided()
             await self.hand_out(bus.take_undecided(_AT_ONCE))
 
     async def hand_out(self, events: list[LogEvent]) -> None:
         """Decide about some events, and hand them to those who may read them."""
-        bus = self._services.bus
+        bus = self._services.events.bus
         try:
             readers = await self._decide(events)
         except Unavailable as error:
@@ -56,15 +56,15 @@ class Audiences:
         services = self._services
         left = _TRIES
         while True:
-            users = services.bus.users
+            users = services.events.bus.users
             # What no filter wants is not asked about.
-            numbers = [one.id for one in events if services.bus.is_wanted(one)]
+            numbers = [one.id for one in events if services.events.bus.is_wanted(one)]
             if not users or not numbers:
                 return {}
             try:
                 async with services.database.reading() as tx:
                     return await event_audiences.readers_of(
-                        tx, services.database.dialect, numbers, users, now=services.now()
+                        tx, services.database.dialect, numbers, users, now=services.clock.now()
                     )
             except Unavailable:
                 left -= 1

@@ -123,7 +123,7 @@ def rows_of_change(
     logged = [name for name in values if name not in told and _is_logged(services, kind, name)]
     common = (at, at, at, user_uuid, user_uuid, LogRowType.UPDATE)
     made = []
-    for uuid, old in zip(services.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
+    for uuid, old in zip(services.ids.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
         changed = [name for name in logged if old.get(name) != values[name]]
         former = {name: old[name] for name in told}
         new = {name: values.get(name, former[name]) for name in told}
@@ -163,11 +163,11 @@ def _publish_all(services: ApiServices, rows: Sequence[LogRow], first: int) -> N
     process.
     """
     # Without a listener the watchers are woken once for all rows.
-    if services.bus.listening:
+    if services.events.bus.listening:
         for number, values in enumerate(rows, first):
             row: Record = {**dict(zip(_WRITTEN, values, strict=True)), "id": number}
-            services.bus.publish(make_event(row, listened(row["properties"])))
-    services.bus.wake()
+            services.events.bus.publish(make_event(row, listened(row["properties"])))
+    services.events.bus.wake()
 
 
 def _difference(services: ApiServices, kind: RecordType, old: Record, new: Record) -> Record:
@@ -195,7 +195,7 @@ async def note(
     properties: Record,
 ) -> None:
     """Write a log row of another type about a record."""
-    row = _row(services, record, event_type, summary, services.system_user, properties)
+    row = _row(services, record, event_type, summary, services.ids.system_user, properties)
     row["id"] = await records.add(tx, LOGS, row)
     if is_event(row):
         tell(tx, services, row)
@@ -203,9 +203,9 @@ async def note(
 
 def _note_token(tx: Transaction, services: ApiServices, kind: RecordType) -> None:
     if kind is TOKENS:
-        tx.after_commit(services.bus.note_token_change)
+        tx.after_commit(services.events.bus.note_token_change)
         # The containers that a dispatcher holds with it have lost their dispatcher.
-        tx.after_commit(services.wakeups.wake)
+        tx.after_commit(services.events.wakeups.wake)
 
 
 def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:
@@ -243,9 +243,9 @@ def _row(
     *,
     at: str = "",
 ) -> Record:
-    now = at or services.now()
+    now = at or services.clock.now()
     return {
-        "uuid": services.new_uuid(Infix.LOG),
+        "uuid": services.ids.new_uuid(Infix.LOG),
         "owner_uuid": user_uuid,
         "created_at": now,
         "modified_at": now,
@@ -267,7 +267,7 @@ def tell(tx: Transaction, services: ApiServices, row: Record) -> None:
         tx.announce()
     else:
         event = make_event(row, listened(row["properties"]))
-        tx.after_commit(lambda: services.bus.publish(event))
+        tx.after_commit(lambda: services.events.bus.publish(event))
 
 
 def wake(tx: Transaction, services: ApiServices) -> None:
@@ -275,7 +275,7 @@ def wake(tx: Transaction, services: ApiServices) -> None:
     if services.database.shared:
         tx.announce()
     else:
-        tx.after_commit(services.bus.wake)
+        tx.after_commit(services.events.bus.wake)
 
 
 def is_event(row: Record) -> bool:
@@ -366,7 +366,7 @@ class Relay:
             async for _ in announcements:
                 await self._insist()
                 # Some announcements have no row: dead letters that are sent again.
-                self._services.bus.wake()
+                self._services.events.bus.wake()
 
     async def _insist(self) -> None:
         while True:
@@ -382,7 +382,7 @@ class Relay:
         database, full = self._services.database, False
         while True:
             # Looked for only then: with a listener a few rows are read at once.
-            if (full or not self._services.bus.listening) and await self._skip():
+            if (full or not self._services.events.bus.listening) and await self._skip():
                 return
             after = Compare(Column("id", Type.INTEGER), ">", self._last)
             query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=self.page)
@@ -392,7 +392,7 @@ class Relay:
                 # Row by row: after a fault the rest is published, and nothing twice.
                 self._last = row["id"]
                 if is_event(row):
-                    self._services.bus.publish(make_event(row, listened(row["properties"])))
+                    self._services.events.bus.publish(make_event(row, listened(row["properties"])))
             full = len(rows) == self.page
             if not full:
                 return
@@ -402,7 +402,7 @@ class Relay:
         listener, or there are far more events than a listener's queue takes, as when a million
         requests are cancelled.
         """
-        bus = self._services.bus
+        bus = self._services.events.bus
         newest = await latest(self._services)
         if not bus.listening:
             # Who listens from now on has yet to read the records, as these rows left them.

@@ -74,10 +74,10 @@ class EventReader:
         """Whether the caller was looked up a moment ago, and no token was changed in this process
         since.
         """
-        if self._known_at is None or self._known_changes != self._services.bus.token_changes:
+        if self._known_at is None or self._known_changes != self._services.events.bus.token_changes:
             return False
         # The clock was set back: the age of the result is unknown.
-        return timedelta() <= self._services.clock() - self._known_at < FRESH
+        return timedelta() <= self._services.clock.time() - self._known_at < FRESH
 
     @property
     def dispatcher(self) -> str:
@@ -92,7 +92,7 @@ class EventReader:
         any more.
         """
         # The result may lack changes made during the look-up.
-        now, changes = self._services.clock(), self._services.bus.token_changes
+        now, changes = self._services.clock.time(), self._services.events.bus.token_changes
         principal = await authenticate(self._services, self._principal.token)
         if principal is None:
             raise Unauthenticated
@@ -133,7 +133,7 @@ class EventReader:
             return event.is_change_of_container and await self._may_dispatch(event)
         if self._principal.is_admin or self._is_decided(heard):
             return True
-        conditions = access.readable(LOGS, self._principal, now=self._services.now())
+        conditions = access.readable(LOGS, self._principal, now=self._services.clock.now())
         where = (Compare(Column("id", Type.INTEGER), "=", event.id), *conditions)
         async with self._services.database.reading() as tx:
             return await records.exists(tx, self._services.database.dialect, LOGS, where)
@@ -147,7 +147,7 @@ class EventReader:
         ):
             # Most events say so by themselves, and need no query.
             return True
-        conditions = access.readable(CONTAINERS, self._principal, now=self._services.now())
+        conditions = access.readable(CONTAINERS, self._principal, now=self._services.clock.now())
         where = (records.equals(CONTAINERS, "uuid", event.object_uuid), *conditions)
         async with self._services.database.reading() as tx:
             return await records.exists(tx, self._services.database.dialect, CONTAINERS, where)
@@ -178,7 +178,7 @@ async def missed(services: ApiServices, last: int) -> list[LogEvent]:
     """The events after a number, of the last ten minutes."""
     where: tuple[Expression, ...] = (
         Compare(Column("id", Type.INTEGER), ">", last),
-        Compare(Column("event_at", Type.TIME), ">", format_time(services.clock() - REPLAY)),
+        Compare(Column("event_at", Type.TIME), ">", format_time(services.clock.time() - REPLAY)),
     )
     names = tuple(one.name for one in LOGS.columns)
     query = Query(where=where, order=(SortKey("id"),), select=names, limit=10_000)

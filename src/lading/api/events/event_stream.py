@@ -64,8 +64,10 @@ async def _events(
     call: ApiCall, reader: EventReader, filters: list[JSON], last: int | None
 ) -> AsyncGenerator[bytes]:
     services = call.services
-    with services.bus.listen(reader.audience) as listener:
-        services.bus.choose(listener, _encode([filters]), lambda event: meets(filters, event))
+    with services.events.bus.listen(reader.audience) as listener:
+        services.events.bus.choose(
+            listener, _encode([filters]), lambda event: meets(filters, event)
+        )
         # Events that were committed before may still arrive where several processes share the
         # database.
         seen = await latest(services) if last is None else last
@@ -79,14 +81,14 @@ async def _events(
             async for heard in _heard(listener):
                 if heard is None:
                     await reader.look_up()
-                    services.bus.follow(listener, reader.audience)
+                    services.events.bus.follow(listener, reader.audience)
                     yield _ALIVE
                     continue
                 reader.note(heard.event)
                 if heard.event.id > seen and meets(filters, heard.event):
                     if not reader.is_known:
                         await reader.look_up()
-                        services.bus.follow(listener, reader.audience)
+                        services.events.bus.follow(listener, reader.audience)
                     if text := await _shown(reader, heard):
                         yield text
         except (Unauthenticated, Forbidden):

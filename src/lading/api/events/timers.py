@@ -22,10 +22,13 @@ from typing import Final
 from lading.api.authorization import committer
 from lading.api.fair_shares import forget_before, of, retire
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.machine_board import CAPACITY, MACHINES
 from lading.api.mounts import mount_contents
+from lading.api.mounts.git_cache import GIT
 from lading.api.resources import groups
 from lading.api.resources.container_endings import end_orphans
 from lading.api.resources.repositories import look_up
+from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import request
@@ -65,7 +68,7 @@ _logger = logging.getLogger("lading.api.events.timers")
 
 async def act(services: ApiServices) -> str | None:
     """Do the work that is due; the time of the next timer, or None."""
-    now = services.now()
+    now = services.clock.now()
     async with services.database.reading() as tx:
         # Read first: most looks find nothing, and a write transaction would hold up the others.
         due = await waiting.outdated(tx, now)
@@ -74,12 +77,12 @@ async def act(services: ApiServices) -> str | None:
     # Some in a transaction, as each has many requests: others write between two.
     for start in range(0, len(due), AT_ONCE):
         async with services.database.writing() as tx:
-            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
             unit.stale(due[start : start + AT_ONCE])
             await unit.settle()
     for subject in subjects:
         async with services.database.writing() as tx:
-            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
             await quotas.clear_due(tx, subject, now)
             unit.touch([subject])
             await unit.settle()
@@ -95,7 +98,7 @@ async def _keep_shares(services: ApiServices) -> None:
     """Charge containers that are held for longer than was expected; without fair share, end what an
     earlier configuration left.
     """
-    is_on, now = services.config.Containers.FairShare.Enabled, services.clock().timestamp()
+    is_on, now = services.config.Containers.FairShare.Enabled, services.clock.time().timestamp()
     async with services.database.reading() as tx:
         is_due = (
             await fair_shares.overdue(tx, round(now * 1000), most=1)
@@ -103,10 +106,10 @@ async def _keep_shares(services: ApiServices) -> None:
             else await fair_shares.waiting(tx, most=1)
         )
     if is_on:
-        await services.capacity.refresh(services.machines, services.now())
+        await services.features[CAPACITY].refresh(services.features[MACHINES], services.clock.now())
     if is_due:
         async with services.database.writing() as tx:
-            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
             shares = of(unit)
             if shares is not None:
                 await shares.prolong()
@@ -127,10 +130,10 @@ async def keep_time(services: ApiServices) -> None:
     async def rest(_: float) -> None:
         pause = LONGEST
         if upcoming is not None:
-            left = (parse_time(upcoming) - services.clock()).total_seconds()
+            left = (parse_time(upcoming) - services.clock.time()).total_seconds()
             # A moment that has passed meanwhile must not make this a busy loop.
             pause = min(LONGEST, max(0.001, left))
-        await services.wakeups.until_moment(pause)
+        await services.events.wakeups.until_moment(pause)
 
     await WorkLoop(_logger, "moment missed").run(step, rest)
 
@@ -174,7 +177,7 @@ async def seek_for_ever(services: ApiServices) -> None:
 
     async def rest(_: float) -> None:
         # Another server of the same database may have stored one without waking this process.
-        await services.wakeups.until_sought(LONGEST if left else 6 * LONGEST)
+        await services.events.wakeups.until_sought(LONGEST if left else 6 * LONGEST)
 
     await WorkLoop(_logger, "search failed").run(step, rest)
 
@@ -227,26 +230,32 @@ def _sought(row: Record) -> bool:
 
 async def sweep(services: ApiServices) -> None:
     """Sweep once."""
-    yesterday = format_time(services.clock() - timedelta(days=1))
+    yesterday = format_time(services.clock.time() - timedelta(days=1))
     async with services.database.writing() as tx:
-        due = await upkeep.due_groups(tx, services.now())
-        marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
+        due = await upkeep.due_groups(tx, services.clock.now())
+        marked, deleted, ended = await upkeep.sweep(
+            tx, now=services.clock.now(), tokens_before=yesterday
+        )
         await groups.follow_trashed(tx, services, due)
-        lessons_before = format_time(services.clock() - _LESSONS_LAST)
+        lessons_before = format_time(services.clock.time() - _LESSONS_LAST)
         await learned.forget(tx, before=lessons_before)
         await run_times.forget(tx, before=lessons_before)
-        await cancellations.forget(tx, before=format_time(services.clock() - _CANCELLATIONS_LAST))
+        await cancellations.forget(
+            tx, before=format_time(services.clock.time() - _CANCELLATIONS_LAST)
+        )
         half_life = services.config.Containers.FairShare.HalfLife
         await fair_shares.forget(
             tx,
-            seen_before=forget_before(services.clock(), half_life),
+            seen_before=forget_before(services.clock.time(), half_life),
         )
     await groups.delete_expired(services)
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     # As long as a deleted collection would be kept.
-    spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
-    mirrors = await services.git.shrink(services.clock().timestamp())
+    spools = await asyncio.to_thread(
+        services.access.spool.expire, services.clock.time().timestamp() - lifetime
+    )
+    mirrors = await services.features[GIT].shrink(services.clock.time().timestamp())
     if marked or deleted or ended or spools or mirrors:
         event(
             _logger,
@@ -273,19 +282,22 @@ async def keep_the_trail_short(services: ApiServices) -> int:
     """Store the times at which tokens were used, and delete log rows older than AuditLogs.MaxAge;
     the number of deleted rows.
     """
-    uses, settings = services.upkeep.take(), services.config.AuditLogs
+    uses, settings = services.features[UPKEEP].take(), services.config.AuditLogs
     if uses:
         async with services.database.writing() as tx:
             await upkeep.mark_used(tx, uses)
-    before = format_time(services.clock() - timedelta(seconds=settings.MaxAge))
+    before = format_time(services.clock.time() - timedelta(seconds=settings.MaxAge))
     total, more = 0, settings.MaxAge > 0 and settings.MaxDeleteBatch > 0
     while more:
         async with services.database.writing() as tx:
             reached, deleted, more = await upkeep.prune_logs(
-                tx, after=services.upkeep.shortened_to, before=before, limit=settings.MaxDeleteBatch
+                tx,
+                after=services.features[UPKEEP].shortened_to,
+                before=before,
+                limit=settings.MaxDeleteBatch,
             )
         # A batch a transaction: others write between two of them.
-        services.upkeep.shortened_to, total = reached, total + deleted
+        services.features[UPKEEP].shortened_to, total = reached, total + deleted
     if total:
         event(_logger, "trail shortened", rows=total)
     return total

@@ -93,7 +93,7 @@ async def serve_websocket(
         await socket.close(_LATER)
         return
     await socket.accept()
-    with services.bus.listen(audience_of(principal)) as listener:
+    with services.events.bus.listen(audience_of(principal)) as listener:
         session = _Session(services, socket, principal, listener)
         async with asyncio.TaskGroup() as tasks:
             beside = [
@@ -216,7 +216,7 @@ class _Session:
         """
         await self._reader.look_up()
         # The caller may have become an admin, or no admin any more.
-        self._services.bus.follow(self._listener, self._reader.audience)
+        self._services.events.bus.follow(self._listener, self._reader.audience)
         self._check_at = asyncio.get_running_loop().time() + PING
 
     async def _pass_on_readable(self, heard: HeardEvent) -> bool:
@@ -302,7 +302,7 @@ class _Session:
         def wants(event: LogEvent) -> bool:
             return any(meets(filters, event) for filters in subscriptions)
 
-        self._services.bus.choose(self._listener, _encode(subscriptions), wants)
+        self._services.events.bus.choose(self._listener, _encode(subscriptions), wants)
 
     async def _pass_on(self, event: LogEvent, properties: Record) -> None:
         self._sent += 1

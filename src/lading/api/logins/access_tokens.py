@@ -16,8 +16,10 @@ from typing import Final
 
 from lading.api.http import ApiCall
 from lading.api.logins import openid_login
+from lading.api.logins.provider_client import PROVIDER
 from lading.api.resources import generic
-from lading.api.services import ApiServices, hash_secret
+from lading.api.server.identifiers import hash_secret
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.ids import Infix
@@ -38,11 +40,10 @@ async def accept(services: ApiServices, token: str) -> bool:
     Unauthenticated for a person who may not log in here, Unavailable.
     """
     settings = services.config.Login.OpenIDConnect
-    if services.provider is None or not rules.may_be_accepted(
-        token, scope=settings.AcceptAccessTokenScope
-    ):
+    provider = services.features[PROVIDER]
+    if provider is None or not rules.may_be_accepted(token, scope=settings.AcceptAccessTokenScope):
         return False
-    person = await services.provider.find_holder(token)
+    person = await provider.find_holder(token)
     if person is None:
         return False
     nobody = ApiCall(services=services, method="", path="", headers={}, principal=None)
@@ -50,7 +51,7 @@ async def accept(services: ApiServices, token: str) -> bool:
         server, user = await openid_login.enter(nobody, person)
     except Forbidden as error:
         raise Unauthenticated(error.message) from error
-    ends = rules.accepted_until(token, services.clock().timestamp())
+    ends = rules.accepted_until(token, services.clock.time().timestamp())
     # Another call with this token may store it at the same time.
     with suppress(Invalid):
         await _store(server, user, token, format_time(datetime.fromtimestamp(ends, UTC)))

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api.http import ApiCall, ApiResponse, show
-from lading.api.logins.provider_client import OpenIdClient
+from lading.api.logins.provider_client import PROVIDER, OpenIdClient
 from lading.api.resources import generic, links, tokens, users
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
@@ -49,7 +49,9 @@ _MOST_MERGES: Final = 10
 async def begin(call: ApiCall) -> ApiResponse:
     """The address of the provider for a new login, and the values to keep for `finish`."""
     provider, redirect_uri = _configured(call)
-    secret = {name: call.services.entropy(32).hex() for name in ("state", "nonce", "code_verifier")}
+    secret = {
+        name: call.services.ids.entropy(32).hex() for name in ("state", "nonce", "code_verifier")
+    }
     address = await provider.login_address(
         redirect_uri=redirect_uri,
         state=secret["state"],
@@ -84,7 +86,7 @@ async def finish(call: ApiCall) -> ApiResponse:
     made = replace(server, principal=own)
     life = timedelta(seconds=call.services.config.Login.TokenLifetime)
     async with call.services.database.writing() as tx:
-        ends = format_time(call.services.clock() + life)
+        ends = format_time(call.services.clock.time() + life)
         token, secret = await tokens.make_token(tx, made, {"expires_at": ends})
     event(_logger, "login", user=user["uuid"], token=token["uuid"])
     logout = await provider.logout_address(
@@ -105,7 +107,7 @@ async def enter(call: ApiCall, person: OpenIdPerson) -> tuple[ApiCall, Record]:
     server = replace(
         call,
         principal=Principal(
-            user_uuid=call.services.system_user,
+            user_uuid=call.services.ids.system_user,
             token_uuid=ids.root_token(call.services.config.ClusterID),
             token="",
             is_admin=True,
@@ -120,12 +122,13 @@ async def enter(call: ApiCall, person: OpenIdPerson) -> tuple[ApiCall, Record]:
 
 def _configured(call: ApiCall) -> tuple[OpenIdClient, str]:
     services = call.services
-    if services.provider is None:
+    provider = services.features[PROVIDER]
+    if provider is None:
         raise NotFound("Path not found: Login.OpenIDConnect is not enabled here")
     url = services.config.ExternalURL.rstrip("/")
     if not url:
         raise Invalid("configuration: ExternalURL: is empty; a login needs an address to return to")
-    return services.provider, url + RETURN_PATH
+    return provider, url + RETURN_PATH
 
 
 def _field(call: ApiCall, name: str, *, is_optional: bool = False) -> str:
@@ -147,7 +150,7 @@ async def _enter(call: ApiCall, person: OpenIdPerson) -> Record:
         if person.groups is None:
             return user
         await _follow_groups(tx, call, user, person)
-        if settings.AdminGroup and user["uuid"] != call.services.system_user:
+        if settings.AdminGroup and user["uuid"] != call.services.ids.system_user:
             is_admin = settings.AdminGroup in person.groups
             user = await users.store_user(tx, call, user, {"is_admin": is_admin})
         return user
@@ -171,7 +174,7 @@ async def _make(tx: Transaction, call: ApiCall, person: OpenIdPerson) -> Record:
     )
     if await records.get(tx, USERS, uuid) is not None:
         # An admin has given that user another identity.
-        uuid = services.new_uuid(Infix.USER)
+        uuid = services.ids.new_uuid(Infix.USER)
     email = person.email or None
     if email is not None and await records.matching(tx, USERS, email=email):
         email = None

@@ -18,6 +18,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
+from lading.api.server.features import FeatureKey
 from lading.client.transport import HttpTransport, Transport
 from lading.config.logins import OpenIDConnect
 from lading.core.errors import LadingError, Unauthenticated, Unavailable
@@ -336,3 +337,7 @@ def _usable(listed: list[Json]) -> list[Any]:
             with suppress(JoseError, ValueError, KeyError, TypeError):
                 found.append(jwk.import_key(one))  # type: ignore[arg-type]
     return found
+
+
+PROVIDER: Final = FeatureKey[OpenIdClient | None]("provider of logins", lambda: None)
+"""The provider of OpenID Connect at which people log in; None where there is none."""

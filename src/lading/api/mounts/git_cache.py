@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from lading.api.server.features import FeatureKey
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import GitReference, ResolvedGitTree
@@ -448,3 +449,6 @@ def _size_of(path: Path) -> int:
                     entry.stat(follow_symlinks=False).st_size for entry in tree.scan(folder.name)
                 )
     return total
+
+
+GIT: Final = FeatureKey[GitCache]("git repositories")

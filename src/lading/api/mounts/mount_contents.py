@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from lading.api.container_assignment import outputs_of
+from lading.api.mounts.tree_cache import CONTENTS, TREES
 from lading.api.services import ApiServices
 from lading.core.containers import mounts
 from lading.core.data import content, filetree
@@ -38,7 +39,7 @@ async def look_up(services: ApiServices, principal: Principal, several: Iterable
     given = [one for one in several if isinstance(one, dict) and _shows_path(one)]
     if not given:
         return
-    known = services.contents.known
+    known = services.features[CONTENTS].known
     # A failure here costs a reuse, not the request.
     with suppress(LadingError, TimeoutError):
         async with asyncio.timeout(services.config.Containers.ResolveTimeout):
@@ -46,10 +47,10 @@ async def look_up(services: ApiServices, principal: Principal, several: Iterable
                 found = await _shown(tx, given)
                 reader = None if principal.is_admin else principal.user_uuid
                 hashes = dict.fromkeys(pdh for pdh, _ in found)
-                readable = await contents.present(tx, hashes, services.now(), reader=reader)
+                readable = await contents.present(tx, hashes, services.clock.now(), reader=reader)
             if all(one in known for one in found):
                 return
-            async with services.contents.lock:
+            async with services.features[CONTENTS].lock:
                 for pdh in hashes:
                     if pdh not in readable:
                         continue
@@ -80,7 +81,7 @@ async def _shown(tx: Transaction, several: list[dict[str, JSON]]) -> list[tuple[
 
 
 async def _learn(services: ApiServices, pdh: str, paths: list[str]) -> None:
-    known = services.contents.known
+    known = services.features[CONTENTS].known
     if all((pdh, path) in known for path in paths):
         return
     async with services.database.reading() as tx:
@@ -88,7 +89,7 @@ async def _learn(services: ApiServices, pdh: str, paths: list[str]) -> None:
     text = held[pdh][0] if pdh in held else ""
     if not text or len(text) > _LARGEST:
         return
-    tree = await asyncio.to_thread(services.trees.read, text)
+    tree = await asyncio.to_thread(services.features[TREES].read, text)
     for path in paths:
         # The files in one block are learned together.
         if (pdh, path) not in known:
@@ -96,7 +97,7 @@ async def _learn(services: ApiServices, pdh: str, paths: list[str]) -> None:
 
 
 async def _learn_one(services: ApiServices, pdh: str, tree: FileTree, path: str) -> None:
-    known, node = services.contents.known, filetree.find(tree, path)
+    known, node = services.features[CONTENTS].known, filetree.find(tree, path)
     if isinstance(node, FileTree):
         known.put((pdh, path), await asyncio.to_thread(content.of_directory, node))
     elif node is not None and content.needs_bytes(node):
@@ -107,7 +108,7 @@ async def _learn_one(services: ApiServices, pdh: str, tree: FileTree, path: str)
 
 async def _read(services: ApiServices, pdh: str, tree: FileTree, path: str, file: File) -> None:
     """Learn the content of a file from its bytes, and of the files in the same block."""
-    known = services.contents.known
+    known = services.features[CONTENTS].known
     if len(file.segments) > 1:
         parts = [
             (await services.blocks.get(one.locator))[one.offset : one.offset + one.length]

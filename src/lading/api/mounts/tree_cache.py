@@ -13,6 +13,7 @@ import hashlib
 import threading
 from typing import Final
 
+from lading.api.server.features import FeatureKey
 from lading.core.bounded_memory import LruMap
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
@@ -74,3 +75,7 @@ class KnownContents:
     def __init__(self, *, limit: int = _CONTENTS) -> None:
         self.known = LruMap[tuple[str, str], JsonObject](limit)
         self.lock = asyncio.Lock()
+
+
+TREES: Final = FeatureKey("trees", Trees)
+CONTENTS: Final = FeatureKey("contents of mounts", KnownContents)

@@ -34,9 +34,9 @@ async def cancel_matching(call: ApiCall) -> ApiResponse:
         raise Malformed("filters: must be an array of [attribute, operator, operand]")
     access.check_filters(call.caller, check_filters(filters, REQUESTS))
     services = call.services
-    now = services.now()
+    now = services.clock.now()
     one = Cancellation(
-        id=services.entropy(16).hex(),
+        id=services.ids.entropy(16).hex(),
         user_uuid=call.caller.user_uuid,
         filters=filters,
         created_at=now,
@@ -44,7 +44,7 @@ async def cancel_matching(call: ApiCall) -> ApiResponse:
     )
     async with services.database.writing() as tx:
         await cancellations.put(tx, one)
-        tx.after_commit(services.wakeups.cancel)
+        tx.after_commit(services.events.wakeups.cancel)
     return ApiResponse(body=_shown(one))
 
 

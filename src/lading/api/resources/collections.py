@@ -23,12 +23,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
+from weakref import WeakValueDictionary
 
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.resources import dispatching, generic, quotas
 from lading.api.resources.lineage import brief_lineage
+from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.data import manifest, storage_classes
@@ -88,14 +90,14 @@ def listed(call: ApiCall) -> tuple[Expression, ...]:
     """The conditions of lists: collections outside the trash and no past versions, unless the call
     asks for more.
     """
-    trash = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+    trash = () if call.params.get("include_trash") else (not_trashed(call.services.clock.now()),)
     return trash if call.params.get("include_old_versions") else (*trash, PRESENT)
 
 
 async def get_collection(call: ApiCall) -> ApiResponse:
     """One collection by uuid, or by the hash of its content."""
     select = check_select(call.params.get("select"), COLLECTIONS)
-    services, now = call.services, call.services.now()
+    services, now = call.services, call.services.clock.now()
     async with services.database.reading() as tx:
         if ids.is_uuid(call.uuid):
             trash = bool(call.params.get("include_trash"))
@@ -131,7 +133,7 @@ async def create_collection(call: ApiCall) -> ApiResponse:
     if not given.get("storage_classes_desired"):
         record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
     _check_values(call.services, record, given)
-    record |= call.services.trash_times({**COLLECTIONS.defaults}, given)
+    record |= generic.trash_times(call.services, {**COLLECTIONS.defaults}, given)
     record |= {**await confirm_classes(call.services, record), **_counted(given)}
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
@@ -149,7 +151,7 @@ async def update_collection(call: ApiCall) -> ApiResponse:
         return await _shown(call, await _update(call), select)
     # Changes of one collection wait for each other, else the one with the longest preparation
     # would lose every time. Other servers may still be faster.
-    async with call.services.lines.setdefault(call.uuid, asyncio.Lock()):
+    async with call.services.features[_LINES].setdefault(call.uuid, asyncio.Lock()):
         for _ in range(_ATTEMPTS):
             try:
                 return await _shown(call, await _update(call), select)
@@ -183,7 +185,7 @@ async def _update(call: ApiCall) -> Record:
             raise _Outrun
         check_match(call, old)
         new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
-        new |= services.trash_times(old, given)
+        new |= generic.trash_times(services, old, given)
         new |= {
             name: value
             for name, value in confirmation_after_change(old, new).items()
@@ -219,13 +221,13 @@ async def trash_collection(call: ApiCall) -> ApiResponse:
 
 async def untrash_collection(call: ApiCall) -> ApiResponse:
     """Take a collection out of the trash."""
-    services, now = call.services, call.services.now()
+    services, now = call.services, call.services.clock.now()
     async with services.database.writing() as tx:
         old = await _writable(tx, call)
         if not is_trashed(old, now) or old["delete_at"] <= now:
             raise Invalid("Item is not trashed, cannot untrash")
         return await _moved(
-            tx, call, old, {**old, **services.trash_times(old, {"is_trashed": False})}
+            tx, call, old, {**old, **generic.trash_times(services, old, {"is_trashed": False})}
         )
 
 
@@ -234,7 +236,7 @@ async def _trash(call: ApiCall, *, lasting: float | None = None) -> ApiResponse:
     services = call.services
     async with services.database.writing() as tx:
         old = await _writable(tx, call)
-        new = {**old, **services.trash_times(old, {"is_trashed": True})}
+        new = {**old, **generic.trash_times(services, old, {"is_trashed": True})}
         if lasting is not None:
             new |= shortened(new, lasting)
         return await _moved(tx, call, old, new)
@@ -274,7 +276,7 @@ async def confirm_classes(services: ApiServices, record: Record) -> Record:
     classes = await services.blocks.classes(
         manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
     )
-    return storage_classes.confirmation(classes, services.now())
+    return storage_classes.confirmation(classes, services.clock.now())
 
 
 def _counted(given: Record) -> Record:
@@ -367,8 +369,8 @@ async def change_collection(
         settings=VersionSettings(
             enabled=settings.CollectionVersioning, idle=settings.PreserveVersionIfIdle
         ),
-        now=services.now(),
-        uuid=services.new_uuid(Infix.COLLECTION),
+        now=services.clock.now(),
+        uuid=services.ids.new_uuid(Infix.COLLECTION),
     )
     changed = await generic.apply(tx, services, COLLECTIONS, old, step.record, user_uuid=user_uuid)
     shared = collection_rules.shared_changes(old, changed)
@@ -414,7 +416,7 @@ async def used_by(call: ApiCall) -> ApiResponse:
 
 
 def _readable_containers(call: ApiCall) -> tuple[Expression, ...]:
-    return access.readable(CONTAINERS, call.caller, now=call.services.now())
+    return access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
 
 
 async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:
@@ -480,7 +482,7 @@ async def _readable(
     for one in call.caller.everybody:
         where = (
             Among(Column(column, Type.STRING), tuple(values)),
-            *access.readable(kind, one, now=call.services.now()),
+            *access.readable(kind, one, now=call.services.clock.now()),
         )
         rows = await records.find(tx, call.services.database.dialect, kind, where, limit=_LIMIT)
         found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
@@ -514,3 +516,7 @@ HANDLERS: Final = {
     "collections.provenance": provenance,
     "collections.used_by": used_by,
 }
+
+
+_LINES: Final = FeatureKey("changes of files", WeakValueDictionary[str, asyncio.Lock])
+"""Locks for changes of the files of one collection, by its uuid."""

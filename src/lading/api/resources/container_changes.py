@@ -124,7 +124,9 @@ async def output_readable(
     if not named:
         return True
     reader = None if caller.is_admin else await _user(tx, call, container)
-    found = await contents.present(tx, named, call.services.now(), reader=reader, trashed=True)
+    found = await contents.present(
+        tx, named, call.services.clock.now(), reader=reader, trashed=True
+    )
     # Arvados' crunch-run stores the log as the user of its dispatcher.
     if isinstance(log, str) and log not in found and not await is_own_log(tx, call, log):
         raise Invalid(
@@ -135,10 +137,12 @@ async def output_readable(
 
 async def _user(tx: Transaction, call: ApiCall, container: Container) -> str | None:
     """The user whom a container acts for; None for a user who can read everything."""
-    uuid = container.runtime_user_uuid or call.services.system_user
+    uuid = container.runtime_user_uuid or call.services.ids.system_user
     row = await records.get(tx, USERS, uuid)
     return (
-        None if uuid == call.services.system_user or (row is not None and row["is_admin"]) else uuid
+        None
+        if uuid == call.services.ids.system_user or (row is not None and row["is_admin"])
+        else uuid
     )
 
 
@@ -146,4 +150,4 @@ def auth_token(call: ApiCall, container: Container) -> tuple[str, str]:
     """Uuid and secret of the container's own token. Raises NotFound."""
     if container.auth_uuid is None:
         raise NotFound(f"Path not found: container {container.uuid} has no token")
-    return container.auth_uuid, call.services.container_secret(container.auth_uuid)
+    return container.auth_uuid, call.services.ids.container_secret(container.auth_uuid)

@@ -18,6 +18,7 @@ from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
 from lading.api.resources.container_changes import find_container, store_change, username
 from lading.api.resources.container_results import save_spooled
+from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import lifecycle
@@ -43,7 +44,9 @@ async def cancel_container(call: ApiCall) -> ApiResponse:
         row, user = await find_container(tx, call), await username(tx, call)
 
     def decide(container: Container) -> Decision:
-        return orphans.end_by_admin(container, now=services.now(), username=user, reason=reason)
+        return orphans.end_by_admin(
+            container, now=services.clock.now(), username=user, reason=reason
+        )
 
     # Refused before its log is saved.
     decide(Container.from_record(row))
@@ -59,13 +62,13 @@ async def end_orphans(services: ApiServices) -> None:
     """Give back or end the containers whose dispatcher's token has ended."""
     root_token = ids.root_token(services.config.ClusterID)
     async with services.database.reading() as tx:
-        found = await containers.orphaned(tx, services.now(), root_token=root_token)
-    known = services.upkeep.orphans
+        found = await containers.orphaned(tx, services.clock.now(), root_token=root_token)
+    known = services.features[UPKEEP].orphans
     for uuid in known.keys() - {one.uuid for one in found}:
         del known[uuid]
     if not found:
         return
-    uses = services.upkeep.uses(
+    uses = services.features[UPKEEP].uses(
         one.supervisor_auth_uuid for one in found if one.supervisor_auth_uuid
     )
     if uses:
@@ -73,7 +76,7 @@ async def end_orphans(services: ApiServices) -> None:
         async with services.database.writing() as tx:
             await upkeep.mark_used(tx, uses)
     for one in found:
-        since = known.setdefault(one.uuid, services.now())
+        since = known.setdefault(one.uuid, services.clock.now())
         await _settle(services, one, max(since, one.heard or "", _use(uses, one)))
 
 
@@ -91,7 +94,7 @@ async def _settle(services: ApiServices, orphan: OrphanedContainer, heard: str) 
             return None
         return orphans.take_back(
             container,
-            now=services.now(),
+            now=services.clock.now(),
             heard=heard,
             max_attempts=services.policy.max_dispatch_attempts,
         )
@@ -112,7 +115,7 @@ async def _settle(services: ApiServices, orphan: OrphanedContainer, heard: str) 
 def _own_call(services: ApiServices, container_uuid: str) -> ApiCall:
     """A call of the system user about a container."""
     principal = Principal(
-        user_uuid=services.system_user,
+        user_uuid=services.ids.system_user,
         token_uuid=ids.root_token(services.config.ClusterID),
         token="",
         is_admin=True,

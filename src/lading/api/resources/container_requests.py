@@ -27,6 +27,7 @@ from lading.api.mounts import mount_contents
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import look_up
+from lading.api.server.vocabulary import VOCABULARY
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
@@ -257,10 +258,10 @@ def _new(
     services, user = call.services, call.caller.user_uuid
     return request.create(
         given,
-        uuid=uuid or services.new_uuid(Infix.REQUEST),
+        uuid=uuid or services.ids.new_uuid(Infix.REQUEST),
         owner_uuid=user,
         user_uuid=user,
-        now=services.now(),
+        now=services.clock.now(),
         policy=services.policy,
         parent=parent,
     )
@@ -456,13 +457,13 @@ async def _items(call: ApiCall) -> list[_Item]:
         raise Malformed("container_requests: must be an array of objects of attributes")
     if not 1 <= len(sent) <= MAX_ITEMS:
         raise Invalid(f"container_requests: has {len(sent)} items; 1 to {MAX_ITEMS} are possible")
-    uuids = [call.services.new_uuid(Infix.REQUEST) for _ in sent]
+    uuids = [call.services.ids.new_uuid(Infix.REQUEST) for _ in sent]
     await mount_contents.look_up(call.services, call.caller, [one.get("mounts") for one in sent])
     items = []
     for number, given in enumerate(sent):
         with _naming(number):
             if isinstance(given.get("properties"), dict):
-                call.services.vocabulary.check(given["properties"])
+                call.services.features[VOCABULARY].check(given["properties"])
             bound = bind_siblings(given, uuids[:number])
             trees = await look_up_trees(call, bound)
         items.append(_Item(number, uuids[number], bound, trees))

@@ -40,7 +40,7 @@ from lading.api.resources.container_changes import (
     output_readable,
     store_change,
 )
-from lading.api.services import Blocks
+from lading.api.server.blocks import Blocks
 from lading.client.collections import CollectionWriter
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
@@ -96,7 +96,7 @@ async def finish_container(call: ApiCall) -> ApiResponse:
             container,
             {**given, **hashes},
             caller=caller_of(call),
-            now=services.now(),
+            now=services.clock.now(),
             # One that was made above is its user's own.
             output_readable="output" in made
             or await output_readable(tx, call, container, {**given, **hashes}),
@@ -153,7 +153,7 @@ async def make_collection(
         container.output_storage_classes or own.services.policy.default_storage_classes
     )
     record |= await confirm_classes(own.services, record)
-    return record | own.services.trash_times({**COLLECTIONS.defaults}, given)
+    return record | generic.trash_times(own.services, {**COLLECTIONS.defaults}, given)
 
 
 def _manifests(call: ApiCall) -> Mapping[str, str]:
@@ -189,7 +189,7 @@ async def save_spooled(
     Its blocks are stored, the record is not. None if there is no live log, or if it cannot be
     saved: the end of a container does not wait for a disk.
     """
-    spool, uuid = call.services.spool, container.uuid
+    spool, uuid = call.services.access.spool, container.uuid
     has_log = given.get("log") is not None or container.log is not None
     if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
         return None

@@ -89,7 +89,7 @@ async def create_container(call: ApiCall) -> ApiResponse:
     if not made_of.command or not made_of.container_image or not made_of.output_path:
         raise Invalid("command, container_image and output_path: can't be blank")
     container = recipe.new_container(
-        made_of, uuid=services.new_uuid(Infix.CONTAINER), now=services.now()
+        made_of, uuid=services.ids.new_uuid(Infix.CONTAINER), now=services.clock.now()
     )
     async with services.database.writing() as tx:
         unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
@@ -119,7 +119,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
             container,
             given,
             caller=caller_of(call),
-            now=services.now(),
+            now=services.clock.now(),
             max_attempts=services.policy.max_dispatch_attempts,
             tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
             output_readable=await output_readable(tx, call, container, given),
@@ -133,7 +133,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
         row = await store_change(tx, call, row, change)
     if "gateway_address" in change.changed:
         role = writers.role_of(container, caller_of(call))
-        services.supervisors.note_writer(container, role, call.caller.token)
+        services.access.supervisors.note_writer(container, role, call.caller.token)
     return ApiResponse(body=show(CONTAINERS, row, select))
 
 
@@ -177,7 +177,7 @@ async def lock_container(call: ApiCall) -> ApiResponse:
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     # The token's secret is derived from its uuid (`container_secret`): the database has its hash
     # alone.
-    shown["supervisor_token"] = f"v2/{token}/{call.services.container_secret(token)}"
+    shown["supervisor_token"] = f"v2/{token}/{call.services.ids.container_secret(token)}"
     # Saves the supervisor two calls before it can begin.
     if call.params.get("known"):
         uuid, secret = auth_token(call, Container.from_record(row))
@@ -298,7 +298,7 @@ async def unlock_container(call: ApiCall) -> ApiResponse:
         change = lifecycle.unlock(
             Container.from_record(row),
             caller=caller_of(call),
-            now=services.now(),
+            now=services.clock.now(),
             max_attempts=services.policy.max_dispatch_attempts,
         )
         row = await store_change(tx, call, row, change)
@@ -358,7 +358,7 @@ async def report_progress(call: ApiCall) -> ApiResponse:
             tx,
             call,
             row,
-            lifecycle.update(container, given, caller=caller, now=call.services.now()),
+            lifecycle.update(container, given, caller=caller, now=call.services.clock.now()),
         )
     return ApiResponse(
         body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS))
@@ -409,7 +409,11 @@ async def append_live(call: ApiCall) -> ApiResponse:
         raise Forbidden("Forbidden: live logs are written by the container's supervisor")
     offset = check_number(call.params, "offset", 0)
     return ApiResponse(
-        body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)}
+        body={
+            "length": call.services.access.spool.append(
+                call.uuid, call.rest, call.raw, offset=offset
+            )
+        }
     )
 
 
@@ -417,14 +421,15 @@ def _places(call: ApiCall) -> Places:
     """The addresses that the gateway of a container may have whose supervisor makes this call."""
     services = call.services
     return Places(
-        seen=call.address, server=services.config.ExternalURL, hosts=services.gateway_hosts
+        seen=call.address, server=services.config.ExternalURL, hosts=services.access.gateway_hosts
     )
 
 
 def _new_tokens(call: ApiCall) -> NewTokens:
     services = call.services
     return NewTokens(
-        auth_uuid=services.new_uuid(Infix.TOKEN), supervisor_uuid=services.new_uuid(Infix.TOKEN)
+        auth_uuid=services.ids.new_uuid(Infix.TOKEN),
+        supervisor_uuid=services.ids.new_uuid(Infix.TOKEN),
     )
 
 
@@ -432,7 +437,7 @@ def _for_supervisor(call: ApiCall, shown: Record, record: Record) -> Record:
     """A record as its supervisor sees it: with the hash of the secret mounts, which tells whether
     there are any, and the key of the gateway.
     """
-    key = call.services.gateway_key(record["uuid"])
+    key = call.services.access.gateway_key(record["uuid"])
     return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}
 
 

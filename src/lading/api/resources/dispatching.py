@@ -20,6 +20,7 @@ from lading.api import authorization, expectations
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
+from lading.api.wait_statuses import STATUSES
 from lading.core import ids
 from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind
@@ -76,7 +77,9 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
     said = await _own_word(call, said)
     written = await write_events(call)
-    await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    await call.services.features[STATUSES].report(
+        call.caller.token_uuid, said, call.services.clock.now()
+    )
     await expectations.take_in(call.services, said)
     await warn_misfits(call, said)
     return ApiResponse(body={"items": len(items), "events": written})
@@ -217,7 +220,7 @@ async def hold_lease(call: ApiCall) -> None:
         async with services.database.reading() as tx:
             await check_lease(tx, call)
         return
-    asked = leases.read(holder, call.params.get("lease"), now=services.now())
+    asked = leases.read(holder, call.params.get("lease"), now=services.clock.now())
     async with services.database.writing() as tx:
         stored = await waiting.lease_of(tx, token)
         if call.params.get("release"):
@@ -295,18 +298,20 @@ def _row(call: ApiCall, event: object) -> Record:
         raise Invalid(
             f"events: event_type {kind[:40]!r} is unknown; use {', '.join(sorted(EVENT_TYPES))}"
         )
-    now, user = services.now(), call.caller.user_uuid
+    now, user = services.clock.now(), call.caller.user_uuid
     text, waited = text[:_LONGEST], event.get("waited") if isinstance(event, dict) else None
     more = {"waited": waited[:_LONGEST]} if isinstance(waited, str) and waited else {}
     return {
-        "uuid": services.new_uuid(Infix.LOG),
+        "uuid": services.ids.new_uuid(Infix.LOG),
         "owner_uuid": user,
         "created_at": now,
         "modified_at": now,
         "modified_by_user_uuid": user,
         "object_uuid": uuid,
         # Ages, not times: the clocks of a dispatcher and of the server may differ.
-        "event_at": format_time(services.clock() - timedelta(seconds=min(max(0.0, age), _OLDEST))),
+        "event_at": format_time(
+            services.clock.time() - timedelta(seconds=min(max(0.0, age), _OLDEST))
+        ),
         "event_type": kind,
         "summary": text,
         "properties": {"text": text, "dispatcher": call.caller.token_uuid, **more},
@@ -349,7 +354,7 @@ async def _changed_warnings(
     async with services.database.reading() as tx:
         warned = await containers.warned(tx, reported)
         for uuid in {*misfits, *warned}:
-            text = misfit(await services.statuses.about(tx, uuid, services.now()))
+            text = misfit(await services.features[STATUSES].about(tx, uuid, services.clock.now()))
             if text != warned.get(uuid, ""):
                 wanted[uuid] = text
     return wanted
@@ -371,6 +376,6 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
         async with services.database.writing() as tx:
             row = await records.get(tx, CONTAINERS, uuid)
             if row is not None and row["state"] == ContainerState.QUEUED:
-                unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+                unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
                 await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
                 await unit.settle()

@@ -53,7 +53,7 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
     # Only the result of a Complete container can be reproduced.
     broad = subject.broad_key if subject.state == "Complete" else None
     dialect = call.services.database.dialect
-    readable = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    readable = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     rows = await containers.repeats(tx, dialect, broad, readable) if broad else []
     others = [Container.from_record(row) for row in rows]
     if not call.caller.is_admin:
@@ -121,7 +121,7 @@ async def withdraw(call: ApiCall) -> ApiResponse:
                 manages_first=await _manages_first(tx, container, caller),
             )
             changes = evidence.withdraw(
-                container, reason, user_uuid=caller.user_uuid, now=services.now()
+                container, reason, user_uuid=caller.user_uuid, now=services.clock.now()
             )
             row = await _change(tx, call, row, dict(changes), LogRowType.WITHDRAW)
     return ApiResponse(body=show(CONTAINERS, row, select))

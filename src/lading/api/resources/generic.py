@@ -27,6 +27,7 @@ from lading.api.services import ApiServices
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
+from lading.core.records.collection_rules import Lifetimes, times
 from lading.core.records.expressions import Among, Column, Expression, Query, columns_of
 from lading.core.records.filters import check_query, check_select
 from lading.core.records.permissions import Accessible
@@ -97,7 +98,7 @@ def readable(
     return access.readable(
         kind,
         call.caller,
-        now=call.services.now(),
+        now=call.services.clock.now(),
         include_trash=bool(call.params.get("include_trash")),
         roles=call.services.config.Users.RoleGroupsVisibleToAll,
         asked=asked,
@@ -158,11 +159,11 @@ def check_attributes(
 
 def new_record(call: ApiCall, kind: RecordType, given: Record) -> Record:
     """A complete new record: defaults, given attributes, and the common attributes."""
-    services, now = call.services, call.services.now()
+    services, now = call.services, call.services.clock.now()
     return {
         **kind.defaults,
         **given,
-        "uuid": given.get("uuid") or services.new_uuid(kind.infix),
+        "uuid": given.get("uuid") or services.ids.new_uuid(kind.infix),
         "owner_uuid": given.get("owner_uuid") or call.caller.user_uuid,
         "created_at": now,
         "modified_at": now,
@@ -191,7 +192,7 @@ async def apply(
     real = {name: value for name, value in changes.items() if old.get(name) != value}
     if not real:
         return old
-    real |= {"modified_at": services.now(), "modified_by_user_uuid": user_uuid}
+    real |= {"modified_at": services.clock.now(), "modified_by_user_uuid": user_uuid}
     if not await records.update(
         # `modified_at` stands for the version that was read: a change by another call in between is
         # refused.
@@ -264,7 +265,7 @@ async def _readable(
     """The records that one of the callers can read and whose scopes include a GET of them, or of
     their list.
     """
-    dialect, now = call.services.database.dialect, call.services.now()
+    dialect, now = call.services.database.dialect, call.services.clock.now()
     found: dict[str, Record] = {}
     # Each reader has rights and scopes of its own: they must not add up on one record.
     for one in call.caller.everybody:
@@ -280,3 +281,12 @@ async def _readable(
         if within:
             found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
     return await present(tx, call.services, call.caller, kind, list(found.values()), names)
+
+
+def trash_times(services: ApiServices, old: Record, given: Record) -> Record:
+    """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
+    them. Raises Invalid.
+    """
+    settings = services.config.Collections
+    lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
+    return times(old, given, now=services.clock.now(), lifetimes=lifetimes)

@@ -87,11 +87,11 @@ async def create_group(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     given = generic.check_attributes(call, GROUPS, None)
     record = generic.new_record(call, GROUPS, given)
-    record |= services.trash_times(GROUPS.defaults, given)
+    record |= generic.trash_times(services, GROUPS.defaults, given)
     is_role = record["group_class"] == GroupClass.ROLE
     # Roles belong to the system user, so that no deletion of a user takes them away; managers
     # are given by permissions.
-    record["owner_uuid"] = services.system_user if is_role else record["owner_uuid"]
+    record["owner_uuid"] = services.ids.system_user if is_role else record["owner_uuid"]
     async with services.database.writing() as tx:
         _check(call, record, None, level=Level.MANAGE, frozen_above=False)
         if not is_role:
@@ -153,9 +153,9 @@ async def delete_expired(services: ApiServices) -> int:
     deleted = 0
     while True:
         async with services.database.writing() as tx:
-            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
             left = AT_ONCE
-            for uuid in await upkeep.expired_groups(tx, services.now()):
+            for uuid in await upkeep.expired_groups(tx, services.clock.now()):
                 left -= await _delete_some(unit, uuid, most=left)
                 if left <= 0:
                     break
@@ -167,7 +167,7 @@ async def delete_expired(services: ApiServices) -> int:
 
 async def follow_trashed(tx: Transaction, services: ApiServices, uuids: Sequence[str]) -> None:
     """Compute the priorities of the containers of projects that have gone into the trash."""
-    unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+    unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
     for uuid in uuids:
         await priorities.stale_in(unit, uuid)
     await unit.settle()
@@ -182,7 +182,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
         )
         check_match(call, old)
         given = wanted(call, GROUPS, old)
-        new = {**old, **given, **services.trash_times(old, given)}
+        new = {**old, **given, **generic.trash_times(services, old, given)}
         if new["group_class"] == GroupClass.ROLE:
             # Roles stay with the system user, whatever a client sends back.
             new["owner_uuid"] = old["owner_uuid"]
@@ -251,7 +251,7 @@ def _check_seeded(call: ApiCall, uuid: str) -> None:
 
 
 def _out_of_the_trash(call: ApiCall, kind: RecordType, old: Record) -> Record:
-    if old["trash_at"] is None or (old["delete_at"] or "") <= call.services.now():
+    if old["trash_at"] is None or (old["delete_at"] or "") <= call.services.clock.now():
         raise Invalid(f"Item is not trashed, cannot untrash {kind.singular} {old['uuid']}")
     return {"is_trashed": False, "trash_at": None}
 

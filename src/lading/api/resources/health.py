@@ -15,7 +15,9 @@ from typing import Final
 
 from lading import __version__
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.wait_statuses import believed_since
+from lading.api.server.blocks import STORAGE
+from lading.api.server.readiness import READINESS
+from lading.api.wait_statuses import STATUSES, believed_since
 from lading.core.errors import LadingError, Unavailable
 from lading.core.records import access
 from lading.core.records.record_types import USERS
@@ -42,9 +44,9 @@ async def get_readiness(call: ApiCall) -> ApiResponse:
         if services.database.fault is not None:
             raise services.database.fault
         async with services.database.reading() as tx:
-            await records.get(tx, USERS, services.system_user)
+            await records.get(tx, USERS, services.ids.system_user)
 
-    faults = await services.readiness.faults(
+    faults = await services.features[READINESS].faults(
         {"the database": look_at_database, "the block store": services.blocks.check}
     )
     if faults:
@@ -75,14 +77,14 @@ async def _database(call: ApiCall) -> Record:
     if database.fault is not None:
         return _part("database", _FAULT, f"it takes no changes: {database.fault.message}")
     async with database.reading() as tx:
-        await records.get(tx, USERS, call.services.system_user)
+        await records.get(tx, USERS, call.services.ids.system_user)
     return _part("database", _OK, "")
 
 
 async def _dispatchers(call: ApiCall) -> Record:
-    now = call.services.now()
+    now = call.services.clock.now()
     async with call.services.database.reading() as tx:
-        last = await call.services.statuses.last_report(tx)
+        last = await call.services.features[STATUSES].last_report(tx)
     if last is None:
         return _part("dispatchers", _UNKNOWN, "none has reported since the start of this server")
     if last < believed_since(now):
@@ -104,7 +106,7 @@ async def _webhooks(call: ApiCall) -> Record:
 
 
 async def _storage(call: ApiCall) -> Record | None:
-    look = call.services.storage
+    look = call.services.features[STORAGE]
     if look is None:
         return None
     try:

@@ -71,7 +71,7 @@ async def wait_for_end(call: ApiCall) -> None:
     if not uuids:
         return
     # Listening begins before the look: an end in between is seen by one of them.
-    with services.bus.listen_for(uuids) as changes, suppress(TimeoutError):
+    with services.events.bus.listen_for(uuids) as changes, suppress(TimeoutError):
         async with asyncio.timeout(patience):
             while not changes.is_over and not await _has_ended(call, query):
                 await changes.wait()

@@ -43,7 +43,7 @@ async def brief_lineage(
     found: dict[str, None] = {}
     known, ahead = {pdh}, [pdh]
     dialect = call.services.database.dialect
-    may_read = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    may_read = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     containers: list[Record] = []
     while ahead and len(found) < LIMIT:
         uuids = await contents.lineage(
@@ -82,7 +82,7 @@ async def _readable(
     services = call.services
     found: dict[str, Record] = {}
     for one in call.caller.everybody:
-        may_read = access.readable(kind, one, now=services.now())
+        may_read = access.readable(kind, one, now=services.clock.now())
         further = (_PRESENT,) if kind is COLLECTIONS else ()
         for start in range(0, len(values), _CHUNK):
             some = Among(Column(column, Type.STRING), tuple(values[start : start + _CHUNK]))

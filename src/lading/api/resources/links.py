@@ -217,7 +217,7 @@ async def grant(tx: Transaction, call: ApiCall, record: Record, level: Level) ->
         # Never lowered: an application that shares again must not take away what an owner gave.
         name = record["name"] if level > LEVELS.get(old["name"], Level.NONE) else old["name"]
         return await generic.apply(tx, services, LINKS, old, {"name": name}, user_uuid=user)
-    record = {**record, "owner_uuid": services.system_user}
+    record = {**record, "owner_uuid": services.ids.system_user}
     await generic.insert(tx, call, LINKS, record)
     return record
 

@@ -168,7 +168,7 @@ async def narrow(tx: Transaction, call: ApiCall, decision: Record) -> None:
 async def _readable(tx: Transaction, call: ApiCall, uuids: Sequence[str]) -> dict[str, Container]:
     """The containers that the caller can read, or that ran for it, by uuid."""
     where: list[Expression] = [Among(Column("uuid", Type.STRING), tuple(uuids))]
-    if may_read := access.readable(CONTAINERS, call.caller, now=call.services.now()):
+    if may_read := access.readable(CONTAINERS, call.caller, now=call.services.clock.now()):
         of_caller = records.equals(CONTAINERS, "runtime_user_uuid", call.caller.user_uuid)
         where.append(Either((of_caller, All(may_read))))
     rows = await records.find(tx, call.services.database.dialect, CONTAINERS, where)

@@ -14,6 +14,7 @@ import msgspec
 
 from lading.api.authorization import readable_uuids
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.machine_board import MACHINES
 from lading.api.resources.dispatching import check_lease
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
@@ -36,8 +37,8 @@ async def put_machines(call: ApiCall) -> ApiResponse:
     async with call.services.database.reading() as tx:
         # The orders are for the process that works with the token.
         await check_lease(tx, call)
-    board, dispatcher = call.services.machines, call.caller.token_uuid
-    known = await board.put(dispatcher, report, call.services.now())
+    board, dispatcher = call.services.features[MACHINES], call.caller.token_uuid
+    known = await board.put(dispatcher, report, call.services.clock.now())
     orders = await board.take_orders(dispatcher)
     return ApiResponse(body={"known": known, "orders": msgspec.to_builtins(orders)})
 
@@ -46,7 +47,7 @@ async def list_machines(call: ApiCall) -> ApiResponse:
     """The machines of all dispatchers that have reported lately."""
     caller = call.caller
     access.check_user(caller)
-    reports = await call.services.machines.reports(call.services.now())
+    reports = await call.services.features[MACHINES].reports(call.services.clock.now())
     running = {
         uuid for one in reports for machine in one.report.machines for uuid in machine.containers
     }
@@ -85,10 +86,10 @@ async def order_machine(call: ApiCall) -> ApiResponse:
     order = rules.read_order(
         {name: call.params.get(name) or "" for name in ("machine", "action", "reason")}
     )
-    reports = await call.services.machines.reports(call.services.now())
+    reports = await call.services.features[MACHINES].reports(call.services.clock.now())
     reported = {one.dispatcher: one.report for one in reports}
     rules.check_order(reported.get(dispatcher), order)
-    await call.services.machines.order(dispatcher, order)
+    await call.services.features[MACHINES].order(dispatcher, order)
     event(
         _logger, "machine ordered", machine=order.machine, action=order.action,
         user=call.caller.user_uuid, why=order.reason,

@@ -23,7 +23,7 @@ from lading.api.resources.container_requests import (
 )
 from lading.api.resources.evidence import evidence_about
 from lading.api.resources.log_rows import narrow
-from lading.api.wait_statuses import believed_since
+from lading.api.wait_statuses import STATUSES, believed_since
 from lading.core.containers import learned, recipe, request, retry, reuse, reuse_rights
 from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY
@@ -176,7 +176,7 @@ async def list_waits(call: ApiCall) -> ApiResponse:
         rows = await records.search(tx, services.database.dialect, REQUESTS, query)
         subjects = [ContainerRequest.from_record(row) for row in rows]
         reader = authorization.reader_of(call.caller)
-        verdicts = await priorities.judge(tx, subjects, now=services.now(), reader=reader)
+        verdicts = await priorities.judge(tx, subjects, now=services.clock.now(), reader=reader)
     reasons = {
         uuid: WaitReason(str(one.readiness), one.sentence)
         for uuid, one in sorted(verdicts.items())
@@ -216,11 +216,11 @@ async def preview(call: ApiCall) -> ApiResponse:
             "a git repository that the mounts name is still being fetched; try again in a moment"
         )
     async with services.database.reading() as tx:
-        now = services.now()
+        now = services.clock.now()
         change = request.create(
             wanted,
             # Of no record: nothing is stored.
-            uuid=services.new_uuid(Infix.REQUEST),
+            uuid=services.ids.new_uuid(Infix.REQUEST),
             owner_uuid=caller.user_uuid,
             user_uuid=caller.user_uuid,
             now=now,
@@ -281,7 +281,11 @@ async def get_log(call: ApiCall) -> ApiResponse:
         row, container = await _logged(tx, call)
         # The container still runs: its log is nowhere else, or only an earlier part of it.
         held = container is not None and container.state in HELD
-        if fault is not None and held and not services.spool.names(call.rest.partition("/")[0]):
+        if (
+            fault is not None
+            and held
+            and not services.access.spool.names(call.rest.partition("/")[0])
+        ):
             raise fault
         # The container ended while its gateway was asked, or its supervisor posts its log.
         return await log_files.serve(tx, call, row, container)
@@ -291,7 +295,7 @@ def _check_claim(call: ApiCall, claim: ForwardingClaim | None) -> None:
     """Tell a server that forwarded a call that the log is neither at a gateway nor was posted here.
     Raises RequestError.
     """
-    if claim is not None and not call.services.spool.names(claim.container_uuid):
+    if claim is not None and not call.services.access.spool.names(claim.container_uuid):
         raise from_status(
             log_streaming.MISDIRECTED, "the supervisor of this container posts its log"
         )
@@ -326,14 +330,16 @@ async def _scene(
         dialect, created_at = services.database.dialect, container.created_at
         ahead = await waiting.ahead(tx, dialect, container.priority, created_at, most=_MOST_AHEAD)
         share = await position(tx, services, container, ahead, reader=reader)
-    now = services.now()
+    now = services.clock.now()
     return Scene(
         judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
         if subject.state is request.RequestState.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,
-        said=tuple(await services.statuses.about(tx, container.uuid, now)) if container else (),
-        silence=_silence(await services.statuses.last_report(tx), now),
+        said=tuple(await services.features[STATUSES].about(tx, container.uuid, now))
+        if container
+        else (),
+        silence=_silence(await services.features[STATUSES].last_report(tx), now),
         ahead=ahead,
         most=_MOST_AHEAD,
         share=share,
@@ -380,7 +386,7 @@ async def _image_fault(
         return ""
     pdh = container.container_image
     # The readers of the image do not matter: the supervisor loads it with rights of its own.
-    if await contents.present(tx, [pdh], call.services.now(), reader=None):
+    if await contents.present(tx, [pdh], call.services.clock.now(), reader=None):
         return ""
     return (
         f"Its image, {pdh}, is in the trash or deleted, so that it cannot be loaded: untrash it, "
@@ -424,7 +430,7 @@ async def _find_nearest(
     # The scopes of a token hold for the containers that an explanation describes too.
     if not access.covers_list(call.caller, CONTAINERS):
         return ()
-    readable = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    readable = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     dialect = call.services.database.dialect
     rows = await containers.earlier(tx, dialect, created_at, ours.container_image, readable)
     if len(rows) < _FEW:
@@ -439,7 +445,7 @@ async def _last_requested(
     that were found already: each may be the container that the user meant.
     """
     query = Query(
-        where=access.readable(REQUESTS, call.caller, now=call.services.now()),
+        where=access.readable(REQUESTS, call.caller, now=call.services.clock.now()),
         order=(SortKey("modified_at", descending=True),),
         select=("container_uuid",),
         limit=_MOST_NEAR,

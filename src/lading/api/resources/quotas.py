@@ -119,7 +119,7 @@ async def list_uses(call: ApiCall) -> ApiResponse:
     uuids = call.params.get("uuids")
     if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
         raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of quotas")
-    services, now = call.services, call.services.now()
+    services, now = call.services, call.services.clock.now()
     where = (
         *generic.readable(call, QUOTAS),
         Among(Column("uuid", Type.STRING), tuple(map(str, uuids))),
@@ -177,7 +177,7 @@ async def check_room(
         # Moved between two of its projects, it takes the room that it had.
         before = former if former is not None and former["owner_uuid"] in owners else None
         had = int(before["file_size_total"] or 0) if before is not None else 0
-        stored = await rows.stored_bytes(tx, owners, call.services.now()) - had
+        stored = await rows.stored_bytes(tx, owners, call.services.clock.now()) - had
         more = int(new["file_size_total"] or 0)
         reader = authorization.reader_of(caller)
         await quotas.check(tx, quota, partial(rules.check_stored, stored=stored, more=more), reader)
@@ -257,7 +257,7 @@ async def _look_anew(tx: Transaction, call: ApiCall, subject_uuid: str) -> None:
     there is no room.
     """
     # The task in the background is not woken: the call itself begins (`begin_now`).
-    begun_at = call.services.now()
+    begun_at = call.services.clock.now()
     await cascades.put(
         tx, Cascade(kind=CascadeKind.QUOTA, subject_uuid=subject_uuid, begun_at=begun_at)
     )

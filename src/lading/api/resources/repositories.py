@@ -21,7 +21,9 @@ from typing import Final
 from lading.api import authorization
 from lading.api.authorization import acting_for, committer
 from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.mounts.git_cache import GIT
 from lading.api.resources import generic
+from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import (
@@ -40,6 +42,7 @@ from lading.core.records.filters import check_select
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import REPOSITORIES
+from lading.net.name_lookup import NameLookup
 from lading.store import records
 from lading.store.database import Transaction
 
@@ -65,7 +68,7 @@ async def look_up(
         addresses = [await address(tx, services, one, acting) for one in wanted]
     hosts = [await _check_place(services, url) for url in addresses]
     several = [
-        services.git.find(url, one, patience=patience, addresses=host)
+        services.features[GIT].find(url, one, patience=patience, addresses=host)
         for url, one, host in zip(addresses, wanted, hosts, strict=True)
     ]
     found = await asyncio.gather(*several)
@@ -87,7 +90,7 @@ async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
         return ()
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await services.name_lookup(host, None)
+            found = await services.features[_NAME_LOOKUP](host, None)
     except TimeoutError:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
@@ -126,7 +129,7 @@ async def get_git_tree(call: ApiCall) -> ApiResponse:
         raise NotFound(
             f"Path not found: container {call.uuid} has no git_tree mount {wanted[:80]!r}"
         )
-    git = call.services.git
+    git = call.services.features[GIT]
     stream = await git.archive(kind, wanted)
     if stream is None:
         await _fetch(call)
@@ -248,3 +251,6 @@ HANDLERS: Final = {
     "repositories.update": update_repository,
     "repositories.delete": delete_repository,
 }
+
+
+_NAME_LOOKUP: Final = FeatureKey("look-up of names", NameLookup)

@@ -64,7 +64,7 @@ async def create_machine(call: ApiCall) -> ApiResponse:
     """Create a machine, of the system user unless another owner is named."""
     access.check_admin(call.caller, "write virtual machines")
     given = {
-        "owner_uuid": call.services.system_user,
+        "owner_uuid": call.services.ids.system_user,
         **generic.check_attributes(call, VIRTUAL_MACHINES, None),
     }
     return await _create(call, VIRTUAL_MACHINES, generic.new_record(call, VIRTUAL_MACHINES, given))
@@ -113,7 +113,7 @@ async def _logins(tx: Transaction, call: ApiCall, machines: Sequence[Record]) ->
             if not name or user is None or not user["is_active"]:
                 continue
             keys = await records.matching(tx, AUTHORIZED_KEYS, authorized_user_uuid=user["uuid"])
-            now = call.services.now()
+            now = call.services.clock.now()
             valid = [one for one in keys if one["expires_at"] is None or one["expires_at"] > now]
             login = {
                 "username": name,
@@ -252,12 +252,12 @@ async def create_credential(call: ApiCall) -> ApiResponse:
     services = call.services
     record = generic.new_record(call, CREDENTIALS, given)
     _check_credential(record)
-    manager, record["owner_uuid"] = record["owner_uuid"], services.system_user
+    manager, record["owner_uuid"] = record["owner_uuid"], services.ids.system_user
     async with services.database.writing() as tx:
         await authorization.check_owner(tx, call, manager)
         await _settle_name(tx, call, record)
         await generic.insert(tx, call, CREDENTIALS, record)
-        if manager != services.system_user:
+        if manager != services.ids.system_user:
             await _let_manage(tx, call, record["uuid"], manager)
     return ApiResponse(body=show(CREDENTIALS, record))
 
@@ -331,7 +331,7 @@ async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
 
 
 def _check_current(services: ApiServices, record: Record) -> None:
-    if record["expires_at"] <= services.now():
+    if record["expires_at"] <= services.clock.now():
         raise Forbidden("Credential has expired.")
 
 
@@ -385,10 +385,10 @@ def the_service(services: ApiServices) -> Record:
     cluster = services.config.ClusterID
     return {
         "uuid": f"{cluster}-{Infix.KEEP_SERVICE}-000000000000000",
-        "owner_uuid": services.system_user,
+        "owner_uuid": services.ids.system_user,
         "created_at": None,
         "modified_at": None,
-        "modified_by_user_uuid": services.system_user,
+        "modified_by_user_uuid": services.ids.system_user,
         "service_host": url.hostname or "",
         "service_port": server_port(url),
         "service_ssl_flag": is_secure(url),

@@ -12,7 +12,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
-from lading.api.services import hash_secret
+from lading.api.server.identifiers import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import is_user, root_token
 from lading.core.quantities import format_time
@@ -72,7 +72,7 @@ async def create_system_token(call: ApiCall) -> ApiResponse:
     given = generic.check_attributes(
         call, TOKENS, None, sent if scopes is None else {"scopes": scopes, **sent}
     )
-    return await _create(call, {**given, "owner_uuid": call.services.system_user})
+    return await _create(call, {**given, "owner_uuid": call.services.ids.system_user})
 
 
 async def _create(call: ApiCall, given: Record) -> ApiResponse:
@@ -93,7 +93,7 @@ async def _create(call: ApiCall, given: Record) -> ApiResponse:
 async def make_token(tx: Transaction, call: ApiCall, given: Record) -> tuple[Record, str]:
     """Store a new token, of the caller by default, without checks; the record and its secret."""
     record = generic.new_record(call, TOKENS, given)
-    secret = call.services.new_secret()
+    secret = call.services.ids.new_secret()
     # Only the hash is stored: the secret is in this answer alone.
     record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
     record["expires_at"] = _clamped(call, record["expires_at"])
@@ -133,7 +133,7 @@ def _clamped(call: ApiCall, expires_at: str | None) -> str | None:
     limit = call.services.config.API.MaxTokenLifetime
     if not limit or call.caller.is_admin:
         return expires_at
-    latest = format_time(call.services.clock() + timedelta(seconds=limit))
+    latest = format_time(call.services.clock.time() + timedelta(seconds=limit))
     # Times in the API's format sort as texts.
     return min(expires_at or latest, latest)
 

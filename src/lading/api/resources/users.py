@@ -72,7 +72,7 @@ async def current_user(call: ApiCall) -> ApiResponse:
 async def system_user(call: ApiCall) -> ApiResponse:
     """The system user."""
     access.check_admin(call.caller, "see the system user")
-    call.uuid = call.services.system_user
+    call.uuid = call.services.ids.system_user
     return await generic.get_record(call, USERS)
 
 
@@ -120,7 +120,7 @@ async def create_user(call: ApiCall) -> ApiResponse:
 async def make_user(tx: Transaction, call: ApiCall, given: Record) -> Record:
     """Store a new user, set up if active. Raises Invalid."""
     record = generic.new_record(
-        call, USERS, {**_checked(given), "owner_uuid": call.services.system_user}
+        call, USERS, {**_checked(given), "owner_uuid": call.services.ids.system_user}
     )
     for name in ("username", "email"):
         if record[name] is not None and await records.matching(tx, USERS, **{name: record[name]}):
@@ -148,7 +148,9 @@ async def update_user(call: ApiCall) -> ApiResponse:
                 f"Forbidden: only admins may change {', '.join(set(changed) - _OWN)} of a user"
             )
         # Without one an installation could lose its last admin.
-        if old["uuid"] == call.services.system_user and {"is_admin", "is_active"} & set(changed):
+        if old["uuid"] == call.services.ids.system_user and {"is_admin", "is_active"} & set(
+            changed
+        ):
             raise Invalid(f"{changed[0]}: the system user stays an active admin")
         new = await store_user(tx, call, old, changes)
         return ApiResponse(body=await present_one(tx, call.services, caller, USERS, new, select))
@@ -170,7 +172,7 @@ async def delete_user(call: ApiCall) -> ApiResponse:
     deleted.
     """
     access.check_admin(call.caller, "delete users")
-    if call.uuid in (call.services.system_user, call.caller.user_uuid):
+    if call.uuid in (call.services.ids.system_user, call.caller.user_uuid):
         raise Invalid("uuid: neither the system user nor yourself can be deleted")
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, USERS, call.uuid, call.caller)
@@ -217,7 +219,7 @@ async def unsetup_user(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
         check_match(call, user)
-        if user["uuid"] in (services.system_user, caller.user_uuid):
+        if user["uuid"] in (services.ids.system_user, caller.user_uuid):
             raise Invalid("uuid: neither the system user nor yourself can be shut out")
         for kind, rows in (
             (LINKS, await _given_to(tx, user["uuid"])),
@@ -310,7 +312,7 @@ _SIGNED: Final = "click"
 async def list_agreements(call: ApiCall) -> ApiResponse:
     """The collections that users have to agree to."""
     async with call.services.database.reading() as tx:
-        links = await _signature_links(tx, call, _REQUIRED, call.services.system_user)
+        links = await _signature_links(tx, call, _REQUIRED, call.services.ids.system_user)
         uuids = dict.fromkeys(str(one["head_uuid"]) for one in links)
         rows = [await records.get(tx, COLLECTIONS, uuid) for uuid in uuids]
     return _list_all(
@@ -335,7 +337,7 @@ async def sign_agreement(call: ApiCall) -> ApiResponse:
     if not isinstance(uuid, str) or not ids.is_uuid(uuid, Infix.COLLECTION):
         raise Invalid("uuid: must name the collection of the user agreement")
     async with services.database.writing() as tx:
-        required = await _signature_links(tx, call, _REQUIRED, services.system_user)
+        required = await _signature_links(tx, call, _REQUIRED, services.ids.system_user)
         if uuid not in [one["head_uuid"] for one in required]:
             raise NotFound(f"Path not found: {uuid} is no agreement that users have to sign")
         signed = [
@@ -346,14 +348,14 @@ async def sign_agreement(call: ApiCall) -> ApiResponse:
         if signed:
             return ApiResponse(body=show(LINKS, signed[0]))
         given = {"link_class": _CLASS, "name": _SIGNED, "tail_uuid": user, "head_uuid": uuid}
-        record = generic.new_record(call, LINKS, {**given, "owner_uuid": services.system_user})
+        record = generic.new_record(call, LINKS, {**given, "owner_uuid": services.ids.system_user})
         await generic.insert(tx, call, LINKS, record)
     return ApiResponse(body=show(LINKS, record))
 
 
 async def _signature_links(tx: Transaction, call: ApiCall, name: str, tail: str) -> list[Record]:
     """Links of the system user's, which no other user can make, from `tail` to collections."""
-    owner = call.services.system_user
+    owner = call.services.ids.system_user
     rows = await records.matching(
         tx, LINKS, tail_uuid=tail, link_class=_CLASS, name=name, owner_uuid=owner
     )
@@ -447,7 +449,7 @@ async def _user(tx: Transaction, name: str, uuid: str) -> Record:
 
 async def _check(tx: Transaction, call: ApiCall, old: Record, new: Record, owner: object) -> None:
     """Check that the users may be merged in this way. Raises Invalid, Forbidden."""
-    system = call.services.system_user
+    system = call.services.ids.system_user
     if old["uuid"] == new["uuid"]:
         raise Invalid("new_user_uuid: a user cannot be merged into itself")
     if system in (old["uuid"], new["uuid"]) or old["uuid"][6:] == "tpzed-anonymouspublic":

@@ -8,6 +8,7 @@ sends the events. Source: docs/spec/webhooks.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import Final
 
@@ -15,7 +16,9 @@ from lading.api import authorization
 from lading.api.events.audit import latest, wake
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic
+from lading.api.server.features import FeatureKey
 from lading.api.webhooks import worker
+from lading.api.webhooks.receivers import WEBHOOK_SENDER
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.core.ids import is_group, is_user
 from lading.core.quantities import later
@@ -39,6 +42,18 @@ from lading.core.webhooks.subscription import (
 from lading.store import permission_queries, records, webhooks
 from lading.store.database import Transaction
 from lading.store.webhooks import WebhookPosition
+
+
+class _Tests:
+    """Tests of webhooks that go on now, four at most."""
+
+    def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(4)
+        self.users: set[str] = set()
+        """Each user has one at a time, whatever its receiver does."""
+
+
+_TESTS: Final = FeatureKey("tests of webhooks", _Tests)
 
 # Dead letters of one answer, and of one call.
 _MOST_LETTERS: Final = 1000
@@ -67,7 +82,7 @@ async def create_webhook(call: ApiCall) -> ApiResponse:
     check_webhook(record)
     owner = record["owner_uuid"]
     record["subscriber_uuid"] = owner if is_user(owner) else caller.user_uuid
-    record["secret"] = signature.make_secret(services.entropy(signature.KEY_BYTES))
+    record["secret"] = signature.make_secret(services.ids.entropy(signature.KEY_BYTES))
     position = await latest(services)
     async with services.database.writing() as tx:
         await _check_place(tx, call, record)
@@ -111,12 +126,12 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
     services = call.services
     async with services.database.reading() as tx:
         found = await _find(tx, call)
-    user, testers = call.caller.user_uuid, services.webhook_testers
-    if services.webhook_tests.locked() or user in testers:
+    user, tests = call.caller.user_uuid, services.features[_TESTS]
+    if tests.turns.locked() or user in tests.users:
         raise Unavailable("too many webhooks are being tested; try again in a minute")
-    now = services.now()
+    now = services.clock.now()
     event = cloud_event(
-        uuid=f"{services.config.ClusterID}-test-{services.entropy(8).hex()}",
+        uuid=f"{services.config.ClusterID}-test-{services.ids.entropy(8).hex()}",
         number=0,
         object_uuid=found["uuid"],
         object_owner_uuid=found["owner_uuid"],
@@ -124,12 +139,12 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
         event_at=now,
         properties={"text": "a test of this webhook"},
     )
-    testers.add(user)
+    tests.users.add(user)
     try:
-        async with services.webhook_tests:
-            answer = await services.webhook_sender.send(found, event)
+        async with tests.turns:
+            answer = await services.features[WEBHOOK_SENDER].send(found, event)
     finally:
-        testers.discard(user)
+        tests.users.discard(user)
     return ApiResponse(
         body={"outcome": answer.outcome, "status": answer.status, "fault": answer.fault}
     )
@@ -174,9 +189,9 @@ async def rotate_secret(call: ApiCall) -> ApiResponse:
         if old["format"] == WebhookFormat.EMAIL:
             raise Invalid(f"{call.uuid}: e-mail is not signed, so it has no secret")
         changes: Record = {
-            "secret": signature.make_secret(services.entropy(signature.KEY_BYTES)),
+            "secret": signature.make_secret(services.ids.entropy(signature.KEY_BYTES)),
             "former_secret": old["secret"] if keep else None,
-            "former_secret_until": later(services.now(), keep) if keep else None,
+            "former_secret_until": later(services.clock.now(), keep) if keep else None,
         }
         new = await generic.apply(
             tx, services, WEBHOOKS, old, changes, user_uuid=call.caller.user_uuid

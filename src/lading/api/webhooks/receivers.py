@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, Protocol
 
+from lading.api.server.features import FeatureKey
 from lading.api.webhooks.mail import Mailer
 from lading.core.errors import Forbidden, Invalid, LadingError
 from lading.core.quantities import format_time
@@ -140,3 +141,6 @@ def _read(status: int, fields: dict[str, str]) -> Answer:
 
 def _failed(fault: str) -> Answer:
     return Answer(outcome=Outcome.FAILED, fault=fault)
+
+
+WEBHOOK_SENDER: Final = FeatureKey[WebhookSender]("sender of webhooks")

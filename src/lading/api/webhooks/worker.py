@@ -22,6 +22,7 @@ from typing import Final
 from lading.api.events.audit import is_event, latest, listened, make_event, wake
 from lading.api.events.event_bus import HeardEvent, LogEvent
 from lading.api.events.event_reader import EventReader
+from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.webhooks.receivers import WebhookSender
@@ -121,7 +122,7 @@ class WebhookWorker:
         if self._most <= 0:
             return
         try:
-            with self._services.bus.watch(self._woken.set):
+            with self._services.events.bus.watch(self._woken.set):
                 await self._loop.run(self._look_anew, self._rest, sweep=self._sweep)
         finally:
             await self._tasks.close()
@@ -144,7 +145,7 @@ class WebhookWorker:
 
     async def look(self) -> None:
         """Begin the deliveries that are due."""
-        self._holder = self._holder or self._services.entropy(8).hex()
+        self._holder = self._holder or self._services.ids.entropy(8).hex()
         waiting = await self._waiting()
         chosen = next_webhooks(waiting, self._tasks.pieces, self._most)
         self._is_crowded = len(chosen) < len(waiting)
@@ -157,7 +158,7 @@ class WebhookWorker:
 
     async def _sweep(self) -> None:
         async with self._services.database.writing() as tx:
-            await webhooks.sweep(tx, now=self._services.now())
+            await webhooks.sweep(tx, now=self._services.clock.now())
 
     async def _waiting(self) -> list[WaitingWebhook]:
         """The webhooks that have something to send. Others are moved on in the log: most events
@@ -169,7 +170,7 @@ class WebhookWorker:
             self._is_used = await webhooks.has_active(tx)
         if not self._is_used:
             return []
-        last, now = await latest(services), services.now()
+        last, now = await latest(services), services.clock.now()
         async with services.database.reading() as tx:
             due = await webhooks.due(tx, last=last, now=now, most=_MOST_DUE)
             if next_at := await webhooks.next_due(tx, last=last, now=now):
@@ -205,7 +206,7 @@ class WebhookWorker:
                 passed.append(one.webhook_uuid)
         if passed:
             async with self._services.database.writing() as tx:
-                now = self._services.now()
+                now = self._services.clock.now()
                 await webhooks.pass_over(tx, passed, position=position, to=end, now=now)
             if end - position >= _PAGE:
                 self._hurry()
@@ -225,7 +226,7 @@ class WebhookWorker:
 
     async def _serve(self, uuid: str) -> None:
         """Send the events of one webhook, for a while."""
-        database, now = self._services.database, self._services.now()
+        database, now = self._services.database, self._services.clock.now()
         with self._loop.boundary(uuid):
             async with database.writing() as tx:
                 if not await webhooks.take(tx, uuid, self._lease(), now=now):
@@ -324,11 +325,11 @@ class WebhookWorker:
 
     async def _follow(self, position: WebhookPosition, found: _Found, answer: Answer) -> bool:
         """Store the end of an attempt; whether another may follow at once."""
-        now = self._services.now()
+        now = self._services.clock.now()
         decided = decide_again if found.is_letter else decide
         verdict = decided(position.progress, answer, self._rules, now=now, chance=self._chance())
         is_good = verdict.is_settled and not verdict.is_dead
-        self._services.metrics.note_delivery(is_good=is_good, is_dead=verdict.is_dead)
+        self._services.features[METRICS].note_delivery(is_good=is_good, is_dead=verdict.is_dead)
         moved = replace(
             position,
             position=position.position
@@ -382,7 +383,7 @@ class WebhookWorker:
             elif letter is not None:
                 await webhooks.unbury(tx, uuid, letter.log_id)
             if verdict.pause:
-                await pause(tx, services, uuid, verdict.pause, user_uuid=services.system_user)
+                await pause(tx, services, uuid, verdict.pause, user_uuid=services.ids.system_user)
         if verdict.pause:
             event(_logger, "webhook was paused", webhook=uuid, why=verdict.pause)
         elif letter is not None and verdict.is_dead:
@@ -390,7 +391,7 @@ class WebhookWorker:
         return True
 
     def _lease(self) -> WorkLease:
-        until = later(self._services.now(), self._held)
+        until = later(self._services.clock.now(), self._held)
         return WorkLease(holder=self._holder, held_until=until)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
+from lading.api.server.features import FeatureKey
 from lading.core.errors import LadingError, Unavailable
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
@@ -67,3 +68,6 @@ class ReadinessChecks:
             name = "not ready" if sentence else "ready again"
             event(_logger, name, part=part, why=sentence, fault=fault)
         return sentence
+
+
+READINESS: Final = FeatureKey("readiness", ReadinessChecks)

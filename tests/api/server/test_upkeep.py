@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api.state.upkeep import Upkeep
+from lading.api.server.upkeep import Upkeep
 
 
 def test_the_last_use_of_each_token_is_kept_until_it_is_taken() -> None:

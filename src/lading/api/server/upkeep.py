@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+from lading.api.server.features import FeatureKey
 
 
 class Upkeep:
@@ -40,3 +43,7 @@ class EntranceChecks:
     def __init__(self) -> None:
         self.interval = 30.0
         """Seconds between two checks of one caller."""
+
+
+UPKEEP: Final = FeatureKey("upkeep", Upkeep)
+ENTRANCE_CHECKS: Final = FeatureKey("entrance checks", EntranceChecks)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.policy import make_policy
+from lading.api.server.policy import make_policy
 from lading.config.site import load
 from lading.core.errors import Failure, Invalid
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api.state.readiness import ReadinessChecks
+from lading.api.server.readiness import ReadinessChecks
 
 
 async def test_an_answer_counts_for_a_while() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lading.api.state.wakeups import Wakeups
+from lading.api.server.wakeups import Wakeups
 
 
 async def test_a_bell_that_rang_before_is_remembered_once() -> None:
