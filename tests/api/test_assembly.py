@@ -26,11 +26,11 @@ async def test_a_provider_is_asked_where_one_is_configured(tmp_path: Path) -> No
         "ClientID": "c",
         "ClientSecret": "s",
     }
-    async with world(tmp_path, Login={"OpenIDConnect": login}) as it:
-        features = it.app.services.features
-        assert features[PROVIDER] is not None
-        assert features[ACCEPT_TOKEN] is None
-    async with world(
-        tmp_path / "other", Login={"OpenIDConnect": {**login, "AcceptAccessToken": True}}
-    ) as it:
-        assert it.app.services.features[ACCEPT_TOKEN] is not None
+    for accepts in (False, True):
+        root = tmp_path / str(accepts)
+        root.mkdir()
+        settings = {"OpenIDConnect": {**login, "AcceptAccessToken": accepts}}
+        async with world(root, Login=settings) as it:
+            features = it.app.services.features
+            assert features[PROVIDER] is not None
+            assert (features[ACCEPT_TOKEN] is not None) is accepts
