@@ -6,7 +6,9 @@ import io
 import sys
 from datetime import UTC, datetime
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from lading.cli import display
 
@@ -143,3 +145,40 @@ def test_progress_is_not_drawn_otherwise(monkeypatch: pytest.MonkeyPatch) -> Non
         with display.progress("Storing", is_quiet=is_quiet, patience=0.0) as report:
             report(1, 10)
         assert stream.getvalue() == ""
+
+
+def _invoke(*words: str) -> str:
+    @click.command()
+    @display.with_json
+    def shown() -> display.Output:
+        yield {"a": 1}
+        display.table(("A",), [("1",)])
+        with display.progress("Storing", patience=0.0) as report:
+            report(1, 10)
+
+    result = CliRunner().invoke(shown, words)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_a_result_is_a_document_or_a_text_for_people() -> None:
+    assert _invoke("--json") == '{\n  "a": 1\n}\n'
+    assert _invoke() == "A\n1\n"
+
+
+def test_no_progress_is_drawn_beside_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    @click.command()
+    @display.json_option
+    def work() -> None:
+        terminal = _Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", terminal)
+            with display.progress("Storing", patience=0.0) as report, display.steps("x") as tell:
+                report(1, 10)
+                tell("y", 1, 2)
+        drawn.append(terminal.getvalue())
+
+    CliRunner().invoke(work, ["--json"], catch_exceptions=False)
+    assert drawn == [""]

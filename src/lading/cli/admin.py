@@ -41,8 +41,8 @@ for command in (storage.volumes, storage.gc, storage.scrub):
     is_flag=True,
     help="Leave the blocks out, if another backup has them.",
 )
-@display.json_option
-def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:
+@display.with_json
+def backup(file: Path, data: Path | None, without_blocks: bool) -> display.Output:
     """Write the records, the blocks and the secrets of a data directory to FILE. A running server
     need not be stopped.
     """
@@ -50,15 +50,13 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
     from lading.wiring.backup import backup as work
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
-    with display.progress("Backing up", is_quiet=as_json) as report:
+    with display.progress("Backing up") as report:
         made = work(directory, file.absolute(), progress=report, with_blocks=not without_blocks)
-    if as_json:
-        display.emit_json({"file": str(file), "blocks": made.blocks, "bytes": made.size})
-    else:
-        click.echo(
-            f"lading: {file} has {made.blocks} blocks, {display.size(made.size)}; "
-            "it holds secrets: keep it safe"
-        )
+    yield {"file": str(file), "blocks": made.blocks, "bytes": made.size}
+    click.echo(
+        f"lading: {file} has {made.blocks} blocks, {display.size(made.size)}; "
+        "it holds secrets: keep it safe"
+    )
 
 
 @admin.command()
@@ -70,15 +68,15 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
     help="A new directory.",
 )
 @display.json_option
-def restore(file: Path, data: Path, as_json: bool) -> None:
+def restore(file: Path, data: Path) -> None:
     """Restore a data directory from a backup and verify all of it; then serve it with 'lading up
     --data'.
     """
     from lading.wiring.backup import restore as work
 
-    with display.progress("Restoring", is_quiet=as_json) as report:
+    with display.progress("Restoring") as report:
         made = work(file.absolute(), DataDirectory(data.absolute()), progress=report)
-    if as_json:
+    if display.is_json_command():
         found = {"data": str(data), "blocks": made.blocks, "bytes": made.size}
         display.emit_json({**found, "damaged": made.damaged, "missing": made.missing})
     else:
@@ -101,8 +99,8 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
     is_flag=True,
     help="For a dispatcher of Arvados, whose crunch-run stores its own logs.",
 )
-@display.json_option
-def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: bool) -> None:
+@display.with_json
+def dispatcher_token(file: Path, data: Path | None, for_arvados: bool) -> display.Output:
     """Make a token for one more dispatcher; write it with the server's address and certificate to
     FILE.
 
@@ -114,21 +112,17 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: 
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     made = invite(directory, file.absolute(), for_arvados=for_arvados)
-    if as_json:
-        display.emit_json(
-            {"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api}
-        )
-    else:
-        click.echo(
-            f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe"
-        )
+    yield {"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api}
+    click.echo(
+        f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe"
+    )
 
 
 @admin.command()
 @click.argument("containers", nargs=-1, required=True, metavar="CONTAINER...")
 @click.option("--reason", default="", help="Reason, which their users read.")
-@display.json_option
-def end(containers: tuple[str, ...], reason: str, as_json: bool) -> None:
+@display.with_json
+def end(containers: tuple[str, ...], reason: str) -> display.Output:
     """End containers that have a dispatcher or have lost it, by uuid, as an administrator.
 
     Their requests are tried again, as after the loss of a machine; 'lading request cancel' ends a
@@ -146,16 +140,14 @@ def end(containers: tuple[str, ...], reason: str, as_json: bool) -> None:
         ]
 
     ended = with_session(action)
-    if as_json:
-        display.emit_json({"ended": [one["uuid"] for one in ended]})
-    else:
-        display.note(f"ended {', '.join(one['uuid'] for one in ended)}")
+    yield {"ended": [one["uuid"] for one in ended]}
+    display.note(f"ended {', '.join(one['uuid'] for one in ended)}")
 
 
 @admin.command("move-records")
 @storage.DATA
-@display.json_option
-def move_records(data: Path | None, as_json: bool) -> None:
+@display.with_json
+def move_records(data: Path | None) -> display.Output:
     """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop
     'lading up' first.
     """
@@ -163,11 +155,9 @@ def move_records(data: Path | None, as_json: bool) -> None:
     from lading.wiring.stores import move_records as work
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
-    with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:
+    with display.progress("Moving", is_bytes=False) as report:
         copied = work(directory, progress=report)
-    if as_json:
-        display.emit_json(copied)
-        return
+    yield copied
     display.table(
         ("RECORDS", "MOVED"), ((name, str(count)) for name, count in copied.items() if count)
     )
@@ -179,8 +169,8 @@ def move_records(data: Path | None, as_json: bool) -> None:
 @admin.command()
 @storage.DATA
 @click.option("--check", is_flag=True, help="List the steps to take, and change nothing.")
-@display.json_option
-def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
+@display.with_json
+def upgrade(data: Path | None, check: bool) -> display.Output:
     """Bring the database to this version of Lading, before 'lading up' does it at its start.
 
     With --check a running server need not be stopped. A database of a later version is refused, and
@@ -191,10 +181,13 @@ def upgrade(data: Path | None, check: bool, as_json: bool) -> None:
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     found = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
-    if as_json:
-        display.emit_json({"found": found.found, "version": found.version, "done": not check,
-                           "steps": list(found.steps), "columns": list(found.columns)})  # fmt: skip
-        return
+    yield {
+        "found": found.found,
+        "version": found.version,
+        "done": not check,
+        "steps": list(found.steps),
+        "columns": list(found.columns),
+    }
     if found.found is None:
         words = "there are no records yet; 'lading up' makes the database"
     elif not found.steps and not found.columns:

@@ -61,14 +61,12 @@ def instance() -> None:
 @_url
 @_token
 @_data
-@display.json_option
-def list_(url: str | None, token_file: Path | None, data: Path | None, as_json: bool) -> None:
+@display.with_json
+def list_(url: str | None, token_file: Path | None, data: Path | None) -> display.Output:
     """List the VMs with what they run and cost."""
     answer = run_in_loop(_ask(_way(url, token_file, data), "GET", _PATH))
     items: list[dict[str, Any]] = answer["items"]
-    if as_json:
-        display.emit_json(items)
-        return
+    yield items
     rows = [
         [
             *(_cell(one[key]) for _, key in _COLUMNS),
@@ -106,10 +104,10 @@ _change("kill", "Remove VMs at once, with all that runs there.")
 @_url
 @_token
 @_data
-@display.json_option
+@display.with_json
 def logs(
-    id: str | None, url: str | None, token_file: Path | None, data: Path | None, as_json: bool
-) -> None:
+    id: str | None, url: str | None, token_file: Path | None, data: Path | None
+) -> display.Output:
     """Show console and supervisors' log of a VM that is gone, or list such VMs.
 
     The dispatcher keeps the last 64 KiB of each log, of the latest 200 VMs, for 14 days: the
@@ -117,9 +115,7 @@ def logs(
     """
     path = f"{_PATH}/logs{'?' + urlencode({'instance_id': id}) if id else ''}"
     answer = run_in_loop(_ask(_way(url, token_file, data), "GET", path))
-    if as_json:
-        display.emit_json(answer if id else answer["items"])
-        return
+    yield answer if id else answer["items"]
     if id is None:
         fields = ("instance", "arvados_instance_type", "at", "fault")
         rows = [
@@ -239,7 +235,6 @@ def test(
     set_id: str,
     listen: str,
     no_server: bool,
-    as_json: bool,
 ) -> None:
     """Make VMs as the dispatcher would, check that they can run containers, and remove them.
 
@@ -256,11 +251,11 @@ def test(
 
     def tell(step: SelftestStep) -> None:
         steps.append(step)
-        if not as_json:
+        if not display.is_json_command():
             _show(step)
 
     interrupted = False
-    with display.steps("testing", is_quiet=as_json) as report:
+    with display.steps("testing") as report:
         try:
             is_fit = main(
                 CloudTestOptions(
@@ -277,7 +272,7 @@ def test(
         # After an interruption `main` has removed the VMs before it raises.
         except (asyncio.CancelledError, KeyboardInterrupt):
             is_fit, interrupted = False, True
-    if as_json:
+    if display.is_json_command():
         display.emit_json(
             {
                 "ok": is_fit,

@@ -10,8 +10,8 @@ from lading.cli import display
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@display.json_option
-def completion(shell: str, as_json: bool) -> None:
+@display.with_json
+def completion(shell: str) -> display.Output:
     """Print the completion script for SHELL.
 
     \b
@@ -23,7 +23,5 @@ def completion(shell: str, as_json: bool) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(root, {}, "lading", "_LADING_COMPLETE").source()
-    if as_json:
-        display.emit_json({"shell": shell, "script": script})
-    else:
-        click.echo(script)
+    yield {"shell": shell, "script": script}
+    click.echo(script)

@@ -53,7 +53,7 @@ def credential() -> None:
     metavar="WHEN",
     help="End of the credential: 30d or a date (in a year).",
 )
-@display.json_option
+@display.with_json
 def set_credential(
     name: str,
     urls: tuple[str, ...],
@@ -63,8 +63,7 @@ def set_credential(
     region: str | None,
     style: str | None,
     expires: str | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Store the secret for URLs, such as s3://BUCKET or https://HOST/PATH, under NAME.
 
     The secret is read from standard input, or asked for. A credential of this name is replaced.
@@ -94,11 +93,9 @@ def set_credential(
         return await session.api.create(_CREDENTIALS, attributes)
 
     made = with_session(action)
-    if as_json:
-        display.emit_json(_picked(made))
-    else:
-        click.echo(made["uuid"])
-        display.note(f"{name}: stored for {', '.join(urls)} until {made['expires_at']}")
+    yield _picked(made)
+    click.echo(made["uuid"])
+    display.note(f"{name}: stored for {', '.join(urls)} until {made['expires_at']}")
 
 
 def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -> list[str]:
@@ -114,13 +111,11 @@ def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -
 
 
 @credential.command(name="list")
-@display.json_option
-def list_credentials(as_json: bool) -> None:
+@display.with_json
+def list_credentials() -> display.Output:
     """List the credentials that you can read, without their secrets."""
     found = with_session(_mine)
-    if as_json:
-        display.emit_json([_picked(one) for one in found])
-        return
+    yield [_picked(one) for one in found]
     rows = (
         (
             one["name"],
@@ -136,8 +131,8 @@ def list_credentials(as_json: bool) -> None:
 
 @credential.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@display.json_option
-def remove(names: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def remove(names: tuple[str, ...]) -> display.Output:
     """Remove credentials, by name or uuid."""
 
     async def action(session: CliSession) -> list[str]:
@@ -149,10 +144,8 @@ def remove(names: tuple[str, ...], as_json: bool) -> None:
         return uuids
 
     removed = with_session(action)
-    if as_json:
-        display.emit_json({"removed": removed})
-    else:
-        display.note(f"removed {', '.join(names)}")
+    yield {"removed": removed}
+    display.note(f"removed {', '.join(names)}")
 
 
 async def _mine(session: CliSession) -> list[Record]:

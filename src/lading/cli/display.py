@@ -6,15 +6,16 @@ terminal, and only if the work takes longer than half a second.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeAlias
 
 import click
 
-from lading.cli.exit_codes import note_json
+from lading.cli.exit_codes import is_json, note_json
 from lading.cli.hangup import unread
 from lading.core.errors import Invalid
 
@@ -28,6 +29,7 @@ from lading.core.quantities import size as size
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+_Parameters = ParamSpec("_Parameters")
 # Seconds before a progress bar appears.
 _PATIENCE = 0.5
 _GAP = "  "
@@ -47,8 +49,36 @@ _COLOURS = {
 _QUIET = "lading.quiet"
 """The key of `--quiet` in the context of a command."""
 json_option = click.option(
-    "--json", "as_json", is_flag=True, callback=note_json, help="Print JSON, for programs."
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=note_json,
+    help="Print JSON, for programs.",
 )
+"""The option of a command that asks `is_json_command` itself; others have `with_json`."""
+Output: TypeAlias = Iterator[object]
+"""The result of a command `with_json`, before it is printed for people."""
+
+
+def with_json(command: Callable[_Parameters, Output]) -> Callable[_Parameters, None]:
+    """Decorator of a command with `--json`. The command yields its result, and prints it for people
+    after that: with `--json` the result is printed as a JSON document, and the command ends at the
+    `yield`.
+    """
+
+    @functools.wraps(command)
+    def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        show(command(*args, **kwargs))
+
+    return json_option(run)
+
+
+def show(output: Output) -> None:
+    """Print a result: as a JSON document with `--json`, else as its function does."""
+    for result in output:
+        if is_json_command():
+            emit_json(result)
+            return
 
 
 def emit_json(value: object) -> None:
@@ -81,6 +111,12 @@ def is_quiet_command() -> bool:
     """Whether the present command has `--quiet`."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(_QUIET))
+
+
+def is_json_command() -> bool:
+    """Whether the present command was given `--json`."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and is_json(ctx)
 
 
 def note(text: str) -> None:
@@ -180,9 +216,9 @@ def progress(
     label: str, *, is_quiet: bool = False, is_bytes: bool = True, patience: float = _PATIENCE
 ) -> Generator[Callable[[int, int], None]]:
     """A function that takes the bytes (or things) done and the total, shown as a bar on standard
-    error once `patience` seconds have passed.
+    error once `patience` seconds have passed; not with `--json`.
     """
-    if is_quiet or is_quiet_command() or not sys.stderr.isatty():
+    if is_quiet or not _shows_progress():
         yield lambda _done, _total: None
         return
     bar = _Bar(label, is_bytes=is_bytes, patience=patience)
@@ -193,11 +229,11 @@ def progress(
 
 
 @contextmanager
-def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int, int], None]]:
+def steps(label: str) -> Generator[Callable[[str, int, int], None]]:
     """A function that takes the current step, the number done and the total (0: unknown), shown on
-    standard error.
+    standard error; not with `--json`.
     """
-    if is_quiet or is_quiet_command() or not sys.stderr.isatty():
+    if not _shows_progress():
         yield lambda _what, _done, _total: None
         return
     # rich takes long to import; only a terminal needs it.
@@ -207,6 +243,10 @@ def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int
         yield lambda what, done, total: shown.update(
             f"{label}: {what} {done}{f' of {total}' if total else ''}"
         )
+
+
+def _shows_progress() -> bool:
+    return sys.stderr.isatty() and not (is_quiet_command() or is_json_command())
 
 
 class _Bar:

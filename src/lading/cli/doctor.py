@@ -471,7 +471,7 @@ def _is_free(address: tuple[str, int]) -> bool:
     help="With --live: seconds for the container to end.",
 )
 @display.json_option
-def doctor(data: Path | None, live: bool, image: str, timeout: float, as_json: bool) -> None:
+def doctor(data: Path | None, live: bool, image: str, timeout: float) -> None:
     """Check whether this machine can run containers, and show a remedy for each fault.
 
     With --live the site is checked, from here: server, clock, token, parts, blocks, collection,
@@ -480,11 +480,11 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float, as_json: b
     The exit code is 0 when containers can run, else 1.
     """
     if live:
-        sys.exit(0 if _check_site(image, timeout, as_json=as_json) else 1)
+        sys.exit(0 if _check_site(image, timeout) else 1)
     place = data or default_data_directory(os.environ)
     checks = examine(CheckedMachine(data=place, user=os.geteuid()))
     is_fit = can_run(checks)
-    if as_json:
+    if display.is_json_command():
         display.emit_json({"can_run": is_fit, "checks": [_plain(check) for check in checks]})
     else:
         display.table(
@@ -515,7 +515,7 @@ def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
         click.echo()
 
 
-def _check_site(image: str, timeout: float, *, as_json: bool) -> bool:
+def _check_site(image: str, timeout: float) -> bool:
     """Run the checks of the site, and show each when it is done; whether all went well."""
     from lading.cli.session import CliSession, with_session
     from lading.client.live_checks import LiveResult, LiveTest
@@ -532,13 +532,13 @@ def _check_site(image: str, timeout: float, *, as_json: bool) -> bool:
         async with aclosing(test.run()) as checks:
             async for check in checks:
                 done.append(check)
-                if not as_json:
+                if not display.is_json_command():
                     _show_live(check)
         return done
 
     done = with_session(action)
     is_well = all(check.result is LiveResult.OK for check in done)
-    if as_json:
+    if display.is_json_command():
         display.emit_json({"ok": is_well, "checks": [asdict(check) for check in done]})
     else:
         click.echo()

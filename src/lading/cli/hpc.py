@@ -118,7 +118,6 @@ def run(
     overwrite: bool,
     no_reuse: bool,
     name: str | None,
-    as_json: bool,
 ) -> None:
     """Run COMMAND in a cluster of N containers, show its output, and exit with its exit code.
 
@@ -153,9 +152,9 @@ def run(
         use_existing=not no_reuse,
     )
     check_target(output, overwrite=overwrite)
-    with RankTable(live=sys.stderr.isatty() and not as_json) as table:
+    with RankTable(live=sys.stderr.isatty() and not display.is_json_command()) as table:
         code = with_session(
-            lambda session: follow_to_end(session, spec, output, as_json, further={_RANKS: table})
+            lambda session: follow_to_end(session, spec, output, further={_RANKS: table})
         )
     sys.exit(code)
 

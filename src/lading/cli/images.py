@@ -64,7 +64,7 @@ def image() -> None:
     is_flag=True,
     help="With --from-host: do not start each program once in the image.",
 )
-@display.json_option
+@display.with_json
 def add(
     source: tuple[str, ...],
     from_host: bool,
@@ -72,8 +72,7 @@ def add(
     wanted: str | None,
     project: str | None,
     is_unchecked: bool,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Add a container image to the store.
 
     SOURCE is a docker-save or OCI archive or directory, a root file system as a tar or a directory,
@@ -107,7 +106,6 @@ def add(
                 Path(folder),
                 wanted=wanted,
                 project=place,
-                is_quiet=as_json,
             )
         if from_host and not is_unchecked:
             from lading.client.images.program_check import check_programs
@@ -116,7 +114,7 @@ def add(
         return done, notes
 
     done, notes = with_session(action)
-    _tell(done, notes, as_json=as_json)
+    yield from _tell(done, notes)
 
 
 @image.command()
@@ -150,7 +148,7 @@ def add(
 @click.option(
     "--project", metavar="PROJECT", help="Project for the image and its names, to share them by."
 )
-@display.json_option
+@display.with_json
 def pull(
     reference: str,
     name: tuple[str, ...],
@@ -159,8 +157,7 @@ def pull(
     plain_http: bool,
     ca: Path | None,
     project: str | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Fetch an image from an OCI registry and add it to the store.
 
     Its names are REFERENCE and HOST/REPO@sha256:..., the name of exactly this content. A name
@@ -185,13 +182,11 @@ def pull(
             is_plain=plain_http,
             authorities=ca,
             project=await _project(session, project),
-            is_quiet=as_json,
         )
 
     done, found, fetched = with_session(action)
-    _tell(done, (), as_json=as_json, more={"pinned": found.pinned, "fetched": fetched})
-    if not as_json:
-        display.note(f"fetched {display.size(fetched)}; this very content is {found.pinned}")
+    yield from _tell(done, (), more={"pinned": found.pinned, "fetched": fetched})
+    display.note(f"fetched {display.size(fetched)}; this very content is {found.pinned}")
 
 
 async def pull_image(
@@ -204,7 +199,6 @@ async def pull_image(
     is_plain: bool = False,
     authorities: Path | None = None,
     project: str = "",
-    is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     """Fetch an image from its registry and give it its names and `more`; the image, what the
     registry has, and the bytes that were fetched. `hub`: the registry of names without a host.
@@ -226,16 +220,14 @@ async def pull_image(
         # fetched.
         if there is not None:
             return await give_names(session.api, there, names=names), found, 0
-        return await _pull(session, registry, found, names, project=project, is_quiet=is_quiet)
+        return await _pull(session, registry, found, names, project=project)
 
 
-async def pull_missing(session: CliSession, name: str, *, is_quiet: bool) -> None:
+async def pull_missing(session: CliSession, name: str) -> None:
     """Pull the image that a request names, unless the store has one of this name."""
     if is_pdh(name) or is_uuid(name) or await is_stored(session.api, name):
         return
-    _, found, fetched = await pull_image(
-        session, name, hub=os.environ.get(REGISTRY), is_quiet=is_quiet
-    )
+    _, found, fetched = await pull_image(session, name, hub=os.environ.get(REGISTRY))
     display.note(f"pulled {name}: fetched {display.size(fetched)}, {found.pinned}")
 
 
@@ -243,8 +235,8 @@ async def pull_missing(session: CliSession, name: str, *, is_quiet: bool) -> Non
 @click.option(
     "--version", default=DEFAULT_VERSION, show_default=True, help="Version of arvados-cwl-runner."
 )
-@display.json_option
-def runner(version: str, as_json: bool) -> None:
+@display.with_json
+def runner(version: str) -> display.Output:
     """Add the image that `arvados-cwl-runner --submit` runs workflows in, and tools that name no
     image.
 
@@ -259,7 +251,7 @@ def runner(version: str, as_json: bool) -> None:
         from lading.client.images.steps import run_steps
 
         def tell(text: str) -> None:
-            if not as_json:
+            if not display.is_json_command():
                 display.note(text)
 
         host = BuildHost(environ=os.environ, architecture=_architecture())
@@ -274,10 +266,10 @@ def runner(version: str, as_json: bool) -> None:
                     steps=steps,
                 )
             )
-            return await _register(session, normal, (image_name(version),), is_quiet=as_json)
+            return await _register(session, normal, (image_name(version),))
 
     done, notes = with_session(action)
-    _tell(done, notes, as_json=as_json)
+    yield from _tell(done, notes)
 
 
 @image.command(name="hpc")
@@ -288,8 +280,8 @@ def runner(version: str, as_json: bool) -> None:
     metavar="REPO:TAG",
     help="Name for it; may be given again.  [default: hpc:latest]",
 )
-@display.json_option
-def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def hpc_(programs: tuple[str, ...], name: tuple[str, ...]) -> display.Output:
     """Add an image for `lading hpc run`: Open MPI, sshd and the daemon, from Debian packages of
     this machine.
 
@@ -309,27 +301,25 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> Non
         write_package(daemon)
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             host = this_host(os.environ)
-            with display.steps("Making the image", is_quiet=as_json) as report:
+            with display.steps("Making the image") as report:
                 normal = await run_steps(
                     lambda steps: build_hpc(
                         programs, Path(folder), host=host, daemon=daemon.getvalue(), steps=steps
                     ),
                     report,
                 )
-            return await _register(session, normal, name or ("hpc:latest",), is_quiet=as_json)
+            return await _register(session, normal, name or ("hpc:latest",))
 
     done, notes = with_session(action)
-    _tell(done, notes, as_json=as_json)
+    yield from _tell(done, notes)
 
 
 @image.command(name="list")
-@display.json_option
-def list_(as_json: bool) -> None:
+@display.with_json
+def list_() -> display.Output:
     """List the images in the store, the one added last first."""
     images = with_session(lambda session: list_images(session.api))
-    if as_json:
-        display.emit_json([_plain(one) for one in images])
-        return
+    yield [_plain(one) for one in images]
     if not images:
         display.note(
             "no image yet; try: lading image add --from-host sh awk sort gzip --name tools:1"
@@ -367,7 +357,6 @@ async def _add(
     *,
     wanted: str | None,
     project: str,
-    is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are not needed by other commands.
     from lading.client.images.from_host import this_host
@@ -375,7 +364,7 @@ async def _add(
     from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
     architecture = parse_platform(wanted).architecture if wanted else ""
-    with display.steps("Making the image", is_quiet=is_quiet) as report:
+    with display.steps("Making the image") as report:
         if from_host:
             host = await asyncio.to_thread(this_host, os.environ)
             normal = await normalise_programs(source, folder, host=host, report=report)
@@ -384,9 +373,7 @@ async def _add(
             normal = await normalise(
                 source[0], folder, socket=socket, architecture=architecture, report=report
             )
-    return await _register(
-        session, normal, names or normal.names, project=project, is_quiet=is_quiet
-    )
+    return await _register(session, normal, names or normal.names, project=project)
 
 
 async def _project(session: CliSession, text: str | None) -> str:
@@ -411,7 +398,6 @@ async def _pull(
     names: Sequence[str],
     *,
     project: str,
-    is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
     from lading.client.images.registry import assemble
@@ -419,13 +405,13 @@ async def _pull(
 
     # Layers are cached, so that an interrupted pull can continue.
     layer_cache = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")
-    with display.progress("Fetching the image", is_quiet=is_quiet) as report:
+    with display.progress("Fetching the image") as report:
         config = await registry.config(found)
         fetched = await registry.fetch(found, layer_cache, progress=report)
     with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-        with display.steps("Making the image", is_quiet=is_quiet) as tell:
+        with display.steps("Making the image") as tell:
             normal = await assemble(found, config, layer_cache, Path(folder), report=tell)
-        done, _ = await _register(session, normal, names, project=project, is_quiet=is_quiet)
+        done, _ = await _register(session, normal, names, project=project)
     await asyncio.to_thread(layer_cache.tidy)
     return done, found, fetched
 
@@ -436,9 +422,8 @@ async def _register(
     names: Sequence[str],
     *,
     project: str = "",
-    is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
-    with display.progress("Storing the image", is_quiet=is_quiet) as report:
+    with display.progress("Storing the image") as report:
         done = await register(
             session.api,
             session.blocks,
@@ -454,14 +439,10 @@ async def _register(
 def _tell(
     done: Registration,
     notes: Sequence[str],
-    *,
-    as_json: bool,
     more: Mapping[str, object] | None = None,
-) -> None:
-    if as_json:
-        told = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
-        display.emit_json({**_plain(done.image), **told, **(more or {})})
-        return
+) -> display.Output:
+    told = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
+    yield {**_plain(done.image), **told, **(more or {})}
     for text in notes:
         display.note(text)
     for text in done.moved:

@@ -46,7 +46,7 @@ def kubernetes() -> None:
     help="Start no server: no request is run, its shell and port not tried.",
 )
 @display.json_option
-def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool, as_json: bool) -> None:
+def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> None:
     """Make Pods as the dispatcher would, check that they can run containers, and remove them.
 
     A server is started here for the time of the test. A request runs in the cluster, and the test
@@ -62,11 +62,11 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool, as_
 
     def tell(step: ClusterStep) -> None:
         steps.append(step)
-        if not as_json:
+        if not display.is_json_command():
             _show(step)
 
     interrupted = False
-    with display.steps("testing", is_quiet=as_json) as report:
+    with display.steps("testing") as report:
         try:
             is_fit = main(
                 ClusterTestOptions(
@@ -78,7 +78,7 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool, as_
         # After an interruption `main` has removed the Pods before it raises.
         except (asyncio.CancelledError, KeyboardInterrupt):
             is_fit, interrupted = False, True
-    if as_json:
+    if display.is_json_command():
         display.emit_json(
             {
                 "ok": is_fit,

@@ -53,8 +53,8 @@ class DocumentedCommand:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
-@display.json_option
-def man(words: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def man(words: tuple[str, ...]) -> display.Output:
     """Print the manual page, of all commands or of one, in the format of man(1).
 
     \b
@@ -68,10 +68,8 @@ def man(words: tuple[str, ...], as_json: bool) -> None:
     if not found:
         raise NotFound(f"{path}: no such command; see 'lading --help'")
     text = page(found)
-    if as_json:
-        display.emit_json({"page": text})
-    else:
-        click.echo(text, nl=False)
+    yield {"page": text}
+    click.echo(text, nl=False)
 
 
 def documented(root: click.Command) -> Iterator[DocumentedCommand]:

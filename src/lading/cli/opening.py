@@ -18,8 +18,8 @@ _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 @click.command(name="open")
 @click.argument("reference", required=False, metavar="[REQUEST]")
 @click.option("--print", "is_printed", is_flag=True, help="Print the link; open no browser.")
-@display.json_option
-def open_page(reference: str | None, is_printed: bool, as_json: bool) -> None:
+@display.with_json
+def open_page(reference: str | None, is_printed: bool) -> display.Output:
     """Open the page of the server in a browser, at REQUEST if one is named.
 
     The link logs in once, within a minute; afterwards it is worthless. Do not pass it on.
@@ -36,9 +36,8 @@ def open_page(reference: str | None, is_printed: bool, as_json: bool) -> None:
         return f"https://{session.address}{made['path']}", int(made["seconds"])
 
     link, seconds = with_session(action)
-    if as_json:
-        display.emit_json({"link": link, "seconds": seconds})
-    elif is_printed or not webbrowser.open(link):
+    yield {"link": link, "seconds": seconds}
+    if is_printed or not webbrowser.open(link):
         click.echo(link)
         display.note(f"the link logs in once, within {seconds} s")
 

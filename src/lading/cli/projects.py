@@ -60,14 +60,13 @@ def project() -> None:
     metavar="K=V",
     help="Property of the project.",
 )
-@display.json_option
+@display.with_json
 def create(
     name: str,
     parent: str | None,
     description: str | None,
     properties: tuple[tuple[str, Any], ...],
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Make a project called NAME; print the uuid.
 
     NAME may begin with the projects that it goes into: thesis/figures.
@@ -89,9 +88,7 @@ def create(
         return await _create(session, attributes, "your home" if place is None else place)
 
     made = with_session(action)
-    if as_json:
-        display.emit_json(_picked(made))
-        return
+    yield _picked(made)
     click.echo(made["uuid"])
 
 
@@ -111,8 +108,8 @@ async def _create(session: CliSession, attributes: Mapping[str, Any], where: str
 @click.option("--in", "parent", metavar="PROJECT", help="List projects in this project only.")
 @click.option("--mine", is_flag=True, help="List projects in your home only.")
 @click.option("--trashed", is_flag=True, help="List the projects in the trash.")
-@display.json_option
-def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) -> None:
+@display.with_json
+def list_projects(parent: str | None, mine: bool, trashed: bool) -> display.Output:
     """List the projects that you can read, by path.
 
     With fair share SHARE is the weight of a project, and USED what it has used lately: 2.0 times
@@ -139,9 +136,7 @@ def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) 
         return found, await _owners(session, found), await _shares(session)
 
     found, owners, shares = with_session(action)
-    if as_json:
-        display.emit_json([{**_picked(one), **_share_of(one, shares)} for one in found])
-        return
+    yield [{**_picked(one), **_share_of(one, shares)} for one in found]
     now, by_uuid = datetime.now(UTC), {one["uuid"]: one for one in found}
     rows = sorted(
         (
@@ -162,8 +157,8 @@ def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) 
 
 @project.command()
 @click.argument("what", metavar="PROJECT")
-@display.json_option
-def show(what: str, as_json: bool) -> None:
+@display.with_json
+def show(what: str) -> display.Output:
     """Show a project and how much is in it."""
 
     async def action(session: CliSession) -> tuple[Record, dict[str, int], dict[str, str]]:
@@ -177,9 +172,7 @@ def show(what: str, as_json: bool) -> None:
         return found, counts, await _owners(session, [found])
 
     found, counts, owners = with_session(action)
-    if as_json:
-        display.emit_json({**_picked(found), **counts})
-        return
+    yield {**_picked(found), **counts}
     owner = owners.get(found["owner_uuid"], "")
     display.fields(
         (
@@ -199,17 +192,17 @@ def show(what: str, as_json: bool) -> None:
 @project.command()
 @click.argument("what", metavar="PROJECT")
 @click.argument("name", metavar="NAME")
-@display.json_option
-def rename(what: str, name: str, as_json: bool) -> None:
+@display.with_json
+def rename(what: str, name: str) -> display.Output:
     """Call PROJECT by a new NAME."""
-    _change(what, f"is called {name} now", as_json, lambda _: _constant({"name": name}))
+    yield from _change(what, f"is called {name} now", lambda _: _constant({"name": name}))
 
 
 @project.command()
 @click.argument("what", metavar="PROJECT")
 @click.argument("target", metavar="[TARGET]", required=False)
-@display.json_option
-def move(what: str, target: str | None, as_json: bool) -> None:
+@display.with_json
+def move(what: str, target: str | None) -> display.Output:
     """Move PROJECT, with all that is in it, into the project TARGET, or to your home."""
 
     async def changes(session: CliSession) -> Record:
@@ -217,17 +210,17 @@ def move(what: str, target: str | None, as_json: bool) -> None:
             return {"owner_uuid": await find_project(session, target)}
         return {"owner_uuid": (await session.api.get("users", "current"))["uuid"]}
 
-    _change(what, f"is in {target or 'your home'} now", as_json, changes)
+    yield from _change(what, f"is in {target or 'your home'} now", changes)
 
 
 @project.command()
 @click.argument("what", metavar="PROJECT")
 @click.argument("rules", nargs=-1, type=RETRY, metavar="[CLASS=RULE]...")
 @click.option("--remove", multiple=True, metavar="CLASS", help="Take the rule of a class away.")
-@display.json_option
+@display.with_json
 def retry(
-    what: str, rules: tuple[tuple[str, Record], ...], remove: tuple[str, ...], as_json: bool
-) -> None:
+    what: str, rules: tuple[tuple[str, Record], ...], remove: tuple[str, ...]
+) -> display.Output:
     """Show or set the rules for retries of requests in PROJECT and in the projects below it.
 
     CLASS is that of the failure: user, oom, disk, image, input, node, preempted, timeout or
@@ -249,9 +242,7 @@ def retry(
         return await session.api.update("groups", found["uuid"], changes)
 
     found = with_session(action)
-    if as_json:
-        display.emit_json({"uuid": found["uuid"], **(found.get("container_policy") or {})})
-        return
+    yield {"uuid": found["uuid"], **(found.get("container_policy") or {})}
     shown = _rules_of(found)
     if shown:
         display.fields(shown)
@@ -263,8 +254,8 @@ def retry(
 @click.argument("what", metavar="PROJECT")
 @click.argument("number", metavar="[NUMBER]", type=float, required=False)
 @click.option("--remove", is_flag=True, help="Take the weight away.")
-@display.json_option
-def weight_of(what: str, number: float | None, remove: bool, as_json: bool) -> None:
+@display.with_json
+def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
     """Show or set the weight of PROJECT for fair share, and show what it has used.
 
     NUMBER is 0.1 to 1000; only admins set it. Of requests of equal priority a project of weight 2
@@ -287,9 +278,7 @@ def weight_of(what: str, number: float | None, remove: bool, as_json: bool) -> N
 
     found, shares = with_session(action)
     known = _share_of(found, shares)
-    if as_json:
-        display.emit_json({"uuid": found["uuid"], **known})
-        return
+    yield {"uuid": found["uuid"], **known}
     own = (found.get("container_policy") or {}).get("share")
     use = known.get("share_use")
     display.fields(
@@ -307,16 +296,14 @@ def weight_of(what: str, number: float | None, remove: bool, as_json: bool) -> N
 @project.command()
 @click.argument("what", metavar="PROJECT")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@display.json_option
-def trash(what: str, yes: bool, as_json: bool) -> None:
+@display.with_json
+def trash(what: str, yes: bool) -> display.Output:
     """Put PROJECT into the trash, with all that is in it. Its requests that run are stopped."""
     found = with_session(lambda session: _get(session, what))
     if not yes:
         display.confirm(f"trash {found['name']} ({found['uuid']}) with all that is in it?")
     gone = with_session(lambda session: session.api.delete("groups", found["uuid"]))
-    if as_json:
-        display.emit_json(_picked(gone))
-        return
+    yield _picked(gone)
     display.note(
         f"{gone['uuid']} ({gone['name']}) is in the trash until {gone['delete_at']};"
         f" 'lading project restore {gone['uuid']}' takes it out"
@@ -325,8 +312,8 @@ def trash(what: str, yes: bool, as_json: bool) -> None:
 
 @project.command()
 @click.argument("what", metavar="PROJECT")
-@display.json_option
-def restore(what: str, as_json: bool) -> None:
+@display.with_json
+def restore(what: str) -> display.Output:
     """Take PROJECT out of the trash, with all that is in it."""
 
     async def action(session: CliSession) -> Record:
@@ -348,10 +335,8 @@ def restore(what: str, as_json: bool) -> None:
         return answer
 
     back = with_session(action)
-    if as_json:
-        display.emit_json(_picked(back))
-    else:
-        display.note(f"{back['uuid']} ({back['name']}) is back")
+    yield _picked(back)
+    display.note(f"{back['uuid']} ({back['name']}) is back")
 
 
 # The same commands as for collections, where a user looks for them.
@@ -436,18 +421,15 @@ async def _owners(session: CliSession, found: list[Record]) -> dict[str, str]:
 def _change(
     what: str,
     outcome: str,
-    as_json: bool,
     changes: Callable[[CliSession], Awaitable[Record]],
-) -> None:
+) -> display.Output:
     async def action(session: CliSession) -> Record:
         found = await _get(session, what)
         return await session.api.update("groups", found["uuid"], await changes(session))
 
     changed = with_session(action)
-    if as_json:
-        display.emit_json(_picked(changed))
-    else:
-        display.note(f"{changed['uuid']} {outcome}")
+    yield _picked(changed)
+    display.note(f"{changed['uuid']} {outcome}")
 
 
 async def _constant(value: Record) -> Record:

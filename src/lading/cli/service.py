@@ -48,8 +48,8 @@ _user = click.option("--user", "of_user", is_flag=True, help="A service of yours
 )
 @click.option("--listen", default="127.0.0.1:9440", show_default=True, metavar="HOST:PORT")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and change nothing.")
-@display.json_option
-def install(of_user: bool, data: Path | None, listen: str, only_print: bool, as_json: bool) -> None:
+@display.with_json
+def install(of_user: bool, data: Path | None, listen: str, only_print: bool) -> display.Output:
     """Write the unit, and start it now and with the machine.
 
     \b
@@ -69,9 +69,7 @@ def install(of_user: bool, data: Path | None, listen: str, only_print: bool, as_
     path.write_text(text)
     steps = (("daemon-reload",), ("enable", "--now", _NAME))
     left = _ask(steps, of_user=of_user)
-    if as_json:
-        display.emit_json({"unit": str(path), "data": str(place), "started": not left})
-        return
+    yield {"unit": str(path), "data": str(place), "started": not left}
     display.note(f"{path} written; clients: . {place / 'env'}")
     for one in left:
         display.note(f"systemd does not run here; to start it: {one}")
@@ -81,8 +79,8 @@ def install(of_user: bool, data: Path | None, listen: str, only_print: bool, as_
 
 @service.command()
 @_user
-@display.json_option
-def remove(of_user: bool, as_json: bool) -> None:
+@display.with_json
+def remove(of_user: bool) -> display.Output:
     """Stop the service and remove its unit. Data and containers stay."""
     path = _place(of_user)
     if not path.exists():
@@ -90,10 +88,8 @@ def remove(of_user: bool, as_json: bool) -> None:
     _ask((("disable", "--now", _NAME),), of_user=of_user)
     path.unlink()
     _ask((("daemon-reload",),), of_user=of_user)
-    if as_json:
-        display.emit_json({"removed": str(path)})
-    else:
-        display.note(f"{path} removed; data and containers stay")
+    yield {"removed": str(path)}
+    display.note(f"{path} removed; data and containers stay")
 
 
 def take_manager(environ: MutableMapping[str, str]) -> str:

@@ -62,7 +62,6 @@ def dispatch(
     fleet: str,
     data: Path,
     config: Path | None,
-    as_json: bool,
 ) -> None:
     """Run containers of a server on this machine, or through this machine's Slurm, until stopped.
 
@@ -72,7 +71,7 @@ def dispatch(
     from lading.wiring.dispatcher import run_further as main
 
     def announce(ready: DispatcherReady) -> None:
-        if as_json:
+        if display.is_json_command():
             display.emit_json({"api": ready.api, "fleet": ready.fleet, "data": str(ready.data)})
         else:
             click.echo(f"lading: dispatching to {ready.fleet} for {ready.api} from {ready.data}")
@@ -137,7 +136,6 @@ def up(
     also: tuple[str, ...],
     log: str,
     detach: bool,
-    as_json: bool,
 ) -> None:
     """Serve the API, the block store and the dispatcher from this machine, until stopped with
     Ctrl-C or TERM.
@@ -156,12 +154,12 @@ def up(
         if log == "stderr":
             raise click.UsageError("--detach: has no standard error; leave out --log stderr")
         is_chosen = ctx.get_parameter_source("listen") is not ParameterSource.DEFAULT
-        _start(directory.absolute(), listen, also, is_chosen=is_chosen, as_json=as_json)
+        display.show(_start(directory.absolute(), listen, also, is_chosen=is_chosen))
         return
     manager = take_manager(os.environ)
 
     def announce(ready: ServerReady) -> None:
-        if as_json:
+        if display.is_json_command():
             display.emit_json(
                 {
                     "address": ready.address,
@@ -185,9 +183,7 @@ def up(
     sys.exit(main(directory, listen, also=also, on_ready=announce, has_log_files=has_files))
 
 
-def _start(
-    data: Path, listen: str, also: tuple[str, ...], *, is_chosen: bool, as_json: bool
-) -> None:
+def _start(data: Path, listen: str, also: tuple[str, ...], *, is_chosen: bool) -> display.Output:
     """Serve in the background, and say where; `is_chosen`: the address was named."""
     from lading.wiring.directory import DataDirectory
     from lading.wiring.process import private_files, say
@@ -205,17 +201,13 @@ def _start(
         raise Conflict(
             f"{data}: is served at {process.address} already; 'lading down' first to serve {listen}"
         )
-    if as_json:
-        display.emit_json(
-            {
-                "address": process.address,
-                "data": str(data),
-                "pid": process.pid,
-                "log": str(found.log),
-                "started": found.is_new,
-            }
-        )
-        return
+    yield {
+        "address": process.address,
+        "data": str(data),
+        "pid": process.pid,
+        "log": str(found.log),
+        "started": found.is_new,
+    }
     how = "serving" if found.is_new else "serves already:"
     engine = found.status.rpartition("engine: ")[2] if "engine: " in found.status else ""
     click.echo(
@@ -255,8 +247,8 @@ def _named(data: Path) -> str:
     metavar="TIME",
     help="Wait no longer for its end.",
 )
-@display.json_option
-def down(data: Path | None, timeout: int, as_json: bool) -> None:
+@display.with_json
+def down(data: Path | None, timeout: int) -> display.Output:
     """Stop the 'lading up' that serves a data directory, and wait until it has ended.
 
     Containers go on, and are found again by the next 'lading up'. Where none serves, nothing is
@@ -267,11 +259,8 @@ def down(data: Path | None, timeout: int, as_json: bool) -> None:
 
     directory = (data or default_data_directory(os.environ)).absolute()
     stopped = stop_serving(DataDirectory(directory), timeout=timeout)
-    if as_json:
-        display.emit_json(
-            {"data": str(directory), "stopped": stopped.pid if stopped is not None else None}
-        )
-    elif stopped is None:
+    yield {"data": str(directory), "stopped": stopped.pid if stopped is not None else None}
+    if stopped is None:
         display.note(f"nothing serves {directory}")
     else:
         display.note(f"stopped: process {stopped.pid} serves {directory} no more")

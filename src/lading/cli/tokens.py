@@ -80,7 +80,7 @@ def token() -> None:
 @click.option(
     "--expires", type=MOMENT, metavar="WHEN", help="End of the token: 30d, 12h, 18:00 or a date."
 )
-@display.json_option
+@display.with_json
 def create(
     who: str | None,
     read_only: bool,
@@ -89,8 +89,7 @@ def create(
     scopes: tuple[str, ...],
     everything: bool,
     expires: str | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Make a token and print it. It cannot be shown again: only its hash is stored.
 
     Its scopes: --read-only, --upload, --collection and --scope add up; --all is everything.
@@ -129,7 +128,7 @@ def create(
             attributes["owner_uuid"] = (await find_user(session, who))["uuid"]
         return await session.api.create(_TOKENS, attributes)
 
-    _show_secret(with_session(action), as_json=as_json)
+    yield from _show_secret(with_session(action))
 
 
 async def _reading(session: CliSession, reference: references.FileReference) -> tuple[str, ...]:
@@ -144,11 +143,9 @@ async def _reading(session: CliSession, reference: references.FileReference) -> 
     return tuple(token_scopes.reading_collection(uuid))
 
 
-def _show_secret(made: Record, *, as_json: bool) -> None:
+def _show_secret(made: Record) -> display.Output:
     secret = f"v2/{made['uuid']}/{made['api_token']}"
-    if as_json:
-        display.emit_json({"token": secret, **_picked(made)})
-        return
+    yield {"token": secret, **_picked(made)}
     click.echo(secret)
     until = f"until {made['expires_at']}" if made["expires_at"] else "until it is revoked"
     display.note(
@@ -170,8 +167,8 @@ def _show_secret(made: Record, *, as_json: bool) -> None:
     help="List the tokens of all users, also of containers (admins only).",
 )
 @click.option("--expired", is_flag=True, help="List expired tokens, too.")
-@display.json_option
-def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) -> None:
+@display.with_json
+def list_tokens(who: str | None, everybody: bool, expired: bool) -> display.Output:
     """List tokens, without their secrets, the ones used last at the end.
 
     The server stores the times of use once a minute: a token that was just made or used may seem
@@ -195,9 +192,7 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
     now = format_time(datetime.now(UTC))
     found = [one for one in with_session(action) if expired or (one["expires_at"] or now) >= now]
     found.sort(key=lambda one: one["last_used_at"] or one["created_at"])
-    if as_json:
-        display.emit_json([_picked(one) for one in found])
-        return
+    yield [_picked(one) for one in found]
     rows = (
         (
             one["uuid"],
@@ -213,8 +208,8 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
 
 @token.command()
 @click.argument("which", metavar="[TOKEN]", required=False)
-@display.json_option
-def show(which: str | None, as_json: bool) -> None:
+@display.with_json
+def show(which: str | None) -> display.Output:
     """Show TOKEN, by uuid or as it is sent; without it the one in use. The secret is never shown
     again.
     """
@@ -224,9 +219,7 @@ def show(which: str | None, as_json: bool) -> None:
         return await _current(session) if uuid is None else await session.api.get(_TOKENS, uuid)
 
     found = with_session(action)
-    if as_json:
-        display.emit_json(_picked(found))
-        return
+    yield _picked(found)
     display.fields(
         (
             ("uuid", found["uuid"]),
@@ -243,8 +236,8 @@ def show(which: str | None, as_json: bool) -> None:
 @token.command()
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN...")
 @click.option("--yes", is_flag=True, help="Revoke the token of this command, too.")
-@display.json_option
-def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
+@display.with_json
+def revoke(tokens: tuple[str, ...], yes: bool) -> display.Output:
     """End tokens at once, by uuid or as they are sent."""
     uuids = list(dict.fromkeys(map(_uuid, tokens)))
 
@@ -266,10 +259,8 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
             await session.api.delete(_TOKENS, uuid)
 
     with_session(action)
-    if as_json:
-        display.emit_json({"revoked": uuids})
-    else:
-        display.note(f"revoked {', '.join(uuids)}")
+    yield {"revoked": uuids}
+    display.note(f"revoked {', '.join(uuids)}")
 
 
 async def _current(session: CliSession) -> Record:

@@ -48,7 +48,7 @@ def user() -> None:
 @click.option(
     "--inactive", is_flag=True, help="Refuse all calls of the user until 'lading user activate'."
 )
-@display.json_option
+@display.with_json
 def create(
     name: str,
     email: str | None,
@@ -56,8 +56,7 @@ def create(
     last_name: str,
     is_admin: bool,
     inactive: bool,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Make a user called NAME; print the uuid.
 
     Users log in with a token: 'lading token create --for NAME' makes one.
@@ -75,9 +74,7 @@ def create(
         return await session.api.create("users", attributes)
 
     made = with_session(action)
-    if as_json:
-        display.emit_json(_picked(made))
-        return
+    yield _picked(made)
     click.echo(made["uuid"])
     display.note(
         f"{name} has no token yet; 'lading token create --for {shlex.quote(name)} --all' "
@@ -87,8 +84,8 @@ def create(
 
 @user.command(name="list")
 @click.option("--inactive", is_flag=True, help="List deactivated users only.")
-@display.json_option
-def list_users(inactive: bool, as_json: bool) -> None:
+@display.with_json
+def list_users(inactive: bool) -> display.Output:
     """List the users that you can see, by name."""
     filters = [["is_active", "=", False]] if inactive else []
 
@@ -97,9 +94,7 @@ def list_users(inactive: bool, as_json: bool) -> None:
         return sorted(found, key=lambda one: (one.get("username") or "", one["uuid"]))
 
     found = with_session(action)
-    if as_json:
-        display.emit_json([_picked(one) for one in found])
-        return
+    yield [_picked(one) for one in found]
     rows = (
         (one.get("username") or "", one.get("email") or "", _state(one), one["uuid"])
         for one in found
@@ -109,8 +104,8 @@ def list_users(inactive: bool, as_json: bool) -> None:
 
 @user.command()
 @click.argument("who", metavar="[USER]", required=False)
-@display.json_option
-def show(who: str | None, as_json: bool) -> None:
+@display.with_json
+def show(who: str | None) -> display.Output:
     """Show a user, yourself unless one is named."""
 
     async def action(session: CliSession) -> Record:
@@ -120,9 +115,7 @@ def show(who: str | None, as_json: bool) -> None:
         return await find_user(session, who)
 
     found = with_session(action)
-    if as_json:
-        display.emit_json(_picked(found))
-        return
+    yield _picked(found)
     name = " ".join(part for part in (found.get("first_name"), found.get("last_name")) if part)
     display.fields(
         (
@@ -145,7 +138,7 @@ def show(who: str | None, as_json: bool) -> None:
 @click.option(
     "--admin/--no-admin", "is_admin", default=None, help="Give or take the rights of an admin."
 )
-@display.json_option
+@display.with_json
 def change(
     who: str,
     name: str | None,
@@ -153,8 +146,7 @@ def change(
     first_name: str | None,
     last_name: str | None,
     is_admin: bool | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Change attributes of USER."""
     given = {
         "username": name,
@@ -166,15 +158,15 @@ def change(
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
         raise click.UsageError("name an attribute to change, for example --email ADDRESS")
-    _change(who, changes, "changed", as_json=as_json)
+    yield from _change(who, changes, "changed")
 
 
 @user.command()
 @click.argument("who", metavar="USER")
-@display.json_option
-def activate(who: str, as_json: bool) -> None:
+@display.with_json
+def activate(who: str) -> display.Output:
     """Activate USER, for the first time or again."""
-    _change(who, {"is_active": True}, "active", as_json=as_json)
+    yield from _change(who, {"is_active": True}, "active")
 
 
 @user.command()
@@ -182,13 +174,13 @@ def activate(who: str, as_json: bool) -> None:
 @click.option(
     "--revoke", is_flag=True, help="End their tokens and permissions too, which do not come back."
 )
-@display.json_option
-def deactivate(who: str, revoke: bool, as_json: bool) -> None:
+@display.with_json
+def deactivate(who: str, revoke: bool) -> display.Output:
     """Deactivate USER: their tokens are refused at once, and work again after 'lading user
     activate'.
     """
     if not revoke:
-        _change(who, {"is_active": False}, "inactive; their tokens are refused", as_json=as_json)
+        yield from _change(who, {"is_active": False}, "inactive; their tokens are refused")
         return
 
     async def action(session: CliSession) -> Record:
@@ -196,19 +188,18 @@ def deactivate(who: str, revoke: bool, as_json: bool) -> None:
         await session.api.action("users", found["uuid"], "unsetup")
         return await session.api.get("users", found["uuid"])
 
-    _tell(
+    yield from _tell(
         who,
         with_session(action),
         "inactive; their tokens and permissions have ended",
-        as_json=as_json,
     )
 
 
 @user.command()
 @click.argument("who", metavar="USER")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@display.json_option
-def delete(who: str, yes: bool, as_json: bool) -> None:
+@display.with_json
+def delete(who: str, yes: bool) -> display.Output:
     """Delete USER and their tokens. Their records stay and are visible to admins. 'deactivate' can
     be undone, this cannot.
     """
@@ -223,7 +214,7 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
     async def action(session: CliSession) -> Record:
         return await session.api.delete("users", found["uuid"])
 
-    _tell(who, with_session(action), "deleted", as_json=as_json)
+    yield from _tell(who, with_session(action), "deleted")
 
 
 async def find_user(session: CliSession, who: str) -> Record:
@@ -246,19 +237,17 @@ async def find_user(session: CliSession, who: str) -> Record:
     return found[0]
 
 
-def _change(who: str, changes: Record, outcome: str, *, as_json: bool) -> None:
+def _change(who: str, changes: Record, outcome: str) -> display.Output:
     async def action(session: CliSession) -> Record:
         found = await find_user(session, who)
         return await session.api.update("users", found["uuid"], changes)
 
-    _tell(who, with_session(action), outcome, as_json=as_json)
+    yield from _tell(who, with_session(action), outcome)
 
 
-def _tell(who: str, record: Record, outcome: str, *, as_json: bool) -> None:
-    if as_json:
-        display.emit_json(_picked(record))
-    else:
-        display.note(f"{who}: {outcome}")
+def _tell(who: str, record: Record, outcome: str) -> display.Output:
+    yield _picked(record)
+    display.note(f"{who}: {outcome}")
 
 
 def _picked(record: Record, names: Iterable[str] = _SHOWN) -> Record:

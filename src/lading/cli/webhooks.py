@@ -63,7 +63,7 @@ def webhook() -> None:
 @click.option(
     "--in", "place", metavar="PROJECT", help="Only events of records in this project or below it."
 )
-@display.json_option
+@display.with_json
 def create(
     url: str,
     name: str | None,
@@ -72,8 +72,7 @@ def create(
     states: tuple[str, ...],
     owner: str | None,
     place: str | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Send events to URL from now on; print the uuid and the secret of its signatures.
 
     The secret cannot be shown again.
@@ -95,9 +94,7 @@ def create(
         return await session.api.create(_WEBHOOKS, attributes)
 
     made = with_session(action)
-    if as_json:
-        display.emit_json({**_picked(made), "secret": made["secret"]})
-        return
+    yield {**_picked(made), "secret": made["secret"]}
     click.echo(made["uuid"])
     if chosen != WebhookFormat.EMAIL:
         click.echo(made["secret"])
@@ -105,13 +102,11 @@ def create(
 
 
 @webhook.command(name="list")
-@display.json_option
-def list_webhooks(as_json: bool) -> None:
+@display.with_json
+def list_webhooks() -> display.Output:
     """List the webhooks that you can see."""
     found = with_session(_all)
-    if as_json:
-        display.emit_json([_picked(one) for one in found])
-        return
+    yield [_picked(one) for one in found]
     rows = (
         (
             one["uuid"],
@@ -128,13 +123,11 @@ def list_webhooks(as_json: bool) -> None:
 
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
-@display.json_option
-def show(which: str, as_json: bool) -> None:
+@display.with_json
+def show(which: str) -> display.Output:
     """Show WEBHOOK. Its secret is never shown again."""
     found = with_session(lambda session: _find(session, which))
-    if as_json:
-        display.emit_json(_picked(found))
-        return
+    yield _picked(found)
     display.fields(
         (
             ("uuid", found["uuid"]),
@@ -155,10 +148,10 @@ def show(which: str, as_json: bool) -> None:
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
 @display.json_option
-def test(which: str, as_json: bool) -> None:
+def test(which: str) -> None:
     """Send a test event to WEBHOOK now, and say how that ended."""
     answer = _act(which, "test")
-    if as_json:
+    if display.is_json_command():
         display.emit_json(answer)
     elif answer["outcome"] == Outcome.DELIVERED:
         display.note(descriptions.test_text(answer))
@@ -169,21 +162,21 @@ def test(which: str, as_json: bool) -> None:
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
 @click.option("--reason", help="Why.")
-@display.json_option
-def pause(which: str, reason: str | None, as_json: bool) -> None:
+@display.with_json
+def pause(which: str, reason: str | None) -> display.Output:
     """Send nothing to WEBHOOK any more; its events are kept as long as the log is."""
     found = _act(which, "pause", body={"reason": reason} if reason else None)
-    _tell(found, f"{found['uuid']} is paused", as_json=as_json)
+    yield from _tell(found, f"{found['uuid']} is paused")
 
 
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
 @click.option("--skip", is_flag=True, help="Leave out what happened while it was paused.")
-@display.json_option
-def resume(which: str, skip: bool, as_json: bool) -> None:
+@display.with_json
+def resume(which: str, skip: bool) -> display.Output:
     """Send to WEBHOOK again, from the event where it was paused."""
     found = _act(which, "resume", body={"skip": True} if skip else None)
-    _tell(found, f"{found['uuid']} is active", as_json=as_json)
+    yield from _tell(found, f"{found['uuid']} is active")
 
 
 @webhook.command()
@@ -195,17 +188,15 @@ def resume(which: str, skip: bool, as_json: bool) -> None:
     show_default="1d",
     help="Time for which the former secret is valid too; 0 ends it at once.",
 )
-@display.json_option
-def rotate(which: str, keep: int, as_json: bool) -> None:
+@display.with_json
+def rotate(which: str, keep: int) -> display.Output:
     """Make a new secret for WEBHOOK, and print it.
 
     It cannot be shown again. Until the end of the time, deliveries are signed with both secrets, so
     that a receiver with either takes them.
     """
     found = _act(which, "rotate", body={"keep": keep})
-    if as_json:
-        display.emit_json({**_picked(found), "secret": found["secret"]})
-        return
+    yield {**_picked(found), "secret": found["secret"]}
     click.echo(found["secret"])
     if found["former_secret_until"]:
         display.note(f"the former secret is {_valid_until(found)}")
@@ -213,8 +204,8 @@ def rotate(which: str, keep: int, as_json: bool) -> None:
 
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
-@display.json_option
-def delete(which: str, as_json: bool) -> None:
+@display.with_json
+def delete(which: str) -> display.Output:
     """Delete WEBHOOK and its dead letters."""
 
     async def action(session: CliSession) -> Record:
@@ -222,20 +213,18 @@ def delete(which: str, as_json: bool) -> None:
         return await session.api.delete(_WEBHOOKS, found["uuid"])
 
     found = with_session(action)
-    _tell(found, f"deleted {found['uuid']}", as_json=as_json)
+    yield from _tell(found, f"deleted {found['uuid']}")
 
 
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
-@display.json_option
-def deliveries(which: str, as_json: bool) -> None:
+@display.with_json
+def deliveries(which: str) -> display.Output:
     """Show how far WEBHOOK is, its last fault, its dead letters (events that could not be
     delivered), and its latest attempts.
     """
     found = _act(which, "deliveries", method="GET")
-    if as_json:
-        display.emit_json(found)
-        return
+    yield found
     display.fields(descriptions.delivery_facts(found))
     if found["dead"]:
         click.echo()
@@ -267,14 +256,12 @@ def deliveries(which: str, as_json: bool) -> None:
 @webhook.command()
 @click.argument("which", metavar="WEBHOOK")
 @click.argument("letters", nargs=-1, type=int, metavar="[DEAD_LETTER]...")
-@display.json_option
-def redeliver(which: str, letters: tuple[int, ...], as_json: bool) -> None:
+@display.with_json
+def redeliver(which: str, letters: tuple[int, ...]) -> display.Output:
     """Send dead letters of WEBHOOK again, by number; without numbers all of them."""
     answer = _act(which, "redeliver", body={"log_ids": list(letters)} if letters else None)
-    if as_json:
-        display.emit_json(answer)
-    else:
-        display.note(descriptions.queued_text(answer["queued"]))
+    yield answer
+    display.note(descriptions.queued_text(answer["queued"]))
 
 
 def _act(which: str, name: str, *, body: Any = None, method: str = "POST") -> Record:
@@ -291,11 +278,9 @@ def _act(which: str, name: str, *, body: Any = None, method: str = "POST") -> Re
     return with_session(action)
 
 
-def _tell(record: Record, text: str, *, as_json: bool) -> None:
-    if as_json:
-        display.emit_json(_picked(record))
-    else:
-        display.note(text)
+def _tell(record: Record, text: str) -> display.Output:
+    yield _picked(record)
+    display.note(text)
 
 
 async def _all(session: CliSession) -> list[Record]:

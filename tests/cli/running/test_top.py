@@ -80,7 +80,7 @@ class _Terminal(io.StringIO):
 
 
 def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with showing(once=False, as_json=False) as show:
+    with showing(once=False) as show:
         show(picture())
         show(picture(at="2026-01-02T03:04:09+00:00"))
         show(picture(waiting=116))
@@ -91,7 +91,7 @@ def test_on_a_terminal_the_screen_is_drawn_again(monkeypatch: pytest.MonkeyPatch
     terminal = _Terminal()
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with showing(once=False, as_json=False) as show:
+    with showing(once=False) as show:
         show(picture())
         show(picture(waiting=116))
     # The alternate screen, entered and left.

@@ -33,8 +33,8 @@ Changes = dict[str, str]
 @click.argument("target")
 @click.option("--new", is_flag=True, help="TARGET is the name of a new collection.")
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
-@display.json_option
-def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_json: bool) -> None:
+@display.with_json
+def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool) -> display.Output:
     """Copy each SOURCE, a collection or a file or directory in one, to TARGET, a collection or a
     place in one.
 
@@ -56,15 +56,15 @@ def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_jso
             session, goal, lambda tree: _placed(session, given, tree, goal, overwrite=overwrite)
         )
 
-    _show(with_session(action), as_json)
+    yield from _show(with_session(action))
 
 
 @click.command()
 @click.argument("source")
 @click.argument("target")
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
-@display.json_option
-def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
+@display.with_json
+def mv(source: str, target: str, overwrite: bool) -> display.Output:
     """Move SOURCE, a file or directory of a collection, to TARGET in the same collection
     (COLLECTION/PATH or PATH).
     """
@@ -87,13 +87,13 @@ def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
         # Both in one request, so that there is no moment without the file.
         return {f"/{origin.path}": "", f"/{place}": f"current/{origin.path}"}
 
-    _show(with_session(lambda session: _change(session, origin, moved)), as_json)
+    yield from _show(with_session(lambda session: _change(session, origin, moved)))
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="COLLECTION/PATH...")
-@display.json_option
-def rm(paths: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def rm(paths: tuple[str, ...]) -> display.Output:
     """Remove files and directories from a collection. Past versions of it keep them."""
     given = [references.need_reference(path) for path in paths]
     for one in given:
@@ -109,7 +109,7 @@ def rm(paths: tuple[str, ...], as_json: bool) -> None:
             _need(tree, one)
         return {f"/{one.path}": "" for one in given}
 
-    _show(with_session(lambda session: _change(session, given[0], removed)), as_json)
+    yield from _show(with_session(lambda session: _change(session, given[0], removed)))
 
 
 async def _change(
@@ -197,11 +197,9 @@ def _need(tree: FileTree, reference: FileReference) -> filetree.Node:
     return node
 
 
-def _show(record: Record, as_json: bool) -> None:
-    if as_json:
-        fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total")
-        display.emit_json({name: record[name] for name in fields})
-        return
+def _show(record: Record) -> display.Output:
+    fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total")
+    yield {name: record[name] for name in fields}
     click.echo(record["portable_data_hash"])
     display.note(f"{record['uuid']} ({record['name']}): {count(record['file_count'], 'file')}")
 
@@ -219,8 +217,8 @@ _FIELDS = (
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="COLLECTION...")
-@display.json_option
-def trash(sources: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def trash(sources: tuple[str, ...]) -> display.Output:
     """Move collections to the trash. They can be restored until they are deleted."""
     given = [references.need_reference(source) for source in sources]
     for one in given:
@@ -235,9 +233,7 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
         return [await session.api.delete("collections", record["uuid"]) for record in records]
 
     records = with_session(action)
-    if as_json:
-        display.emit_json([{name: record[name] for name in _FIELDS} for record in records])
-        return
+    yield [{name: record[name] for name in _FIELDS} for record in records]
     for record in records:
         display.note(
             f"{record['uuid']} ({record['name']}) is in the trash until {record['delete_at']};"
@@ -248,8 +244,8 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
 @click.command()
 @click.argument("uuids", nargs=-1, metavar="UUID...")
 @click.option("--all", "with_results", is_flag=True, help="List outputs and logs of requests too.")
-@display.json_option
-def undelete(uuids: tuple[str, ...], with_results: bool, as_json: bool) -> None:
+@display.with_json
+def undelete(uuids: tuple[str, ...], with_results: bool) -> display.Output:
     """Restore collections from the trash; without a UUID, list the trash.
 
     Logs of requests, and outputs without a name of their own, are listed with --all only. If its
@@ -274,9 +270,8 @@ def undelete(uuids: tuple[str, ...], with_results: bool, as_json: bool) -> None:
         return [await _untrash(session, uuid) for uuid in uuids]
 
     records = with_session(action)
-    if as_json:
-        display.emit_json([{name: record[name] for name in _FIELDS} for record in records])
-    elif uuids:
+    yield [{name: record[name] for name in _FIELDS} for record in records]
+    if uuids:
         for record in records:
             display.note(f"{record['uuid']} ({record['name']}) is back")
     else:

@@ -58,7 +58,7 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
     help="Show differences within small texts and tables of two collections, too.",
 )
 @display.json_option
-def diff(before: str, after: str, only_files: bool, whole: bool, text: bool, as_json: bool) -> int:
+def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> int:
     """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
     Both are collections, or directories or files in them. Of two requests the first cause of the
@@ -74,14 +74,14 @@ def diff(before: str, after: str, only_files: bool, whole: bool, text: bool, as_
     async def action(session: CliSession) -> _Compared:
         both = None if only_files else await find_both(session, (before, after))
         if both is not None:
-            return await _compare_requests(session, both, whole=whole, is_quiet=as_json)
+            return await _compare_requests(session, both, whole=whole)
         if whole:
             raise Invalid(f"--tree: {before} and {after} must both be requests")
-        files = await _compare_files(session, (before, after), is_quiet=as_json)
+        files = await _compare_files(session, (before, after))
         return _Compared(files, contents=await find_contents(session, files) if text else {})
 
     found = with_session(action)
-    if as_json:
+    if display.is_json_command():
         _emit(found)
     else:
         _show(found)
@@ -104,7 +104,7 @@ class _Compared:
 
 
 async def _compare_requests(
-    session: CliSession, both: Sequence[Record], *, whole: bool, is_quiet: bool
+    session: CliSession, both: Sequence[Record], *, whole: bool
 ) -> _Compared:
     """Causes of the differences of two requests, then their outputs if both have one."""
     names = [str(one["uuid"]) for one in both]
@@ -115,17 +115,15 @@ async def _compare_requests(
     details = await find_details(session, causes, theirs, ours)
     if any(not one["output_uuid"] for one in both):
         return _Compared(None, causes, details, steps)
-    files = await _compare_files(session, names, is_quiet=is_quiet)
+    files = await _compare_files(session, names)
     details.contents = await find_contents(session, files)
     return _Compared(files, causes, details, steps, details.contents)
 
 
-async def _compare_files(
-    session: CliSession, given: Sequence[str], *, is_quiet: bool
-) -> list[Difference]:
+async def _compare_files(session: CliSession, given: Sequence[str]) -> list[Difference]:
     named = [references.need_reference(text) for text in given]
     old, new = [_rooted(await references.find_node(session, one)) for one in named]
-    with display.progress("Comparing", is_quiet=is_quiet) as report:
+    with display.progress("Comparing") as report:
         return await compare(session.blocks, old, new, progress=report)
 
 
@@ -188,8 +186,8 @@ def _emit(found: _Compared) -> None:
 @click.option(
     "--project", metavar="PROJECT", help="Without SOURCE, count collections of this project only."
 )
-@display.json_option
-def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) -> None:
+@display.with_json
+def du(sources: tuple[str, ...], by: str, project: str | None) -> display.Output:
     """Show the size of each SOURCE, the space of its blocks in the store, and the part of that
     space that several SOURCEs use; without SOURCE, of all collections.
 
@@ -197,7 +195,7 @@ def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) ->
     block that several share is counted once in all.
     """
     if not sources:
-        _show_all(by, project, as_json)
+        yield from _show_all(by, project)
         return
     given = [references.need_reference(source) for source in sources]
 
@@ -206,11 +204,8 @@ def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) ->
 
     each, total = usage_of(with_session(action))
     rows = [*zip(sources, each, strict=True), *([("in all", total)] if len(sources) > 1 else [])]
-    if as_json:
-        display.emit_json(
-            {"sources": [_counted(name, one) for name, one in rows[: len(sources)]], "total": total}
-        )
-        return
+    counted = [_counted(source, usage) for source, usage in rows[: len(sources)]]
+    yield {"sources": counted, "total": total}
     # A single one shares nothing with others that were named.
     has_shared = len(sources) > 1
     display.table(
@@ -236,12 +231,12 @@ class _Group:
     blocks: set[str] = field(default_factory=set)
 
 
-def _show_all(by: str, project: str | None, as_json: bool) -> None:
+def _show_all(by: str, project: str | None) -> display.Output:
     async def action(session: CliSession) -> dict[str, _Group]:
         filters = []
         if project is not None:
             filters.append(["owner_uuid", "=", await references.find_project(session, project)])
-        return await _grouped(session, by, filters, is_quiet=as_json)
+        return await _grouped(session, by, filters)
 
     groups = with_session(action)
     own, total = usage_of_groups({name: one.blocks for name, one in groups.items()})
@@ -257,9 +252,7 @@ def _show_all(by: str, project: str | None, as_json: bool) -> None:
         for name, one in groups.items()
     ]
     rows.sort(key=lambda row: (-int(row["stored"]), str(row[by])))
-    if as_json:
-        display.emit_json({"groups": rows, "total": {"stored": total}})
-        return
+    yield {"groups": rows, "total": {"stored": total}}
     sizes = ("logical", "stored", "shared")
     display.table(
         ("COLLECTIONS", "FILES", "SIZE", "STORED", "SHARED", by.upper()),
@@ -276,12 +269,10 @@ def _show_all(by: str, project: str | None, as_json: bool) -> None:
     display.note(f"{display.size(total)} stored in all, each block counted once")
 
 
-async def _grouped(
-    session: CliSession, by: str, filters: list[Any], *, is_quiet: bool
-) -> dict[str, _Group]:
+async def _grouped(session: CliSession, by: str, filters: list[Any]) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     owners: dict[str, str] = {}
-    async with aclosing(manifests(session, filters, is_quiet=is_quiet)) as every:
+    async with aclosing(manifests(session, filters)) as every:
         async for one in every:
             # Names are chosen here, so that one pass over all manifests is enough.
             if by == "kind":

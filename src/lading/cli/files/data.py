@@ -80,7 +80,7 @@ class _Span(click.ParamType[tuple[int, int | None]]):
 )
 @click.option("--copies", type=click.IntRange(1), help="Copies to keep, in each of these classes.")
 @click.option(LINKS, **LINKS_OPTION)
-@display.json_option
+@display.with_json
 def put(
     paths: tuple[Path, ...],
     name: str | None,
@@ -88,8 +88,7 @@ def put(
     classes: tuple[str, ...],
     copies: int | None,
     links: str,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Store files and directories as one collection, and print its portable data hash.
 
     Of a single directory the content is stored, of several paths each under its own name. Content
@@ -112,13 +111,11 @@ def put(
             keeping=keeping,
             project=await references.find_project(session, project) if project else None,
             links=LinkPolicy(links),
-            progress=partial(display.progress, is_quiet=as_json),
+            progress=partial(display.progress),
         )
 
     stored = with_session(action)
-    if as_json:
-        display.emit_json(stored)
-        return
+    yield stored
     for line in stored.remarks:
         display.note(line)
     click.echo(stored.portable_data_hash)
@@ -133,8 +130,8 @@ def put(
 @click.argument("source")
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
-@display.json_option
-def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> None:
+@display.with_json
+def get(source: str, target: Path | None, overwrite: bool) -> display.Output:
     """Write SOURCE, a collection or a path in one, to TARGET on disk.
 
     SOURCE is a portable data hash, or the uuid or name of a collection, with /PATH for a part of
@@ -151,15 +148,11 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
     async def action(session: CliSession) -> tuple[Path, int, int]:
         node = await references.find_node(session, reference)
         name = Path(reference.path).name
-        return await write_node(
-            session, node, Path(goal), name=name, is_quiet=as_json, overwrite=overwrite
-        )
+        return await write_node(session, node, Path(goal), name=name, overwrite=overwrite)
 
     place, files, size = with_session(action)
-    if as_json:
-        display.emit_json({"path": str(place), "file_count": files, "file_size_total": size})
-    else:
-        display.note(f"{place}: {count(files, 'file')}, {display.size(size)}")
+    yield {"path": str(place), "file_count": files, "file_size_total": size}
+    display.note(f"{place}: {count(files, 'file')}, {display.size(size)}")
 
 
 @click.command()
@@ -172,8 +165,8 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
     help="Show exact sizes, and the number of blocks that each file is in.",
 )
 @click.option("--all", "with_results", is_flag=True, help="List outputs and logs of requests too.")
-@display.json_option
-def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_json: bool) -> None:
+@display.with_json
+def ls(source: str | None, recursive: bool, long: bool, with_results: bool) -> display.Output:
     """List the collections, or the contents of SOURCE: a collection or a directory in one (see
     `lading get`), or a project.
 
@@ -193,14 +186,10 @@ def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_j
 
     node = with_session(look)
     if isinstance(node, list):
-        _show_records(node, as_json)
+        yield from _show_records(node)
         return
     listed = _listing(references.need_reference(str(source)).path, node, recursive)
-    if as_json:
-        display.emit_json(
-            [{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed]
-        )
-        return
+    yield [{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed]
     for path, one in listed:
         shown = (
             f"{size_of(one):>14}  {_block_count(one):>5}"
@@ -219,7 +208,7 @@ def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_j
     help="Bytes FIRST-LAST of each, counted from 0; LAST may be left out.",
 )
 @display.json_option
-def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: bool) -> None:
+def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None) -> None:
     """Write files of collections to standard output; SOURCE is for example HASH/PATH (see `lading
     get`).
 
@@ -233,12 +222,12 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
             if span is not None:
                 file = filetree.cut(file, *span)
             async with aclosing(read_file(session.blocks, file)) as pieces:
-                if as_json:
+                if display.is_json_command():
                     await _write_json(out, source, pieces, is_first=not number)
                     continue
                 async for piece in pieces:
                     display.write_all(out, piece)
-        if as_json:
+        if display.is_json_command():
             display.write_all(out, b"\n]\n")
 
     with_session(action)
@@ -271,13 +260,12 @@ async def write_node(
     target: Path,
     *,
     name: str,
-    is_quiet: bool = False,
     overwrite: bool = True,
 ) -> tuple[Path, int, int]:
     """Write a file or a tree to disk; return its path, the number of files, and the bytes. Raises
     Conflict as `fetch`.
     """
-    with display.progress("Downloading", is_quiet=is_quiet) as report:
+    with display.progress("Downloading") as report:
         if isinstance(node, File):
             # One look at a local path, here and below.
             place = target / name if target.is_dir() else target  # noqa: ASYNC240
@@ -378,11 +366,9 @@ async def _subprojects(session: CliSession, owner: str) -> list[Record]:
     return [{**one, "name": f"{one['name']}/"} for one in found]
 
 
-def _show_records(records: Sequence[Record], as_json: bool) -> None:
+def _show_records(records: Sequence[Record]) -> display.Output:
     """A table of collections and projects; projects have no hash, files and size."""
-    if as_json:
-        display.emit_json([{name: one.get(name) for name in _LISTED_FIELDS} for one in records])
-        return
+    yield [{name: one.get(name) for name in _LISTED_FIELDS} for one in records]
     now = datetime.now(UTC)
     display.table(
         ("UUID", "HASH", "FILES", "SIZE", "AGE", "NAME"),

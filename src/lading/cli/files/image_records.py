@@ -33,8 +33,8 @@ async def _find(session: CliSession, text: str) -> StoredImage:
 
 @click.command()
 @click.argument("image")
-@display.json_option
-def show(image: str, as_json: bool) -> None:
+@display.with_json
+def show(image: str) -> display.Output:
     """Show an image: its names, its size, its project, and who may use it.
 
     IMAGE is a name, a hash or a collection.
@@ -50,11 +50,9 @@ def show(image: str, as_json: bool) -> None:
         return found, links, people
 
     found, links, people = with_session(action)
-    if as_json:
-        from msgspec import structs
+    from msgspec import structs
 
-        display.emit_json({**structs.asdict(found), "access": links})
-        return
+    yield {**structs.asdict(found), "access": links}
     owner = people.get(found.owner_uuid, found.owner_uuid)
     is_project = is_uuid(found.owner_uuid, Infix.GROUP)
     added = f"{display.age(found.added_at, datetime.now(UTC))} ago"
@@ -81,8 +79,8 @@ def show(image: str, as_json: bool) -> None:
     show_default=True,
     help="Level of the access.",
 )
-@display.json_option
-def share(image: str, who: str, can: str, as_json: bool) -> None:
+@display.with_json
+def share(image: str, who: str, can: str) -> display.Output:
     """Let WHO use an image, by all of its names.
 
     WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
@@ -97,9 +95,7 @@ def share(image: str, who: str, can: str, as_json: bool) -> None:
         return found, await sharing.list_permissions(session.api, uuid)
 
     found, links = with_session(action)
-    if as_json:
-        display.emit_json(links)
-        return
+    yield links
     display.table(
         ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
     )
@@ -114,8 +110,8 @@ def share(image: str, who: str, can: str, as_json: bool) -> None:
 @click.command()
 @click.argument("image")
 @click.argument("who")
-@display.json_option
-def unshare(image: str, who: str, as_json: bool) -> None:
+@display.with_json
+def unshare(image: str, who: str) -> display.Output:
     """Take back what `lading image share` gave to WHO."""
 
     async def action(session: CliSession) -> int:
@@ -129,16 +125,14 @@ def unshare(image: str, who: str, as_json: bool) -> None:
         return len(links)
 
     removed = with_session(action)
-    if as_json:
-        display.emit_json({"image": image, "who": who, "removed": removed})
-        return
+    yield {"image": image, "who": who, "removed": removed}
     display.note(f"{image}: no longer shared with {who}")
 
 
 @click.command()
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
-@display.json_option
-def remove(images: tuple[str, ...], as_json: bool) -> None:
+@display.with_json
+def remove(images: tuple[str, ...]) -> display.Output:
     """Take names from images; an image that loses its last name goes to the trash.
 
     IMAGE is a name, or a hash or a collection for an image with all of its names. `lading restore`
@@ -160,9 +154,7 @@ def remove(images: tuple[str, ...], as_json: bool) -> None:
         return done
 
     done = with_session(action)
-    if as_json:
-        display.emit_json(done)
-        return
+    yield done
     for one in done:
         said = one["name"] or one["image"][:19]
         uuid = one["collection_uuid"]

@@ -106,7 +106,7 @@ def mount(
     place = directory.absolute()
     if options["unmount"]:
         service.unmount(place)
-        _report(options["as_json"], {"unmounted": str(place)}, f"{place}: unmounted")
+        display.show(_report({"unmounted": str(place)}, f"{place}: unmounted"))
         return
     command: Sequence[str] = ctx.meta.get(_EXEC, ())
     if _EXEC in ctx.meta and not command:
@@ -121,17 +121,14 @@ def mount(
     stays = options["foreground"] or bool(command)
     settings = _settings(server, place, shown, id, cache, options, tied=stays)
     if stays:
-        sys.exit(_stay(settings, command, as_json=options["as_json"]))
+        sys.exit(_stay(settings, command))
     with (cache / "mount.log").open("ab") as log:
         process = service.launch(settings, log=log)
     answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
     # Set so that subprocess does not wait for it, or warn, at the end.
     process.returncode = 0  # It continues without this process.
-    _report(
-        options["as_json"],
-        answer,
-        f"{place}: mounted; take it away with 'lading mount --unmount {directory}'",
-    )
+    advice = f"take it away with 'lading mount --unmount {directory}'"
+    display.show(_report(answer, f"{place}: mounted; {advice}"))
 
 
 def _view(view: str | None, collection: str | None, project: str | None) -> tuple[MountView, str]:
@@ -175,7 +172,7 @@ def _settings(
     )
 
 
-def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> int:
+def _stay(settings: MountSettings, command: Sequence[str]) -> int:
     """Mount, run the command or wait for Ctrl-C, unmount; return the exit code."""
     process = service.launch(settings)
     statistics: dict[str, Any] = {}
@@ -193,7 +190,7 @@ def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> 
     finally:
         # Also after an error: nothing stays mounted.
         statistics = service.finish(process) or statistics
-    if as_json:
+    if display.is_json_command():
         display.emit_json({"exit_code": code, "statistics": statistics})
     return code
 
@@ -217,8 +214,6 @@ def _run(command: Sequence[str]) -> int:
         return code if code >= 0 else 128 - code
 
 
-def _report(as_json: bool, answer: dict[str, Any], text: str) -> None:
-    if as_json:
-        display.emit_json(answer)
-    else:
-        display.note(text)
+def _report(answer: dict[str, Any], text: str) -> display.Output:
+    yield answer
+    display.note(text)

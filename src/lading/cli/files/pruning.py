@@ -70,7 +70,6 @@ def prune(
     named: bool,
     requests: bool,
     yes: bool,
-    as_json: bool,
     **selected: Any,
 ) -> None:
     """Move outputs and logs of requests that have ended to the trash, after showing what that
@@ -97,14 +96,14 @@ def prune(
         named=named,
         requests=requests,
     )
-    plan = with_session(lambda session: _plan(session, wanted, choice, is_quiet=as_json))
+    plan = with_session(lambda session: _plan(session, wanted, choice))
     is_empty = not plan.collections and not (requests and plan.requests)
-    if not (is_empty or as_json):
+    if not (is_empty or display.is_json_command()):
         _show(plan, with_requests=requests)
     done = not is_empty and _is_sure(plan, yes)
     if done:
-        with_session(lambda session: _trash(session, plan, choice, is_quiet=as_json))
-    if as_json:
+        with_session(lambda session: _trash(session, plan, choice))
+    if display.is_json_command():
         display.emit_json(_as_json(plan, done=done))
     else:
         _tell_end(plan, is_empty=is_empty, done=done)
@@ -176,9 +175,7 @@ def kind_of(collection: Mapping[str, Any]) -> str:
     return "log" if properties.get("type") == "log" else "output"
 
 
-async def _plan(
-    session: CliSession, wanted: RequestSelection, choice: _Choice, *, is_quiet: bool
-) -> PruningPlan:
+async def _plan(session: CliSession, wanted: RequestSelection, choice: _Choice) -> PruningPlan:
     ended = await _ended(session, wanted, choice)
     use = await _usage(session)
     collections = [one async for one in _made_for(session, ended, choice)]
@@ -189,7 +186,7 @@ async def _plan(
     chosen = [one for one in chosen if _maker(one) not in used]
     # The last log of a container stays in the trash as long as a request has the container.
     leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
-    mine, others = await _blocks(session, leaving, is_quiet=is_quiet)
+    mine, others = await _blocks(session, leaving)
     every = ended.keys() - used - set(map(_maker, needed))
     return PruningPlan(
         requests=every if choice.requests else set(map(_maker, chosen)),
@@ -306,29 +303,25 @@ async def _sharing(session: CliSession, containers: Iterable[str | None]) -> Cou
     return found
 
 
-async def _blocks(
-    session: CliSession, chosen: set[str], *, is_quiet: bool
-) -> tuple[set[str], set[str]]:
+async def _blocks(session: CliSession, chosen: set[str]) -> tuple[set[str], set[str]]:
     """The blocks of the chosen collections, and those of all others that can be read."""
     mine, others = set[str](), set[str]()
     if not chosen:
         return mine, others
-    async with aclosing(manifests(session, (), is_quiet=is_quiet)) as every:
+    async with aclosing(manifests(session, ())) as every:
         async for one in every:
             (mine if one["uuid"] in chosen else others).update(blocks_of(one["manifest_text"]))
     return mine, others
 
 
-async def manifests(
-    session: CliSession, filters: Sequence[Any], *, is_quiet: bool
-) -> AsyncGenerator[Record]:
+async def manifests(session: CliSession, filters: Sequence[Any]) -> AsyncGenerator[Record]:
     """The collections that match, with their manifests; a bar shows how many were read."""
     fields = (*_FIELDS, "owner_uuid", "file_count", "manifest_text")
     answer: Any = await session.api.request(
         "GET", "collections", params={"filters": [*filters], "limit": 0, "count": "exact"}
     )
     done = 0
-    with display.progress("Collections", is_quiet=is_quiet, is_bytes=False) as report:
+    with display.progress("Collections", is_bytes=False) as report:
         async with aclosing(
             session.api.pages("collections", filters=filters, select=fields, size=_MANIFESTS)
         ) as pages:
@@ -339,13 +332,11 @@ async def manifests(
                 report(done, max(done, answer["items_available"]))
 
 
-async def _trash(
-    session: CliSession, plan: PruningPlan, choice: _Choice, *, is_quiet: bool
-) -> None:
+async def _trash(session: CliSession, plan: PruningPlan, choice: _Choice) -> None:
     deleted = [("collections", str(one["uuid"])) for one in plan.collections]
     if choice.requests:
         deleted += [("container_requests", uuid) for uuid in sorted(plan.requests)]
-    with display.progress("Trash", is_quiet=is_quiet, is_bytes=False) as report:
+    with display.progress("Trash", is_bytes=False) as report:
         for number, (plural, uuid) in enumerate(deleted, start=1):
             await session.api.delete(plural, uuid)
             report(number, len(deleted))

@@ -55,7 +55,7 @@ _OF_REQUEST = ("request", "container", "log", "output")
     is_flag=True,
     help="Also let the user WHO into the containers of a request: shells and ports.",
 )
-@display.json_option
+@display.with_json
 def share(
     what: str,
     who: str | None,
@@ -63,8 +63,7 @@ def share(
     by_link: bool,
     seconds: int | None,
     may_enter: bool,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Give WHO access to WHAT, a collection, a project, or a request with its container, log and
     output; without WHO, list the existing access.
 
@@ -80,7 +79,7 @@ def share(
     if seconds is not None and not by_link:
         raise click.UsageError("--for is the time of a --link")
     if by_link:
-        _share_by_link(what, seconds, as_json)
+        yield from _share_by_link(what, seconds)
         return
 
     async def action(session: CliSession) -> tuple[list[Record], str]:
@@ -97,9 +96,7 @@ def share(
         return found, _missing(uuid, found) if who else ""
 
     links, said = with_session(action)
-    if as_json:
-        display.emit_json(links)
-        return
+    yield links
     if not links:
         display.note(f"{what}: shared with nobody")
         return
@@ -128,7 +125,7 @@ def _missing(uuid: str, links: list[Record]) -> str:
     return f"{uuid}: has no output that could be shared; share it again once it has one"
 
 
-def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
+def _share_by_link(what: str, seconds: int | None) -> display.Output:
     async def action(session: CliSession) -> Record:
         uuid = await _find_collection(session, what)
         ends = (
@@ -137,9 +134,7 @@ def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
         return await sharing.make_address(session.api, uuid, ends)
 
     made = with_session(action)
-    if as_json:
-        display.emit_json(made)
-        return
+    yield made
     click.echo(made["url"])
     until = f" until {made['expires_at']}" if made["expires_at"] else ""
     display.note(
@@ -153,8 +148,8 @@ def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
 @click.option(
     "--link", "by_link", is_flag=True, help="End the addresses that 'lading share --link' gave."
 )
-@display.json_option
-def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
+@display.with_json
+def unshare(what: str, who: str | None, by_link: bool) -> display.Output:
     """Remove the access to WHAT that `lading share` gave to WHO."""
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
@@ -177,10 +172,8 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
         return ended, left
 
     ended, left = with_session(action)
-    if as_json:
-        records = {} if who is None else ended
-        display.emit_json({"what": what, "who": who, "removed": len(ended), "records": records})
-        return
+    records = {} if who is None else ended
+    yield {"what": what, "who": who, "removed": len(ended), "records": records}
     names = [f"{kind} {uuid}" for kind, uuid in ended.items() if kind in _OF_REQUEST]
     listed = f": {', '.join(names)}" if names else ""
     display.note(f"{what}: no longer shared {_with(who)}{listed}")

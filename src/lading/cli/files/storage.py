@@ -42,15 +42,13 @@ DATA = click.option(
 @click.option(
     "--count/--no-count", default=True, help="Count the blocks, by going through every index."
 )
-@display.json_option
-def volumes(data: Path | None, count: bool, as_json: bool) -> None:
+@display.with_json
+def volumes(data: Path | None, count: bool) -> display.Output:
     """Show the volumes: free space, blocks, trash, faults; and the results of the last gc and
     scrub.
     """
     rows, state = _run(_volumes(_directory(data), count))
-    if as_json:
-        display.emit_json({"volumes": rows, "balance": state.balance, "scrub": state.scrub})
-        return
+    yield {"volumes": rows, "balance": state.balance, "scrub": state.scrub}
     headings = (
         "VOLUME",
         "DRIVER",
@@ -75,15 +73,15 @@ def volumes(data: Path | None, count: bool, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show the planned actions.")
 @click.option("--all", "show_all", is_flag=True, help="List every step.")
 @display.json_option
-def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:
+def gc(data: Path | None, dry_run: bool, show_all: bool) -> None:
     """Move blocks that no collection names to the trash, and make the copies that collections need.
 
     A block goes into the trash of its volume when its last signature has ended
     (Collections.BlobSigningTTL), and is deleted after Collections.BlobTrashLifetime in the trash.
     Until then it is restored when it is read or named again.
     """
-    look, outcome = _run(_gc(_directory(data), dry_run=dry_run, is_quiet=as_json))
-    if as_json:
+    look, outcome = _run(_gc(_directory(data), dry_run=dry_run))
+    if display.is_json_command():
         display.emit_json(
             {
                 **_as_json(look),
@@ -107,12 +105,12 @@ def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:
     help="Most bytes a second, such as 50MiB.  [default: no limit]",
 )
 @display.json_option
-def scrub(data: Path | None, volume: str, rate: str | None, as_json: bool) -> None:
+def scrub(data: Path | None, volume: str, rate: str | None) -> None:
     """Read every block, repair damaged ones from other volumes, and name the files that have lost
     bytes.
     """
-    findings = _run(_scrub(_directory(data), volume, rate, is_quiet=as_json))
-    if as_json:
+    findings = _run(_scrub(_directory(data), volume, rate))
+    if display.is_json_command():
         display.emit_json(findings)
     else:
         if findings.damaged:
@@ -222,14 +220,12 @@ def _last(state: UpkeepState) -> str:
     return f"lading: {'; '.join(said)}" if said else "lading: no gc or scrub was done yet"
 
 
-async def _gc(
-    directory: DataDirectory, *, dry_run: bool, is_quiet: bool
-) -> tuple[Look, CollectorResult | None]:
+async def _gc(directory: DataDirectory, *, dry_run: bool) -> tuple[Look, CollectorResult | None]:
     from lading.wiring.upkeep import alone, open_storage, write_balance
 
     async with open_storage(directory) as storage:
         with (
-            display.steps("Garbage collection", is_quiet=is_quiet) as report,
+            display.steps("Garbage collection") as report,
             alone(directory, "gc"),
             # One run at a time on this machine, `lading up` included.
         ):
@@ -295,9 +291,7 @@ def _done(counts: dict[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing"
 
 
-async def _scrub(
-    directory: DataDirectory, volume: str, rate: str | None, *, is_quiet: bool
-) -> Findings:
+async def _scrub(directory: DataDirectory, volume: str, rate: str | None) -> Findings:
     from lading.core.quantities import parse_size
     from lading.wiring.upkeep import alone, open_storage, write_scrub
 
@@ -310,7 +304,7 @@ async def _scrub(
             if volume in ("", mount.uuid):
                 total += sum([stored.size async for stored in mount.volume.index()])
         began = time.time()
-        with display.progress("Reading", is_quiet=is_quiet) as report, alone(directory, "scrub"):
+        with display.progress("Reading") as report, alone(directory, "scrub"):
 
             async def show(findings: Findings) -> None:
                 report(findings.bytes, total)

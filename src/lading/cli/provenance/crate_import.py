@@ -30,8 +30,8 @@ SIGNERS: Final = "LADING_CRATE_SIGNERS"
     metavar="FILE",
     help=f"Public keys, by one of which it must be signed.  [default: ${SIGNERS}]",
 )
-@display.json_option
-def import_(crate: Path, project: str | None, signers: Path | None, as_json: bool) -> None:
+@display.with_json
+def import_(crate: Path, project: str | None, signers: Path | None) -> display.Output:
     """Store CRATE, a directory or an archive that `lading export` made.
 
     Its inputs, outputs and images become collections with the same hashes. Its records, logs and
@@ -46,24 +46,20 @@ def import_(crate: Path, project: str | None, signers: Path | None, as_json: boo
 
         async def action(session: CliSession) -> ImportedCrate:
             place = await find_project(session, project) if project else None
-            with display.progress("Storing", is_quiet=as_json) as report:
+            with display.progress("Storing") as report:
                 return await import_crate(
                     session.api, session.blocks, reader, name=name, project=place, progress=report
                 )
 
         found = with_session(action)
-    if as_json:
-        display.emit_json(
-            {
-                "project": found.project_uuid,
-                "collection": found.collection_uuid,
-                "signed_by": reader.signer or None,
-                "stored": list(found.new),
-                "present": list(found.present),
-                "absent_images": list(found.absent_images),
-            }
-        )
-        return
+    yield {
+        "project": found.project_uuid,
+        "collection": found.collection_uuid,
+        "signed_by": reader.signer or None,
+        "stored": list(found.new),
+        "present": list(found.present),
+        "absent_images": list(found.absent_images),
+    }
     for pdh in found.absent_images:
         display.note(f"image {pdh} is neither in the crate nor here; add it before a replay")
     if reader.signer:

@@ -61,7 +61,7 @@ KEY: Final = "LADING_SIGNING_KEY"
     metavar="FILE",
     help=f"Private Ed25519 key of OpenSSH to sign it with.  [default: ${KEY}]",
 )
-@display.json_option
+@display.with_json
 def export(
     request: str,
     output: Path,
@@ -71,8 +71,7 @@ def export(
     with_images: bool,
     license_text: str,
     key: Path | None,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Write REQUEST as an RO-Crate: metadata, records, logs, manifests, PROV-O.
 
     Several requests are a Workflow Run Crate 0.5, one is a Process Run Crate 0.5. Other programs
@@ -97,7 +96,6 @@ def export(
         with_data=with_data,
         with_images=with_images,
         license_text=license_text,
-        is_quiet=as_json,
     )
     write = _write_bag if form == "cwlprov" else _write_crate
     # Beside the target, so that the crate appears whole or not at all.
@@ -112,10 +110,8 @@ def export(
         count = write(place, output.suffix == ".zip", wanted, signing)
         # Refused if somebody made the target meanwhile, unless it is an empty directory.
         place.rename(output)
-    if as_json:
-        display.emit_json({"output": str(output), "requests": count, "signed": bool(signing)})
-    else:
-        display.note(f"wrote {count} request{'' if count == 1 else 's'} to {output}")
+    yield {"output": str(output), "requests": count, "signed": bool(signing)}
+    display.note(f"wrote {count} request{'' if count == 1 else 's'} to {output}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +123,6 @@ class _Wanted:
     with_data: bool
     with_images: bool
     license_text: str
-    is_quiet: bool
 
 
 def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:
@@ -142,7 +137,7 @@ def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519Private
     async def action(session: CliSession, writer: CrateWriter) -> int:
         first = str((await find_request(session, wanted.request))["uuid"])
         uuids = await find_origins(session.api, first) if wanted.whole else [first]
-        with display.progress("Exporting", is_quiet=wanted.is_quiet, is_bytes=False) as report:
+        with display.progress("Exporting", is_bytes=False) as report:
             count = await export_crate(
                 session.api, session.blocks, uuids, writer, options, progress=report
             )
@@ -173,7 +168,7 @@ def _write_bag(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKe
     async def action(session: CliSession, writer: BagWriter) -> WrittenBag:
         uuid = str((await find_request(session, wanted.request))["uuid"])
         options = BagOptions(published=_now(), version=__version__)
-        with display.progress("Exporting", is_quiet=wanted.is_quiet, is_bytes=False) as report:
+        with display.progress("Exporting", is_bytes=False) as report:
             return await export_cwlprov(
                 session.api, session.blocks, uuid, writer, options, progress=report
             )

@@ -43,7 +43,6 @@ def invalidate(
     own: bool,
     undo: bool,
     preview: bool,
-    as_json: bool,
 ) -> int:
     """Withdraw the result of a request, or all results made with a collection or an image.
 
@@ -71,7 +70,7 @@ def invalidate(
         return done, refused, further
 
     done, refused, further = with_session(action)
-    if as_json:
+    if display.is_json_command():
         document = {"changed": done, "refused": refused, "made_from_them": further}
         display.emit_json({name: _documents(some) for name, some in document.items()})
         return 1 if refused else 0

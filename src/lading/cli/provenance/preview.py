@@ -35,8 +35,8 @@ _MOST_BYTES: Final = 64 << 20
     metavar="K=V",
     help="Another value, in all steps that have the variable.",
 )
-@display.json_option
-def preview(what: str, variables: tuple[tuple[str, str], ...], as_json: bool) -> None:
+@display.with_json
+def preview(what: str, variables: tuple[tuple[str, str], ...]) -> display.Output:
     """Show which steps of a pipeline would be reused, which would run, and why.
 
     FILE has the body of a batch of requests, as `workflow.json` of `lading export` has it; `#N`
@@ -51,14 +51,12 @@ def preview(what: str, variables: tuple[tuple[str, str], ...], as_json: bool) ->
         items = await _recorded(session, what) if given is None else given
         return await preview_pipeline(session.api, _changed(items, dict(variables)))
 
-    show_pipeline(with_session(action), as_json=as_json)
+    yield from show_pipeline(with_session(action))
 
 
-def show_pipeline(steps: Sequence[StepPreview], *, as_json: bool) -> None:
+def show_pipeline(steps: Sequence[StepPreview]) -> display.Output:
     """Print the summary, and the steps that would run."""
-    if as_json:
-        display.emit_json({"summary": summary(steps), "steps": [_document(one) for one in steps]})
-        return
+    yield {"summary": summary(steps), "steps": [_document(one) for one in steps]}
     click.echo(display.plain(summary(steps)))
     running = [one for one in steps if one.reused is None]
     if not running:

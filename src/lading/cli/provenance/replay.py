@@ -85,7 +85,6 @@ def replay(
     whole: bool,
     other: Path | None,
     secrets: tuple[SecretOption, ...],
-    as_json: bool,
 ) -> int:
     """Run REQUEST again as its container is recorded, and compare the outputs.
 
@@ -112,20 +111,20 @@ def replay(
             if other is not None:
                 place = await held.enter_async_context(session_with(read_server(other)))
             if is_crate:
-                steps = await _bring(place, crate, is_here=other is None, is_quiet=as_json)
+                steps = await _bring(place, crate, is_here=other is None)
                 contents = read_needed(secrets, (one.request for one in steps))
-                return await _replay(place, steps, contents, is_foreign=True, is_quiet=as_json)
+                return await _replay(place, steps, contents, is_foreign=True)
             steps = await _steps(session, request, whole=whole)
             contents = read_needed(secrets, (one.request for one in steps))
             if other is None:
-                return await _replay(session, steps, contents, is_foreign=False, is_quiet=as_json)
-            await _carry(session, place, steps, is_quiet=as_json)
-            found = await _replay(place, steps, contents, is_foreign=True, is_quiet=as_json)
+                return await _replay(session, steps, contents, is_foreign=False)
+            await _carry(session, place, steps)
+            found = await _replay(place, steps, contents, is_foreign=True)
             await _remember(session, found, place.address)
             return found
 
     found = with_session(action)
-    if as_json:
+    if display.is_json_command():
         display.emit_json([_document(one) for one in found])
     else:
         _show(found)
@@ -138,7 +137,6 @@ async def _replay(
     contents: Mapping[str, str],
     *,
     is_foreign: bool,
-    is_quiet: bool,
 ) -> list[_Replay]:
     """Submit the steps, wait for all, and compare. `contents` are those of secrets by their
     names. Raises Invalid for a secret that is missing.
@@ -155,9 +153,9 @@ async def _replay(
         body = {"container_requests": bodies[start : start + _PAGE]}
         answer = await session.api.action("container_requests", None, "batch", body=body)
         made += answer["items"]
-    if not is_quiet:
+    if not display.is_json_command():
         display.note(f"{len(made)} submitted: {made[0]['name']}{_more(made)}")
-    ended = await wait_and_show(session.api, [str(one["uuid"]) for one in made], is_quiet=is_quiet)
+    ended = await wait_and_show(session.api, [str(one["uuid"]) for one in made])
     return [
         await _compared(session, step, outcome) for step, outcome in zip(steps, ended, strict=True)
     ]
@@ -192,14 +190,14 @@ def _replayed(steps: Sequence[_Step], what: str, *, is_tree: bool) -> list[_Step
     return list(kept.values())
 
 
-async def _bring(session: CliSession, crate: Path, *, is_here: bool, is_quiet: bool) -> list[_Step]:
+async def _bring(session: CliSession, crate: Path, *, is_here: bool) -> list[_Step]:
     """The steps of a crate, whose contents are stored on the server if need be."""
     with CrateReader(crate) as reader:
         reader.check()
         contents = read_contents(reader)
         steps = [_Step(request=one.request, container=one.container) for one in contents.runs]
         chosen = _replayed(steps, str(crate), is_tree=True)
-        with display.progress("Storing", is_quiet=is_quiet) as report:
+        with display.progress("Storing") as report:
             found = await import_crate(
                 session.api, session.blocks, reader, name=crate_name(reader), progress=report
             )
@@ -212,9 +210,7 @@ async def _bring(session: CliSession, crate: Path, *, is_here: bool, is_quiet: b
     return chosen
 
 
-async def _carry(
-    session: CliSession, place: CliSession, steps: Sequence[_Step], *, is_quiet: bool
-) -> None:
+async def _carry(session: CliSession, place: CliSession, steps: Sequence[_Step]) -> None:
     """Bring inputs, outputs and images of the steps to another server, by a crate."""
     options = CrateOptions(
         published=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -228,7 +224,7 @@ async def _carry(
             uuids = [str(one.request["uuid"]) for one in steps]
             await export_crate(session.api, session.blocks, uuids, writer, options)
             writer.finish()
-        await _bring(place, crate, is_here=False, is_quiet=is_quiet)
+        await _bring(place, crate, is_here=False)
 
 
 async def _remember(session: CliSession, found: Sequence[_Replay], where: str) -> None:

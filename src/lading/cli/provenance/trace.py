@@ -44,7 +44,7 @@ _MOST_DRAWN: Final = 1000
     show_default=True,
     help="A tree for reading, or a picture or a text for other programs.",
 )
-@display.json_option
+@display.with_json
 def trace(
     what: str,
     upwards: bool,
@@ -53,8 +53,7 @@ def trace(
     with_users: bool,
     each: bool,
     form: str,
-    as_json: bool,
-) -> None:
+) -> display.Output:
     """Show the origins and the uses of a request or a collection: requests, collections, images,
     git trees and workflows.
 
@@ -75,9 +74,7 @@ def trace(
     # Neither option, or both: both ways.
     up, down = upwards or not downwards, downwards or not upwards
     kept = _near(found, up=up, down=down, depth=depth)
-    if as_json:
-        display.emit_json(_document(found, kept))
-        return
+    yield _document(found, kept)
     folded = fold(
         [node for node in found.nodes.values() if node.key in kept],
         [edge for edge in found.edges if kept.issuperset(edge)],

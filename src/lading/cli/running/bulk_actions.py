@@ -37,10 +37,8 @@ _PAGE = 1000
 @state_option
 @click.option("--all", "is_all", is_flag=True, help="Select all requests that you may change.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
-@display.json_option
-def cancel(
-    requests: tuple[str, ...], is_all: bool, yes: bool, as_json: bool, **selected: Any
-) -> None:
+@display.with_json
+def cancel(requests: tuple[str, ...], is_all: bool, yes: bool, **selected: Any) -> display.Output:
     """Cancel requests that are named, or that have not ended and match the options. A container
     that another request needs continues.
 
@@ -54,7 +52,7 @@ def cancel(
     if not requests and (is_all or wanted != RequestSelection()):
         matching = with_session(lambda session: mass_cancellation.find(session, wanted))
         if matching is not None and (is_all or matching[1] > _PAGE):
-            _cancel_many(*matching, is_sure=yes, as_json=as_json)
+            _cancel_many(*matching, is_sure=yes)
             return
     found = _chosen(
         requests,
@@ -70,7 +68,7 @@ def cancel(
             uuids, lambda uuid: session.api.action("container_requests", uuid, "cancel")
         )
     )
-    _tell(found, done, ("was final already", "cancelled"), as_json=as_json)
+    yield from _tell(found, done, ("was final already", "cancelled"))
 
 
 @click.command()
@@ -78,8 +76,8 @@ def cancel(
 @selecting
 @state_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
-@display.json_option
-def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
+@display.with_json
+def delete(requests: tuple[str, ...], yes: bool, **selected: Any) -> display.Output:
     """Delete requests that are named, or that have ended and match the options. Their outputs and
     logs stay; a request that was deleted does not come back.
     """
@@ -103,7 +101,7 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
             uuids, lambda uuid: session.api.delete("container_requests", uuid)
         )
     )
-    _tell(found, done, ("deleted", "deleted"), as_json=as_json)
+    yield from _tell(found, done, ("deleted", "deleted"))
 
 
 @click.command()
@@ -114,16 +112,15 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
 @click.option("--priority", type=click.IntRange(1, 1000), default=500, show_default=True)
 @secret_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of the requests that match.")
-@display.json_option
+@display.with_json
 def rerun(
     requests: tuple[str, ...],
     reuse: bool,
     priority: int,
     yes: bool,
     secrets: tuple[SecretOption, ...],
-    as_json: bool,
     **selected: Any,
-) -> None:
+) -> display.Output:
     """Submit requests again that are named, or that have ended and match the options, and print
     the uuids of the new ones.
 
@@ -148,9 +145,7 @@ def rerun(
     changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
     contents = read_needed(secrets, found)
     made = with_session(lambda session: _submit(session, found, changes, contents))
-    if as_json:
-        display.emit_json(made)
-        return
+    yield made
     click.echo("\n".join(str(one["uuid"]) for one in made))
     display.note(f"{_counted(made)} submitted; 'lading wait' waits for them")
 
@@ -222,10 +217,10 @@ def _chosen(
     return found
 
 
-def _cancel_many(filters: list[Any], count: int, *, is_sure: bool, as_json: bool) -> None:
+def _cancel_many(filters: list[Any], count: int, *, is_sure: bool) -> None:
     """Have the server cancel all that match, once they are confirmed."""
     _confirm(count, "Cancel", "that has not ended", is_sure=is_sure)
-    done = with_session(lambda session: mass_cancellation.run(session, filters, as_json=as_json))
+    done = with_session(lambda session: mass_cancellation.run(session, filters))
     refused = f"; {done['refused']:,} are not yours to cancel" if done["refused"] else ""
     display.note(f"{done['cancelled']:,} of {done['total']:,} requests cancelled{refused}")
 
@@ -260,13 +255,9 @@ async def act_on_each(
     return [task.result() for task in tasks]
 
 
-def _tell(
-    found: Sequence[Record], done: Sequence[Record], said: tuple[str, str], *, as_json: bool
-) -> None:
+def _tell(found: Sequence[Record], done: Sequence[Record], said: tuple[str, str]) -> display.Output:
     """Print the result for each; `said`: the words for one that was Final, and for another."""
-    if as_json:
-        display.emit_json(done)
-        return
+    yield done
     for one in found:
         display.note(f"{one['uuid']}: {said[0] if one['state'] == 'Final' else said[1]}")
 

@@ -66,8 +66,8 @@ _MONTH = "30d"
 )
 @click.option("--project", metavar="PROJECT", help="Count requests of this project only.")
 @click.option("--user", metavar="USER", help="Count requests that this user submitted only.")
-@display.json_option
-def cost(by: str, since: int, project: str | None, user: str | None, as_json: bool) -> None:
+@display.with_json
+def cost(by: str, since: int, project: str | None, user: str | None) -> display.Output:
     """Show the cost of requests in dollars, savings by reuse, and losses.
 
     A container is counted once, for the request that it was made for. SAVED is the cost of the
@@ -83,9 +83,7 @@ def cost(by: str, since: int, project: str | None, user: str | None, as_json: bo
         return found, await _names(session, group, found.groups)
 
     found, names = with_session(action)
-    if as_json:
-        display.emit_json(_document(found, names, group, since))
-        return
+    yield _document(found, names, group, since)
     rows = [_row(names.get(key, key) or "-", line) for key, line in found.groups.items()]
     headings = ("REQUESTS", "SPENT", "SAVED", "PREEMPTED", "FAILED", "CANCELLED", by.upper())
     display.table(headings, rows)

@@ -63,7 +63,7 @@ _OWN = {
     "preview",
     "verbose",
     "detach",
-    "as_json",
+    "json",
     "container",
     "command",
 }
@@ -129,7 +129,6 @@ def map(
     max_parallel: int | None,
     preview: bool,
     detach: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Run COMMAND once for each file or row, and wait for all of them.
@@ -170,19 +169,19 @@ def map(
         project = await find_project(session, spec.project) if spec.project else None
         placed = [structs.replace(one, project=project) for one in specs]
         if preview:
-            return await _preview(session, placed, as_json=as_json)
-        uuids = await submit_all(session, placed, is_quiet=as_json)
+            return await _preview(session, placed)
+        uuids = await submit_all(session, placed)
         if detach:
-            _show_detached(uuids, specs[0].name or "", as_json=as_json)
+            display.show(_show_detached(uuids, specs[0].name or ""))
         else:
             display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
-        if not as_json:
+        if not display.is_json_command():
             tell_list(session, f"{_stem(specs[0])}.")
         if detach:
             return 0
         see = f"lading request list --name '{_stem(specs[0])}.*'"
         owned = structs.replace(spec, project=project)
-        return await _finish(session, uuids, owned, output=output, see=see, as_json=as_json)
+        return await _finish(session, uuids, owned, output=output, see=see)
 
     from lading.cli.running.standard_input import standard_input
 
@@ -197,13 +196,13 @@ def map(
 map.params += [one for one in run.params if one.name not in _OWN]
 
 
-async def _preview(session: CliSession, specs: Sequence[RequestSpec], *, as_json: bool) -> int:
+async def _preview(session: CliSession, specs: Sequence[RequestSpec]) -> int:
     """Show which requests would run and why; the inputs are stored. The exit code."""
     from lading.cli.provenance.preview import show_pipeline
     from lading.client.provenance.previewing import preview_pipeline
 
-    bodies = await _prepare(session, specs, is_quiet=as_json)
-    show_pipeline(await preview_pipeline(session.api, bodies), as_json=as_json)
+    bodies = await _prepare(session, specs)
+    display.show(show_pipeline(await preview_pipeline(session.api, bodies)))
     return 0
 
 
@@ -214,7 +213,6 @@ async def _finish(
     *,
     output: Path | None,
     see: str,
-    as_json: bool,
 ) -> int:
     """Wait for the requests, combine their outputs, download and show them. The exit code.
 
@@ -224,18 +222,20 @@ async def _finish(
     # Imported here, as everywhere below: `lading map --detach` waits for nothing.
     from lading.cli.running.waiting import read_failures, tell_failure, worst
 
-    ended, is_interrupted = await _await_all(session, uuids, see=see, is_quiet=as_json)
+    ended, is_interrupted = await _await_all(session, uuids, see=see)
     combined = await _combine(session, ended, spec)
     written = ""
     if output is not None and combined is not None:
         tree = await find_tree(session, FileReference(combined["uuid"]))
         from lading.cli.files import data
 
-        place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        place, files, size = await data.write_node(session, tree, output, name="")
         written = f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}"
-    failures = {} if as_json or is_interrupted else await read_failures(session, ended)
+    failures = (
+        {} if display.is_json_command() or is_interrupted else await read_failures(session, ended)
+    )
     with unread():
-        if as_json:
+        if display.is_json_command():
             _emit(ended, combined)
         else:
             _show(ended, failures, combined, is_interrupted=is_interrupted)
@@ -246,13 +246,11 @@ async def _finish(
     return INTERRUPTED if is_interrupted and code else code
 
 
-async def submit_all(
-    session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool = False
-) -> list[str]:
+async def submit_all(session: CliSession, specs: Sequence[RequestSpec]) -> list[str]:
     """Store the inputs, each once, and create the requests; their uuids. Raises Invalid and the
     errors of the API, before any request of the same 1,000 is created.
     """
-    bodies = await _prepare(session, specs, is_quiet=is_quiet)
+    bodies = await _prepare(session, specs)
     uuids: list[str] = []
     for start in range(0, len(bodies), _PAGE):
         answer = await session.api.action(
@@ -265,21 +263,19 @@ async def submit_all(
     return uuids
 
 
-async def _prepare(
-    session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool
-) -> list[dict[str, Any]]:
+async def _prepare(session: CliSession, specs: Sequence[RequestSpec]) -> list[dict[str, Any]]:
     """Store the inputs, each once; the attributes of the requests."""
     await check_storage_classes(session, specs[0].storage_class)
     if specs[0].image and specs[0].pull:
         # Imported here, as `data` above: most calls neither pull nor fetch.
         from lading.cli.images import pull_missing
 
-        await pull_missing(session, specs[0].image, is_quiet=is_quiet)
+        await pull_missing(session, specs[0].image)
     image = specs[0].image or await default_image(session)
     if specs[0].image:
         await tell_image(session, image)
     after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
-    mounted = await _store(session, specs, is_quiet=is_quiet)
+    mounted = await _store(session, specs)
     return [
         request_body(spec, image=image, mounts=mounts, after=after)
         for spec, mounts in zip(specs, mounted, strict=True)
@@ -287,7 +283,7 @@ async def _prepare(
 
 
 async def _store(
-    session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool
+    session: CliSession, specs: Sequence[RequestSpec]
 ) -> list[dict[str, dict[str, object]]]:
     """The mounts of each; a source that several have is stored once."""
     # The source of an input, and the first target that has it, for messages.
@@ -303,7 +299,7 @@ async def _store(
     from lading.client.deposits import ContentSearch
 
     search = ContentSearch(session.api)
-    with display.progress("inputs", is_quiet=is_quiet, is_bytes=False) as show:
+    with display.progress("inputs", is_bytes=False) as show:
 
         async def store(source: Input, target: str) -> None:
             async with gate:
@@ -329,7 +325,7 @@ async def _store(
 
 
 async def _await_all(
-    session: CliSession, uuids: Sequence[str], *, see: str, is_quiet: bool
+    session: CliSession, uuids: Sequence[str], *, see: str
 ) -> tuple[list[RequestOutcome], bool]:
     """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended. The
     outcomes, and whether there was a Ctrl-C.
@@ -353,7 +349,7 @@ async def _await_all(
     work = f"{len(uuids)} request{'s' if len(uuids) > 1 else ''}"
     async with interruptible(work, cancel, see=see) as was_interrupted:
         try:
-            ended = await wait_and_show(session.api, uuids, is_quiet=is_quiet)
+            ended = await wait_and_show(session.api, uuids)
         finally:
             await asyncio.gather(*cancelling, return_exceptions=True)
     return ended, was_interrupted()
@@ -425,10 +421,8 @@ def _show(
         display.note(f"output {combined['uuid']} ({display.plain(combined['name'])})")
 
 
-def _show_detached(uuids: Sequence[str], name: str, *, as_json: bool) -> None:
-    if as_json:
-        display.emit_json(uuids)
-        return
+def _show_detached(uuids: Sequence[str], name: str) -> display.Output:
+    yield uuids
     click.echo("\n".join(uuids))
     display.note(f"wait for them with: lading wait --name '{name.rpartition('.')[0]}.*'")
 

@@ -43,8 +43,8 @@ async def find(session: CliSession, wanted: RequestSelection) -> tuple[list[Any]
     return filters, int(answer["items_available"])
 
 
-async def run(session: CliSession, filters: list[Any], *, as_json: bool) -> Record:
-    """Have the server cancel them, and wait until it has; shows a bar, or with `as_json` prints a
+async def run(session: CliSession, filters: list[Any]) -> Record:
+    """Have the server cancel them, and wait until it has; shows a bar, or with `--json` prints a
     line for each look at the progress. Raises Unavailable with the fault that ended it.
 
     The server goes on when the command is interrupted.
@@ -58,9 +58,9 @@ async def run(session: CliSession, filters: list[Any], *, as_json: bool) -> Reco
     one: Record = await api.action(
         "container_requests", None, "cancel_matching", body={"filters": filters}
     )
-    with display.progress("cancelled", is_quiet=as_json, is_bytes=False) as show:
+    with display.progress("cancelled", is_bytes=False) as show:
         while True:
-            if as_json:
+            if display.is_json_command():
                 click.echo(msgspec.json.encode(one))
             show(one["cancelled"] + one["refused"], one["total"] or 0)
             if one["finished_at"]:

@@ -57,8 +57,8 @@ def quota() -> None:
 )  # fmt: skip
 @click.option("--contact", metavar="TEXT", help="Whom to ask for more, for messages.")
 @click.option("--name", metavar="TEXT", help="How messages name the subject.")
-@display.json_option
-def set_quota(subject: str, as_json: bool, **given: Any) -> None:
+@display.with_json
+def set_quota(subject: str, **given: Any) -> display.Output:
     """Set limits of SUBJECT; those that are not given stay as they are. `none` is no limit.
 
     \b
@@ -80,10 +80,8 @@ def set_quota(subject: str, as_json: bool, **given: Any) -> None:
         return made, await _kind(session, made)
 
     made, kind = with_session(action)
-    if as_json:
-        display.emit_json(_picked(made))
-    else:
-        display.note(f"the quota of {kind} {made['name']} is set")
+    yield _picked(made)
+    display.note(f"the quota of {kind} {made['name']} is set")
 
 
 def _attributes(given: dict[str, Any]) -> Record:
@@ -101,8 +99,8 @@ def _attributes(given: dict[str, Any]) -> Record:
 
 
 @quota.command(name="list")
-@display.json_option
-def list_quotas(as_json: bool) -> None:
+@display.with_json
+def list_quotas() -> display.Output:
     """List the quotas that you can see, with their use."""
 
     async def action(session: CliSession) -> tuple[list[Record], list[str]]:
@@ -111,16 +109,14 @@ def list_quotas(as_json: bool) -> None:
         return found, await subject_kinds(session.api, found)
 
     found, kinds = with_session(action)
-    if as_json:
-        display.emit_json([_picked(one) for one in found])
-    else:
-        _print(found, kinds)
+    yield [_picked(one) for one in found]
+    _print(found, kinds)
 
 
 @quota.command()
 @click.argument("subject")
-@display.json_option
-def show(subject: str, as_json: bool) -> None:
+@display.with_json
+def show(subject: str) -> display.Output:
     """Show the limits of SUBJECT and their use."""
 
     async def action(session: CliSession) -> tuple[Record, str]:
@@ -128,9 +124,7 @@ def show(subject: str, as_json: bool) -> None:
         return found, await _kind(session, found)
 
     found, kind = with_session(action)
-    if as_json:
-        display.emit_json(_picked(found))
-        return
+    yield _picked(found)
     _print([found], [kind])
     if found["money"] is not None or found["budget"] is not None:
         click.echo()
@@ -140,8 +134,8 @@ def show(subject: str, as_json: bool) -> None:
 
 @quota.command()
 @click.argument("subject")
-@display.json_option
-def remove(subject: str, as_json: bool) -> None:
+@display.with_json
+def remove(subject: str) -> display.Output:
     """Remove all limits of SUBJECT."""
 
     async def action(session: CliSession) -> tuple[Record, str]:
@@ -150,10 +144,8 @@ def remove(subject: str, as_json: bool) -> None:
         return gone, await _kind(session, gone)
 
     found, kind = with_session(action)
-    if as_json:
-        display.emit_json(_picked(found))
-    else:
-        display.note(f"the quota of {kind} {found['name']} is removed")
+    yield _picked(found)
+    display.note(f"the quota of {kind} {found['name']} is removed")
 
 
 async def _kind(session: CliSession, quota: Record) -> str:

@@ -48,7 +48,7 @@ _ATTEMPT = (
 )
 
 
-async def show(session: CliSession, text: str, *, as_json: bool) -> None:
+async def show(session: CliSession, text: str) -> None:
     """Print the request that a text names. Raises NotFound, Invalid and the errors of the API."""
     request = await find_request(session, text)
     held, tried = request["container_uuid"], await _tried(session, request)
@@ -57,7 +57,7 @@ async def show(session: CliSession, text: str, *, as_json: bool) -> None:
     evidence: Record = {}
     if container is not None and container["state"] == "Complete":
         evidence = await session.api.action("containers", held, "evidence", method="GET")
-    if as_json:
+    if display.is_json_command():
         more = {"container": container, "evidence": evidence or None, "attempts": tried}
         display.emit_json({**request, **more, **failure_document(failure)})
         return

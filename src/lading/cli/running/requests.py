@@ -78,8 +78,8 @@ def request() -> None:
     help="The newest, the largest amount first; names and states from A to Z.",
 )
 @selecting
-@display.json_option
-def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
+@display.with_json
+def list_(limit: int, sort: str, **selected: Any) -> display.Output:
     """List requests, the newest first.
 
     STATE is waiting, running, done, failed (with the exit code) or cancelled, with the reason
@@ -102,18 +102,14 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
     listed, waits = with_session(action)
     found, total = listed.requests, listed.total
-    if as_json:
-        display.emit_json(
-            [
-                {
-                    **one.request,
-                    "container": one.container,
-                    "waits": waits.get(one.request["uuid"]),
-                }
-                for one in found
-            ]
-        )
-        return
+    yield [
+        {
+            **one.request,
+            "container": one.container,
+            "waits": waits.get(one.request["uuid"]),
+        }
+        for one in found
+    ]
     now = datetime.now(UTC)
     display.table(
         ("REQUEST", "AGE", "STATE", "TOOK", "MEMORY", "CPU", "REUSED", "NAME OR COMMAND"),
@@ -149,14 +145,14 @@ def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, 
 @request.command()
 @click.argument("uuid", metavar="REQUEST")
 @display.json_option
-def show(uuid: str, as_json: bool) -> None:
+def show(uuid: str) -> None:
     """Show one request and its container; of one that failed first the last lines of its standard
     error, or the step that it failed for.
     """
     # Imported here: other commands of this module show lists.
     from lading.cli.running import request_details
 
-    with_session(lambda session: request_details.show(session, uuid, as_json=as_json))
+    with_session(lambda session: request_details.show(session, uuid))
 
 
 @request.command()
@@ -176,13 +172,12 @@ def show(uuid: str, as_json: bool) -> None:
     metavar="K=V",
     help="Property of the request.",
 )
-@display.json_option
+@display.with_json
 def change(
     uuids: tuple[str, ...],
     properties: tuple[tuple[str, Any], ...],
-    as_json: bool,
     **options: str | int | None,
-) -> None:
+) -> display.Output:
     """Change attributes of submitted requests."""
     asked = {
         _CHANGED.get(name, name): value for name, value in options.items() if value is not None
@@ -209,9 +204,7 @@ def change(
         ]
 
     done = with_session(action)
-    if as_json:
-        display.emit_json(done)
-        return
+    yield done
     for one in done:
         display.note(f"{one['uuid']}: changed")
 
@@ -233,9 +226,7 @@ for _action in (bulk_actions.cancel, bulk_actions.rerun, bulk_actions.delete):
     "--dispatch", is_flag=True, help="Decisions of dispatchers about it, in place of its output."
 )
 @display.json_option
-def logs(
-    uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: bool, as_json: bool
-) -> None:
+def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: bool) -> None:
     """Show the output of the command: its standard output on ours, its standard error on ours.
 
     With --json, one document with the text of each file, or with the decisions. With --follow, the
@@ -245,19 +236,17 @@ def logs(
         raise click.UsageError(
             "--dispatch shows decisions; leave out --follow, --file and --timestamps"
         )
-    if follow and (name or timestamps or as_json):
+    if follow and (name or timestamps or display.is_json_command()):
         raise click.UsageError(
             "--follow shows the two streams as they come; leave out --file, --timestamps and --json"
         )
     if dispatch:
-        _show_decisions(uuid, as_json=as_json)
+        display.show(_show_decisions(uuid))
     elif follow:
         pass_on(click.get_current_context())
         sys.exit(with_session(lambda session: _follow(session, uuid)))
     else:
-        with_session(
-            lambda session: _show_logs(session, uuid, name, is_raw=timestamps, as_json=as_json)
-        )
+        with_session(lambda session: _show_logs(session, uuid, name, is_raw=timestamps))
 
 
 async def _follow(session: CliSession, uuid: str) -> int:
@@ -269,9 +258,7 @@ async def _follow(session: CliSession, uuid: str) -> int:
     return (await Follower(session.api, found, watcher).follow()).exit_code
 
 
-async def _show_logs(
-    session: CliSession, uuid: str, name: str | None, *, is_raw: bool, as_json: bool
-) -> None:
+async def _show_logs(session: CliSession, uuid: str, name: str | None, *, is_raw: bool) -> None:
     """Show the log file `name`, or both streams; `is_raw`: with timestamps, in their order."""
     from lading.cli.running import following
 
@@ -279,7 +266,7 @@ async def _show_logs(
     files = _log_files(
         session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
     )
-    if as_json:
+    if display.is_json_command():
         await following.write_json(files, sys.stdout.buffer)
     elif is_raw:
         async with aclosing(following.merged_log(list(files.values()))) as pieces:
@@ -309,8 +296,8 @@ async def _files_of(session: CliSession, found: Record) -> str:
 @request.command()
 @click.argument("uuid", metavar="REQUEST")
 @click.option("-v", "--verbose", is_flag=True, help="Name the attributes that never count, too.")
-@display.json_option
-def why(uuid: str, verbose: bool, as_json: bool) -> None:
+@display.with_json
+def why(uuid: str, verbose: bool) -> display.Output:
     """Explain a request: the step that it failed for and its last lines; what was reused and why,
     or what differs from the nearest earlier container. Where an input differs, the cause is sought
     in the steps that made it.
@@ -331,14 +318,12 @@ def why(uuid: str, verbose: bool, as_json: bool) -> None:
         causes = await climb(session, found, answer)
         outcome = RequestOutcome(found, answer["container"])
         failure = await find_failure(session.api, outcome)
-        if not as_json:
+        if not display.is_json_command():
             tell_page(session, found["uuid"])
         return answer, cause_text(causes) if causes else "", failure
 
     answer, cause, failure = with_session(action)
-    if as_json:
-        display.emit_json({**answer, "first_cause": cause or None, **failure_document(failure)})
-        return
+    yield {**answer, "first_cause": cause or None, **failure_document(failure)}
     if said := failure_fields(failure):
         click.echo(f"{said}\n")
     explanation.show_why(answer, is_verbose=verbose)
@@ -347,7 +332,7 @@ def why(uuid: str, verbose: bool, as_json: bool) -> None:
         click.echo(f"first cause: {cause}")
 
 
-def _show_decisions(uuid: str, *, as_json: bool) -> None:
+def _show_decisions(uuid: str) -> display.Output:
     async def action(session: CliSession) -> list[Mapping[str, Any]]:
         found = await find_request(session, uuid)
         answer = await session.api.action("container_requests", found["uuid"], "why", method="GET")
@@ -355,9 +340,8 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
         return decisions
 
     decisions = with_session(action)
-    if as_json:
-        display.emit_json(decisions)
-    elif decisions:
+    yield decisions
+    if decisions:
         explanation.show_decisions(decisions)
     else:
         display.note("no dispatcher has decided anything about it yet")

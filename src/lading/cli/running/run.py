@@ -310,7 +310,6 @@ def run(
     preview: bool,
     verbose: bool,
     detach: bool,
-    as_json: bool,
     stdin: bool,
     **options: Any,
 ) -> None:
@@ -365,12 +364,12 @@ def run(
         ) and has_data(sys.stdin):
             display.warn("standard input is not given to the command; --stdin gives it")
         if preview:
-            _preview(spec, as_json=as_json, is_verbose=verbose)
+            display.show(_preview(spec, is_verbose=verbose))
         elif detach:
-            _detach(spec, as_json)
+            _detach(spec)
         else:
             check_target(output, overwrite=overwrite)
-            sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
+            sys.exit(with_session(lambda session: follow_to_end(session, spec, output)))
 
 
 def secret_mounts(
@@ -393,9 +392,9 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
         )
 
 
-async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = False) -> Record:
+async def submit(session: CliSession, spec: RequestSpec) -> Record:
     """Store the inputs and create the request. Raises Invalid and the errors of the API."""
-    body = await _body(session, spec, is_quiet=is_quiet)
+    body = await _body(session, spec)
     if not spec.image:
         return await session.api.create("container_requests", body)
     record: Record = {}
@@ -408,7 +407,7 @@ async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = Fal
     return record
 
 
-async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
+async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:
     await check_storage_classes(session, spec.storage_class)
     if spec.project:
         spec = structs.replace(spec, project=await find_project(session, spec.project))
@@ -416,34 +415,32 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
         # Imported here, as `data` below: most runs neither pull nor fetch.
         from lading.cli.images import pull_missing
 
-        await pull_missing(session, spec.image, is_quiet=is_quiet)
+        await pull_missing(session, spec.image)
     image = spec.image or await default_image(session)
-    mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet, links=spec.links)
+    mounts = await store_inputs(session, spec.inputs, links=spec.links)
     after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
     return request_body(spec, image=image, mounts=mounts, after=after)
 
 
-def _preview(spec: RequestSpec, *, as_json: bool, is_verbose: bool) -> None:
+def _preview(spec: RequestSpec, *, is_verbose: bool) -> display.Output:
     async def action(session: CliSession) -> Record:
         # Nothing is fetched for a preview.
-        body = await _body(session, structs.replace(spec, pull=False), is_quiet=as_json)
+        body = await _body(session, structs.replace(spec, pull=False))
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
 
     answer = with_session(action)
-    if as_json:
-        display.emit_json(answer)
-    else:
-        # Imported here: most runs are no previews.
-        from lading.cli.running import explanation
+    yield answer
+    # Imported here: most runs are no previews.
+    from lading.cli.running import explanation
 
-        explanation.show_preview(answer, is_verbose=is_verbose)
+    explanation.show_preview(answer, is_verbose=is_verbose)
 
 
-def _detach(spec: RequestSpec, as_json: bool) -> None:
+def _detach(spec: RequestSpec) -> None:
     async def action(session: CliSession) -> None:
-        request = await submit(session, spec, is_quiet=as_json)
-        if as_json:
+        request = await submit(session, spec)
+        if display.is_json_command():
             display.emit_json(request)
             return
         click.echo(request["uuid"])
@@ -457,7 +454,6 @@ async def follow_to_end(
     session: CliSession,
     spec: RequestSpec,
     output: Path | None,
-    as_json: bool,
     *,
     further: Mapping[str, Sink] | None = None,
 ) -> int:
@@ -470,12 +466,12 @@ async def follow_to_end(
     from lading.cli.interruption import interruptible
     from lading.cli.running.following import Follower, Watcher
 
-    request = await submit(session, spec, is_quiet=as_json)
+    request = await submit(session, spec)
     display.note(f"{request['uuid']} submitted")
     # Flushed before the command's own output, which goes to the buffer below `sys.stdout`.
     sys.stdout.flush()
     # With --json standard output is for the document.
-    out = sys.stderr.buffer if as_json else sys.stdout.buffer
+    out = sys.stderr.buffer if display.is_json_command() else sys.stdout.buffer
     watcher = Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note, further=further or {})
     follower = Follower(session.api, request, watcher)
     uuid = request["uuid"]
@@ -487,15 +483,15 @@ async def follow_to_end(
     if was_interrupted() and code != 0:
         code = INTERRUPTED
     report(outcome, is_interrupted=was_interrupted())
-    if code != 0 and not as_json:
+    if code != 0 and not display.is_json_command():
         tell_page(session, request["uuid"])
     if output is not None and outcome.request["output_uuid"]:
         tree = await find_tree(session, FileReference(outcome.request["output_uuid"]))
         from lading.cli.files import data
 
-        place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        place, files, size = await data.write_node(session, tree, output, name="")
         display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
-    if as_json:
+    if display.is_json_command():
         # The work has ended: its exit code is told, read or not.
         with unread():
             display.emit_json(summary(outcome, code))

@@ -216,7 +216,7 @@ async def store_inputs(
     session: CliSession,
     inputs: Sequence[Input],
     *,
-    is_quiet: bool,
+    is_quiet: bool = False,
     links: str = "follow",
     search: ContentSearch | None = None,
 ) -> dict[str, dict[str, object]]:

@@ -90,7 +90,6 @@ def top(
     since: int,
     interval: int,
     once: bool,
-    as_json: bool,
 ) -> None:
     """Show waiting, running and ended requests, with bars, the rate, and the remaining time.
 
@@ -105,7 +104,7 @@ def top(
     async def action(session: CliSession) -> None:
         watch = _QueueWatch(session, wanted, since)
         async with changes(session.api) as changed:
-            with showing(once=once, as_json=as_json) as show:
+            with showing(once=once) as show:
                 while True:
                     show(await watch.look(datetime.now(UTC)))
                     if once:
@@ -212,9 +211,9 @@ def _waits(one: RequestOutcome) -> bool:
 
 
 @contextmanager
-def showing(*, once: bool, as_json: bool) -> Generator[Callable[[QueuePicture], None]]:
+def showing(*, once: bool) -> Generator[Callable[[QueuePicture], None]]:
     """A function that shows a picture: as JSON, as a line where it differs, or on the screen."""
-    if as_json:
+    if display.is_json_command():
         yield lambda picture: click.echo(msgspec.json.encode(picture))
         return
     # rich takes long to import.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @matching
 @click.option("--timeout", type=DURATION, default="0", metavar="TIME", help="Wait no longer.")
 @display.json_option
-def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any) -> None:
+def wait(requests: tuple[str, ...], timeout: int, **selected: Any) -> None:
     """Wait until requests have ended: those that are named, and those that match the options.
 
     The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
@@ -56,8 +56,8 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         found = await _find(session, requests, wanted)
         counts.total = len(found)
         async with asyncio.timeout(timeout or None):
-            ended = await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
-        if as_json:
+            ended = await wait_and_show(session.api, found, counts=counts)
+        if display.is_json_command():
             return ended, {}
         with unread():
             tell_failure(session, ended)
@@ -67,9 +67,13 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         ended, failures = with_session(action)
     except TimeoutError:
         said = f"{counts.total - counts.ended} of {counts.total} have not ended"
-        fail(f"{said} after {display.duration(timeout)}", TIMED_OUT, as_json=as_json)
+        fail(
+            f"{said} after {display.duration(timeout)}",
+            TIMED_OUT,
+            as_json=display.is_json_command(),
+        )
     with unread():
-        if as_json:
+        if display.is_json_command():
             display.emit_json([_row(one) for one in ended])
         else:
             show_end(ended, failures)
@@ -84,13 +88,13 @@ class Counts(msgspec.Struct):
 
 
 async def wait_and_show(
-    api: ApiClient, uuids: Sequence[str], *, is_quiet: bool, counts: Counts | None = None
+    api: ApiClient, uuids: Sequence[str], *, counts: Counts | None = None
 ) -> list[RequestOutcome]:
     """Wait until all requests are Final, with a bar; as `wait_for_all`. `counts` is kept up to
     date.
     """
     kept = counts or Counts()
-    with display.progress("requests", is_quiet=is_quiet, is_bytes=False) as show:
+    with display.progress("requests", is_bytes=False) as show:
 
         def report(ended: int, total: int) -> None:
             kept.ended, kept.total = ended, total
