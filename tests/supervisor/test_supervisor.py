@@ -54,6 +54,25 @@ async def test_a_container_that_takes_too_much_of_the_disk_is_ended(bench: Bench
     assert not (bench.run_directory / "mounts").exists()
 
 
+async def test_a_mount_that_holds_more_than_its_capacity_is_named(bench: Bench) -> None:
+    mounts = {
+        "/out": {"kind": "tmp", "capacity": 1 << 20},
+        "/scratch": {"kind": "tmp", "capacity": 64 << 20},
+        "/small": {"kind": "tmp", "capacity": 64 << 10},
+        "/any": {"kind": "tmp"},
+    }
+    script = "; ".join(f"head -c 200000 /dev/zero > {target}/f" for target in mounts)
+    record = bench.add(script, mounts=mounts)
+    assert await bench.run() == 0
+    assert (record["state"], record["exit_code"]) == ("Complete", 0)
+    sentence = (
+        "/small held more than its capacity, 64.0 KiB; ask for more, so that the container is "
+        "placed where so much is free"
+    )
+    assert record["runtime_status"] == {"warning": sentence, "warningDetail": sentence}
+    assert sentence in bench.log()
+
+
 async def test_a_container_is_given_back_where_the_disk_has_no_room(bench: Bench) -> None:
     bench.settings = {"disk_reserve": 1 << 60}
     record = bench.add("true")

@@ -59,8 +59,9 @@ def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
     """The same outcome with one more warning; "" adds none."""
     if not warning:
         return ending
-    joined = "; ".join(part for part in (ending.warning, warning) if part)
-    return structs.replace(ending, warning=joined, warning_detail=detail)
+    joined = "; ".join(text for text in (ending.warning, warning) if text)
+    details = "\n".join(text for text in (ending.warning_detail, detail) if text)
+    return structs.replace(ending, warning=joined, warning_detail=details)
 
 
 def with_output(ending: Ending, plan: OutputPlan, *, is_strict: bool) -> Ending:

@@ -7,6 +7,7 @@ The supervisor prepares the first machine of a gang, and each further machine pr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -15,9 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 from lading.client.content_caches import TreeCache
 from lading.client.disk_space import lacks_room
 from lading.core.containers import mount_plan
-from lading.core.containers.disk_space import Amount, DiskAllowance, allowance_of, spent
-from lading.core.containers.mount_plan import MountPlan
+from lading.core.containers.container import Container
+from lading.core.containers.disk_space import (
+    Amount,
+    DiskAllowance,
+    allowance_of,
+    disk_factor,
+    overfull_sentences,
+    own_capacities,
+    spent,
+)
+from lading.core.containers.mount_plan import HostPath, MountPlan
 from lading.core.containers.mounts import slower
+from lading.core.hpc.gang import read_gang
 from lading.supervisor.container_spec import GpuLocks
 from lading.supervisor.engines import Engine, is_occupied
 from lading.supervisor.inputs.collection_image import CollectionImage
@@ -33,6 +44,7 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 # A start of a supervisor waits for each import: this one is needed after the start of the command.
 if TYPE_CHECKING:
     from lading.supervisor.limits.disk_limits import DiskWatch
+    from lading.supervisor.limits.mount_use import MountUse
 
 SCRATCH: Final = "mounts"
 """Directory in the run directory with all that the command can write."""
@@ -51,6 +63,8 @@ class Preparation:
         self._base = Amount()
         self._project: Project | None = None
         self._quota = Amount()
+        self._plan: MountPlan | None = None
+        self._mount_use: MountUse | None = None
 
     @property
     def reserve(self) -> Amount:
@@ -96,6 +110,7 @@ class Preparation:
         )
         self.keep = KeepMount(config, self._log, token=session.token, private=private)
         self.stage = Stage(plan, config.live_roots, engine=engine)
+        self._plan = plan
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(
             f"image {container.container_image}; {len(plan.collections)} input collections"
@@ -122,6 +137,8 @@ class Preparation:
         from lading.supervisor.limits.disk_limits import base
 
         self._base = base(self._directory)
+        if (mount_use := self._find_mount_use()) is not None:
+            mount_use.exclude_copies()
 
     def allowance(self, ranks: int) -> DiskAllowance:
         """The disk that so many ranks of the container may fill here."""
@@ -157,7 +174,23 @@ class Preparation:
             processes=processes or below_first,
             has_daemon=not engine.sees_private_mounts,
             base=self._base,
+            on_walk=self.overfull_mounts,
         )
+
+    def overfull_mounts(self) -> tuple[str, ...]:
+        """Sentences about the tmp mounts that have held more than their own capacity. Blocks."""
+        mount_use = self._find_mount_use()
+        if mount_use is None:
+            return ()
+        # Without a measurement nothing is told.
+        with contextlib.suppress(OSError):
+            mount_use.look()
+        return overfull_sentences(mount_use.overfull)
+
+    def _find_mount_use(self) -> MountUse | None:
+        if self._mount_use is None and self._plan is not None:
+            self._mount_use = _mount_use(self._plan, self._session.container)
+        return self._mount_use
 
     def full(self) -> str:
         """The place that the container had no space for, as a clause; "" for none."""
@@ -173,6 +206,24 @@ class Preparation:
         if self._project is not None:
             # Zero lifts the limit, so that the removal of the scratch is never refused.
             self._project.limit(Amount())
+
+
+def _mount_use(plan: MountPlan, container: Container) -> MountUse | None:
+    """The use of single mounts, where some have a capacity. None for a gang: its ranks have a
+    directory each.
+    """
+    factor = disk_factor(container.scheduling_parameters)
+    capacities = own_capacities(container.mounts, output_path=container.output_path, factor=factor)
+    if not capacities or read_gang(container.scheduling_parameters).nodes > 1:
+        return None
+    from lading.supervisor.limits.mount_use import MountUse
+
+    directories = {
+        bind.target: Path(bind.source.path)
+        for bind in plan.binds
+        if isinstance(bind.source, HostPath)
+    }
+    return MountUse(directories, capacities)
 
 
 def reserve_of(config: SupervisorConfig) -> Amount:

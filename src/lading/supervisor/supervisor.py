@@ -48,6 +48,7 @@ from lading.supervisor.ending import (
     refused_by_kernel,
     signal_name,
     stop_early,
+    with_warning,
 )
 from lading.supervisor.engines import (
     ContainerSpec,
@@ -225,7 +226,11 @@ class Supervisor:
             wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
             left=self._assignment.dispatcher_classifies,
         )
-        return judge(self._exit, self._session.container, circumstances)
+        ending = judge(self._exit, self._session.container, circumstances)
+        if ending.state is not ContainerState.COMPLETE:
+            return ending
+        sentences = await asyncio.to_thread(self._preparation.overfull_mounts)
+        return with_warning(ending, "; ".join(sentences), "\n".join(sentences))
 
     async def _blame(self, error: ExecutionError) -> Ending:
         """Choose the outcome for an error. A fault of the machine requeues the container."""

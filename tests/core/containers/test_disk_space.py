@@ -18,6 +18,8 @@ from lading.core.containers.disk_space import (
     is_walk_due,
     left_of,
     must_end,
+    overfull_sentences,
+    own_capacities,
     pause,
     reserve,
     room,
@@ -35,6 +37,27 @@ def disk(
     free: int, files: int = 100_000, *, total: int = 10_000, total_files: int = 1_000_000
 ) -> FileSystemSpace:
     return FileSystemSpace(Amount(total, total_files), Amount(free, files))
+
+
+def test_the_capacities_of_single_mounts() -> None:
+    mounts = {
+        "/out": {"kind": "tmp", "capacity": 10, "device_type": "ram"},
+        "/tmp": {"kind": "tmp", "capacity": 20},
+        "/memory": {"kind": "tmp", "capacity": 30, "device_type": "ram"},
+        "/any": {"kind": "tmp"},
+        "/new": {"kind": "collection", "writable": True},
+    }
+    # The output is never in memory.
+    assert own_capacities(mounts, output_path="/out") == {"/out": 10, "/tmp": 20}
+    assert own_capacities(mounts, output_path="/out", factor=1.5)["/tmp"] == 30
+
+
+def test_mounts_that_are_overfull_are_named() -> None:
+    sentences = overfull_sentences({"/b": 2048, "/a\n": 1024})
+    assert [sentence.split("; ")[0] for sentence in sentences] == [
+        "'/a\\n' held more than its capacity, 1.0 KiB",
+        "/b held more than its capacity, 2.0 KiB",
+    ]
 
 
 def test_what_a_container_may_write() -> None:

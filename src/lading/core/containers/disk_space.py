@@ -22,6 +22,7 @@ import msgspec
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import covering, is_writable_collection
 from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
+from lading.core.values import printable
 
 AUTOMATIC = -1
 """Value of a configured reserve: a part of the disk."""
@@ -150,6 +151,30 @@ def _capacity(mount: object, default: int, *, is_output: bool) -> int:
         case {"kind": "collection"} if is_writable_collection(mount):
             return default or UNLIMITED
     return 0
+
+
+def own_capacities(
+    mounts: Mapping[str, object], *, output_path: str, factor: float = 1.0
+) -> dict[str, int]:
+    """Bytes that each tmp mount on disk may hold by its own capacity, by target; without those of
+    no capacity. `factor`: times the usual amounts.
+    """
+    output = covering(mounts, output_path)
+    sizes = {
+        target: _capacity(mount, 0, is_output=target == output)
+        for target, mount in mounts.items()
+        if isinstance(mount, dict) and mount.get("kind") == "tmp"
+    }
+    return {target: int(size * factor) for target, size in sizes.items() if 0 < size < UNLIMITED}
+
+
+def overfull_sentences(overfull: Mapping[str, int]) -> tuple[str, ...]:
+    """A sentence about each mount that held more than its capacity in bytes."""
+    return tuple(
+        f"{printable(target)} held more than its capacity, {format_bytes(capacity)}; ask for more, "
+        "so that the container is placed where so much is free"
+        for target, capacity in sorted(overfull.items())
+    )
 
 
 def excess(used: Amount, allowed: DiskAllowance) -> str:

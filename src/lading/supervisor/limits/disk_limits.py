@@ -55,6 +55,10 @@ _HEARING = 5.0
 _CALM = 1.0
 
 
+def _nothing() -> None:
+    """Nothing else is measured."""
+
+
 @dataclass(slots=True, kw_only=True)
 class DiskWatch:
     """The watch over one container. `kept` is the configured reserve, `base` the use before the
@@ -66,6 +70,8 @@ class DiskWatch:
     kept: Amount
     processes: Callable[[], Iterable[int]]
     """The container's processes."""
+    on_walk: Callable[[], object] = _nothing
+    """Called in the thread of each measurement of the container."""
     has_daemon: bool = False
     """The container's own files are kept by a daemon."""
     base: Amount = Amount()
@@ -167,6 +173,7 @@ class DiskWatch:
         # The former measurement counts.
         except Stopped:
             uses = dict(self._uses)
+        self.on_walk()
         # A file of an overlay has the overlay's device, and takes space of its upper directory's.
         place = layers[0] if layers else self.run / "bundle"
         overlays = dict.fromkeys(roots_of(tables), self._device(place))
