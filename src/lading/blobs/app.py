@@ -35,9 +35,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.blobs.administration import Administration
+from lading.blobs.block_files import FileDraft
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, MemoryRoom, refusal, take_in
-from lading.blobs.volume import Draft
 from lading.blobs.volume_set import VolumeSet
 from lading.config.site import Config
 from lading.core.data import locator as locators
@@ -220,7 +220,7 @@ class _Store:
 
     async def _begin(
         self, places: Sequence[ReplicaPlace] | None, desired: DesiredReplication, size: int
-    ) -> tuple[str, Draft] | None:
+    ) -> tuple[str, FileDraft] | None:
         """A draft on the volume that will probably keep the block; `places` is None while the hash
         is unknown.
         """
@@ -236,8 +236,8 @@ class _Store:
         request: Request,
         room: MemoryRoom,
         length: int | None,
-        draft: tuple[str, Draft] | None,
-    ) -> tuple[str, int, tuple[str, Draft] | None]:
+        draft: tuple[str, FileDraft] | None,
+    ) -> tuple[str, int, tuple[str, FileDraft] | None]:
         """Receive the body; returns hash, size, and the draft if it was written completely."""
         digest = hashlib.md5(usedforsecurity=False)
         written = _Writing(draft)
@@ -305,7 +305,7 @@ class _Writing:
     volume stores the block.
     """
 
-    def __init__(self, draft: tuple[str, Draft] | None) -> None:
+    def __init__(self, draft: tuple[str, FileDraft] | None) -> None:
         self.draft = draft
 
     async def add(self, piece: memoryview) -> None:

@@ -133,7 +133,9 @@ class DraftVolume(Protocol):
 
 
 class FileDraft:
-    """A temporary file in `folder`, locked while its writer is alive."""
+    """A block that is written while its bytes arrive: a temporary file in `folder`, locked while
+    its writer is alive.
+    """
 
     def __init__(self, disk: DraftVolume, folder: Path, *, size: int = 0) -> None:
         """`size`: size of the block, if known."""
@@ -146,15 +148,15 @@ class FileDraft:
         self._direct = size >= LARGE and _bypass_cache(self._file, True)
 
     async def write(self, piece: memoryview) -> None:
-        """Add bytes; see Draft."""
+        """Add the next bytes. Raises Full, Unavailable."""
         await self._disk.run(self.append, piece)
 
     async def commit(self, hash: str) -> None:
-        """Finish the block; see Draft."""
+        """Store the written bytes as the block, durably. Raises Full, Unavailable."""
         await self._disk.run(self.finish, hash)
 
     async def discard(self) -> None:
-        """Remove the file; see Draft."""
+        """Remove the file, also after a failure. Never raises."""
         self.remove()
 
     def append(self, piece: memoryview) -> None:

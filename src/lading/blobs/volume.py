@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
+from lading.blobs.block_files import FileDraft
 from lading.core.errors import Invalid
 
 GROUP: Final = "lading.volumes"
@@ -115,24 +116,11 @@ class Volume(BlockVolume, Bin, Protocol):
     """A store of blocks with a bin."""
 
 
-class Draft(Protocol):
-    """A partial block, written while its bytes arrive."""
-
-    async def write(self, piece: memoryview) -> None:
-        """Add the next bytes. Raises Full, Unavailable."""
-
-    async def commit(self, hash: str) -> None:
-        """Store the written bytes as the block, durably. Raises Full, Unavailable."""
-
-    async def discard(self) -> None:
-        """Remove the partial block, also after a failure. Never raises."""
-
-
 @runtime_checkable
 class Drafting(Protocol):
     """A volume that can write a block while its bytes arrive."""
 
-    async def begin(self, size: int) -> Draft:
+    async def begin(self, size: int) -> FileDraft:
         """A draft of at most `size` bytes. Raises Full, Unavailable."""
 
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Loan, Space, Stored, Volume
+from lading.blobs.block_files import FileDraft
+from lading.blobs.volume import Buffer, Drafting, Lending, Loan, Space, Stored, Volume
 from lading.core.data import replication
 from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
@@ -157,7 +158,7 @@ class VolumeSet:
 
     async def begin(
         self, places: Sequence[ReplicaPlace], desired: DesiredReplication, size: int
-    ) -> tuple[str, Draft] | None:
+    ) -> tuple[str, FileDraft] | None:
         """A draft on the first volume for a new block of this size, or None if no draft is
         possible.
         """
@@ -181,7 +182,7 @@ class VolumeSet:
         *,
         desired: DesiredReplication,
         places: Sequence[ReplicaPlace],
-        draft: tuple[str, Draft] | None = None,
+        draft: tuple[str, FileDraft] | None = None,
     ) -> Receipt:
         """Store a block with the requested copies, as far as possible.
 
@@ -345,7 +346,7 @@ class VolumeSet:
         )
 
     async def _keep(
-        self, place: ReplicaPlace, hash: str, data: Buffer, draft: tuple[str, Draft] | None
+        self, place: ReplicaPlace, hash: str, data: Buffer, draft: tuple[str, FileDraft] | None
     ) -> LadingError | None:
         mount = self.find(place.uuid)
         try:

@@ -26,6 +26,7 @@ _MODULES = (
     "net/__init__.py",
     "net/acceptor.py",
     "net/http_bodies.py",
+    "net/urls.py",
 )
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "daemon_memory.py", "delivery.py", "endpoints.py",

@@ -46,7 +46,7 @@ _TOGETHER: Final = 500
 
 
 class StoredTransfers:
-    """Implements lading.tes.transfers.journal.TransferJournal."""
+    """The transfers, deliveries and keys of all servers of a site."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

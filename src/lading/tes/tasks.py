@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from lading.client.api import PAGE, ApiClient, Json, Record
 from lading.client.retry import NO_RETRY
@@ -48,7 +48,8 @@ from lading.core.tes.views import (
     why_not_reused,
 )
 from lading.core.values import JsonObject
-from lading.tes.transfers.journal import TransferReader
+from lading.store.transfers import StoredTransfers
+from lading.tes.transfers.worker import TransferWorker
 
 _REQUEST: Final = (
     "uuid",
@@ -106,16 +107,6 @@ class TaskCaller:
     legacy: bool
 
 
-class TransferControl(Protocol):
-    """Messages to the worker on transfers."""
-
-    def wake(self) -> None:
-        """A task with transfers was created."""
-
-    def stop(self, uuid: str) -> None:
-        """The transfer of a task was cancelled."""
-
-
 class Tasks:
     """Tasks of all callers. `transport` leads to the API; `secret` signs tokens of pages;
     `full_wait`: seconds after the creation of a task in which a FULL view waits for its end.
@@ -124,8 +115,8 @@ class Tasks:
     def __init__(
         self,
         transport: Transport,
-        transfers: TransferReader,
-        worker: TransferControl,
+        transfers: StoredTransfers,
+        worker: TransferWorker,
         *,
         site: TaskSite,
         secret: bytes,

@@ -19,10 +19,10 @@ from lading.core.tes.locations import shown
 from lading.core.tes.outputs import OutputFile, find_outputs
 from lading.core.tes.transfers import DeliveredFile, TaskTransfer
 from lading.process.concurrency import together
+from lading.store.transfers import StoredTransfers
 from lading.tes.transfers.endpoints import OutgoingFile
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.inputs import TransferFailed
-from lading.tes.transfers.journal import TransferJournal
 from lading.tes.transfers.servers import Servers
 
 # Files that are sent at a time.
@@ -36,7 +36,7 @@ class OutputSender:
     servers: Servers
     blocks: BlockClient
     rules: TransferRules
-    journal: TransferJournal
+    journal: StoredTransfers
 
     async def deliver_all(
         self, transfer: TaskTransfer, tree: FileTree, note: Callable[[str], None]

@@ -45,11 +45,11 @@ from lading.net.outside_way import OutsideNetwork
 from lading.process.concurrency import cancel_all, wait_at_most
 from lading.process.telemetry import event
 from lading.store.background_work import WorkLoop, WorkTasks
+from lading.store.transfers import StoredTransfers
 from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.input_store import InputStore
 from lading.tes.transfers.inputs import InputFetcher, TransferFailed
-from lading.tes.transfers.journal import TransferJournal
 from lading.tes.transfers.outputs import OutputSender
 from lading.tes.transfers.outside_http import OutsideHttp
 from lading.tes.transfers.servers import Servers
@@ -96,7 +96,7 @@ class TransferWorker:
     def __init__(
         self,
         transport: Transport,
-        journal: TransferJournal,
+        journal: StoredTransfers,
         site: TransferSite,
         *,
         clock: Callable[[], datetime],

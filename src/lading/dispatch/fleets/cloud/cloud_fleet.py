@@ -106,7 +106,7 @@ class CloudFleet:
         self._certificate_path = certificate_path
         self._clock = clock
         self._wall = wall
-        self.machine_source = CloudMachines(self, clock=clock, wall=wall)
+        self.machine_source = CloudMachines(self.pool, self.container, clock=clock, wall=wall)
         self._look_up: LookUp = lambda _: None
         self._processes: dict[str, SupervisorProcess] = {}
         self._places: dict[str, CloudMachine] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from lading.core.errors import NotFound
 from lading.core.quantities import format_time
@@ -17,55 +16,50 @@ from lading.core.scheduling.machines import (
     MachineState,
     amount,
 )
-from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import LookUp
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.pool import InstancePool
 from lading.dispatch.fleets.cloud.supervisor_assignment import price_of
 
 
-class CloudMachineFleet(Protocol):
-    """Interface of a fleet that this module uses."""
-
-    pool: InstancePool
-
-    def container(self, uuid: str) -> TrackedContainer | None:
-        """The container as the dispatcher knows it."""
-
-
 class CloudMachines:
-    """Implements MachineSource for a fleet; `clock` is the loop's, `wall` gives seconds since
-    1970.
+    """Implements MachineSource for the VMs of a pool; `look_up` gives the container of a uuid as
+    the dispatcher knows it, `clock` is the loop's, `wall` gives seconds since 1970.
     """
 
     def __init__(
-        self, fleet: CloudMachineFleet, *, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        pool: InstancePool,
+        look_up: LookUp,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
     ) -> None:
-        self._fleet = fleet
+        self._pool = pool
+        self._look_up = look_up
         self._clock = clock
         self._wall = wall
 
     def machines(self) -> MachineReport:
         """The VMs, and what happened to them lately."""
-        fleet, now, wall = self._fleet, self._clock(), self._wall()
-        known = sorted(fleet.pool.machines.values(), key=lambda one: one.name)
+        now, wall = self._clock(), self._wall()
+        machines = sorted(self._pool.machines.values(), key=lambda machine: machine.name)
         return MachineReport(
             machines=tuple(
-                describe_machine(one, fleet.container, now=now, wall=wall) for one in known
+                describe_machine(machine, self._look_up, now=now, wall=wall) for machine in machines
             ),
-            history=tuple(fleet.pool.history),
+            history=tuple(self._pool.history),
         )
 
     async def act(self, machine: str, action: MachineAction, reason: str) -> None:
         """Carry out an order of an admin. Raises NotFound, Unavailable."""
-        pool = self._fleet.pool
-        found = pool.by_name().get(machine)
-        if found is None or found.instance is None:
+        target = self._pool.by_name().get(machine)
+        if target is None or target.instance is None:
             raise NotFound(f"{machine}: this dispatcher has no such instance")
         if action is MachineAction.KILL:
-            pool.shut_down(found, f"killed by an operator: {reason or 'no reason given'}")
+            self._pool.shut_down(target, f"killed by an operator: {reason or 'no reason given'}")
         else:
-            await pool.hold(found, Behavior(action.value), reason)
+            await self._pool.hold(target, Behavior(action.value), reason)
 
 
 def describe_machine(
