@@ -74,14 +74,14 @@ async def test_nothing_of_a_refused_body_is_read(
     headers: dict[str, str], known: bool, kind: type[Exception]
 ) -> None:
     sender = Sender(b"foo")
-    reader = BodyReader(API(MaxRequestSize=10, MaxUnauthenticatedBody=5))
+    reader = BodyReader(API(MaxRequestSize=10), stranger_body=5)
     with pytest.raises(kind):
         await reader.read(sender.receive, headers, known=known)
     assert sender.asked == 0
 
 
 async def test_bodies_of_strangers_share_a_little_memory() -> None:
-    reader = BodyReader(API(MaxUnauthenticatedBody=5, MaxUnauthenticatedBodies=8))
+    reader = BodyReader(API(), stranger_body=5, stranger_bodies=8)
     slow = asyncio.create_task(
         reader.read(Sender(b"f", ends=False).receive, {"content-length": "5"}, known=False)
     )

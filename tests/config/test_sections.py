@@ -56,6 +56,12 @@ def test_what_is_on_top_wins() -> None:
     }
 
 
+def test_names_of_keys_are_left_out() -> None:
+    raw = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    assert sections.without(raw, {"a.c.d", "e", "b"}) == ({"a": {"b": 1, "c": {}}}, ["a.c.d", "e"])
+    assert raw == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+
+
 def test_a_key_has_a_default_of_its_own_and_says_what_it_is() -> None:
     one = sections.key(["a"], "Some.", private=True, unit="bytes")
     assert one.metadata == {"doc": "Some.", "private": True, "unit": "bytes"}

@@ -17,11 +17,11 @@ def test_defaults_need_no_file() -> None:
 def test_a_file_and_overrides_are_merged(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
     path.write_text(
-        "Containers: {UsageInterval: 1m30s}\nLocal: {RAM: 2GiB}\n"
+        "Containers: {StopGracePeriod: 1m30s}\nLocal: {RAM: 2GiB}\n"
         "StorageClasses: {fast: {Default: true}}\n"
     )
     loaded = site.load(path, {"ClusterID": "abcde", "Local": {"VCPUs": 3}})
-    assert loaded.Containers.UsageInterval == 90
+    assert loaded.Containers.StopGracePeriod == 90
     assert (loaded.Local.RAM, loaded.Local.VCPUs) == (2 << 30, 3)
     assert loaded.StorageClasses == {"fast": {"Default": True}}
 
@@ -45,6 +45,36 @@ def test_faults_name_the_key(tmp_path: Path, text: str, fault: str) -> None:
     path.write_text(text)
     with pytest.raises(Invalid, match=fault):
         site.load(path)
+
+
+def test_a_key_of_an_earlier_version_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text(
+        "API: {MinSessionRate: 1MiB, MaxItemsPerResponse: 7}\n"
+        "Containers: {Kubernetes: {ResyncInterval: 1m, Namespace: n}}\n"
+    )
+    config = site.load(path, {"TES": {"LegacyStates": False}})
+    assert config.API.MaxItemsPerResponse == 7
+    assert config.Containers.Kubernetes.Namespace == "n"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"configuration: {name} has no effect any more; remove it")
+        for name in (
+            "API.MinSessionRate",
+            "Containers.Kubernetes.ResyncInterval",
+            "TES.LegacyStates",
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(site.RETIRED))
+def test_no_key_of_an_earlier_version_is_declared(name: str) -> None:
+    *outer, last = name.split(".")
+    section: object = site.load()
+    for step in outer:
+        section = getattr(section, step)
+    assert not hasattr(section, last)
 
 
 def test_private_keys_are_not_exported() -> None:

@@ -27,10 +27,14 @@ from lading.client.transport import HttpTransport, Transport
 from lading.config.site import Config
 from lading.core.containers.disk_space import Amount
 from lading.core.records.schema import Record
+from lading.core.resources import MIB
 from lading.net.outside_way import OutsideNetwork
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
 from lading.store.database import Database
+
+# Bytes a second left to all sessions beside calls.
+_SESSION_RATE = 8 * MIB
 
 
 def make_app(
@@ -91,14 +95,13 @@ def make_app(
 
 
 def _make_access(config: Config, live: Path, certificate: Path | None) -> ContainerAccess:
-    least = config.API.MinSessionRate
     containers = config.Containers
     return ContainerAccess(
         config=config,
         spool=Spool(live, kept=Amount(containers.DiskReserve, containers.DiskReserveFiles)),
         certificate=certificate,
         tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
-        turns=Turns(pacer=Pacer(least) if least > 0 else None),
+        turns=Turns(pacer=Pacer(_SESSION_RATE)),
     )
 
 

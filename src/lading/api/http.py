@@ -48,6 +48,7 @@ from lading.core.records.access import PUBLIC, Principal
 from lading.core.records.permissions import Level
 from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, LOGS, USERS, kind_of
 from lading.core.records.schema import JSON, Record, RecordType
+from lading.core.resources import KIB, MIB
 from lading.core.values import MAX_DEPTH, is_too_deep
 from lading.net.pipes import Pipe
 from lading.store import permission_queries, permissions
@@ -75,6 +76,10 @@ BOOLEANS: Final = frozenset(
         "satisfy",
     }
 )
+STRANGER_BODY: Final = 64 * KIB
+"""Largest body that is read before its sender is known, in bytes."""
+STRANGER_BODIES: Final = 4 * MIB
+"""Most bytes of all such bodies at once."""
 _BESIDE: Final = frozenset(
     {"ensure_unique_name", "select", "cluster_id", "satisfy", "replace_files", "replace_segments"}
 )
@@ -286,11 +291,20 @@ def announced(headers: Mapping[str, str]) -> int | None:
 
 
 class BodyReader:
-    """Reads bodies within the limits of the configuration."""
+    """Reads bodies within the limits of the configuration. A body of an unknown sender has at most
+    `stranger_body` bytes, all of them at once `stranger_bodies`.
+    """
 
-    def __init__(self, limits: API) -> None:
+    def __init__(
+        self,
+        limits: API,
+        *,
+        stranger_body: int = STRANGER_BODY,
+        stranger_bodies: int = STRANGER_BODIES,
+    ) -> None:
         self._limits = limits
-        self._strangers = SharedAllowance(limits.MaxUnauthenticatedBodies)
+        self._stranger_body = stranger_body
+        self._strangers = SharedAllowance(stranger_bodies)
 
     @property
     def reserved(self) -> int:
@@ -316,7 +330,7 @@ class BodyReader:
         return await self._read_of_stranger(receive, length)
 
     async def _read_of_stranger(self, receive: Receive, length: int | None) -> bytes:
-        most, patience = self._limits.MaxUnauthenticatedBody, self._limits.RequestHeadTimeout
+        most, patience = self._stranger_body, self._limits.RequestHeadTimeout
         if length is None or length > most:
             raise Unauthenticated(
                 "Not logged in: send a token in the Authorization header with a large body"

@@ -69,6 +69,8 @@ class CheckToken(Protocol):
 
 # Larger pieces are hashed in a thread: the event loop would stand still.
 _IN_THREAD = 1 << 18
+# Part of the memory for blocks that requests with one token may have.
+_TOKEN_SHARE = 0.5
 # Copies that a client may request; more would only be refused later.
 _MOST_COPIES = 1000
 # First element of a path; decides whether a request is for the block store (`owns`).
@@ -144,9 +146,7 @@ class _Store:
         self._clock = clock
         self._check_token = check_token
         api = config.API
-        self._memory = Memory(
-            api.MaxKeepBlobBuffers * locators.MAX_BLOCK, share=api.MaxTransferShare
-        )
+        self._memory = Memory(api.MaxKeepBlobBuffers * locators.MAX_BLOCK, share=_TOKEN_SHARE)
         self._rate = api.MinTransferRate
         self._administration = Administration(mounts, self._memory, config, clock=clock)
 

@@ -211,7 +211,6 @@ class Containers:
         " in place of marking it.",
         private=True,
     )
-    UsageInterval: float = key(10.0, "Time between two usage samples.", unit="seconds")
     StopGracePeriod: float = key(
         10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds"
     )
@@ -250,10 +249,5 @@ class Containers:
         5.0,
         "Time that a client waits while git_tree mounts are resolved; then the answer comes"
         " without them.",
-        unit="seconds",
-    )
-    UnreachableTimeout: float = key(
-        600.0,
-        "Time for which a supervisor tries to reach the API before it fails.",
         unit="seconds",
     )

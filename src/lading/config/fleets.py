@@ -147,9 +147,6 @@ class Kubernetes:
         private=True,
         unit="seconds",
     )
-    ResyncInterval: float = key(
-        300.0, "Time between two lists of all Pods, beside the watch.", private=True, unit="seconds"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ section; one of type `dict[str, D]` with a dataclass `D` has any number of secti
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
 
@@ -49,6 +49,26 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
             merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
         )
     return merged
+
+
+def without(
+    raw: Mapping[str, Any], names: Collection[str], prefix: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """The values of `raw` without the keys `names`, such as `API.MaxItems`, and the names of those
+    that were present. `prefix` begins the names of the keys of `raw`.
+    """
+    remaining: dict[str, Any] = {}
+    present: list[str] = []
+    for name, value in raw.items():
+        path = f"{prefix}{name}"
+        if path in names:
+            present.append(path)
+        elif isinstance(value, Mapping):
+            remaining[name], inner = without(value, names, f"{path}.")
+            present.extend(inner)
+        else:
+            remaining[name] = value
+    return remaining, present
 
 
 def build(kind: type[_Section], raw: Mapping[str, Any], prefix: str = "") -> _Section:

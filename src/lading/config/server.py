@@ -32,12 +32,6 @@ class API:
         " but one at least.",
         unit="bytes",
     )
-    MaxRequestHeadSize: int = key(
-        64 * KIB,
-        "Largest head of a request; a larger one is answered with 431.",
-        private=True,
-        unit="bytes",
-    )
     RequestHeadTimeout: float = key(
         30.0,
         "Longest time for a TLS handshake, and for the head of a request.",
@@ -76,26 +70,12 @@ class API:
         " proxy or of compute nodes behind one address.",
         private=True,
     )
-    MaxUnauthenticatedBody: int = key(
-        64 * KIB,
-        "Largest body of a request that is read before its sender is known.",
-        private=True,
-        unit="bytes",
-    )
-    MaxUnauthenticatedBodies: int = key(
-        4 * MIB, "Most bytes of all such bodies at once.", private=True, unit="bytes"
-    )
     MinTransferRate: int = key(
         64 * KIB,
         "Bytes a second below which a transfer of a block, or of a file over WebDAV,"
         " is given up after 30 s; 0: never.",
         private=True,
         unit="bytes",
-    )
-    MaxTransferShare: float = key(
-        0.5,
-        "Part of the memory for blocks (MaxKeepBlobBuffers) that requests with one token may have.",
-        private=True,
     )
     VocabularyPath: str = key(
         "", "JSON file with the vocabulary of properties; none is no rules.", private=True
@@ -111,12 +91,6 @@ class API:
         "Addresses and networks of proxies in front of the server: their X-Forwarded-For and"
         " X-Forwarded-Proto are believed, those of others are ignored.",
         private=True,
-    )
-    MinSessionRate: int = key(
-        8 * MIB,
-        "Bytes a second left to all sessions beside calls; 0: as many as ever.",
-        private=True,
-        unit="bytes",
     )
 
 

@@ -7,10 +7,11 @@ are bytes, times are seconds; a file may write them as `64MiB` or `336h`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -64,10 +65,29 @@ class Config:
     Mail: Mail = section(Mail)
 
 
+RETIRED: Final = frozenset(
+    {
+        "API.MaxRequestHeadSize",
+        "API.MaxTransferShare",
+        "API.MaxUnauthenticatedBodies",
+        "API.MaxUnauthenticatedBody",
+        "API.MinSessionRate",
+        "Containers.Kubernetes.ResyncInterval",
+        "Containers.UnreachableTimeout",
+        "Containers.UsageInterval",
+        "TES.FullViewWait",
+        "TES.LegacyStates",
+    }
+)
+"""Keys of earlier versions that are constants now: a configuration that has one gets a warning."""
+_logger = logging.getLogger("lading.config")
+
+
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration in the YAML file `path` (none is all defaults), with `overrides` on top.
 
-    Raises Invalid naming the key when a key is unknown or a value has the wrong type.
+    A key of RETIRED has no effect; a warning names it. Raises Invalid naming the key when a key is
+    unknown or a value has the wrong type.
     """
     text = path.read_text() if path else ""
     try:
@@ -76,7 +96,10 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         raise Invalid(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
         raise Invalid(f"{path}: the configuration must be a mapping of keys")
-    return sections.build(Config, sections.merge(raw, overrides or {}))
+    keys, ignored = sections.without(sections.merge(raw, overrides or {}), RETIRED)
+    for name in ignored:
+        _logger.warning("configuration: %s has no effect any more; remove it", name)
+    return sections.build(Config, keys)
 
 
 def export(config: Config) -> dict[str, Any]:

@@ -22,20 +22,6 @@ class TES:
         "", "Header or query parameter in which clients may send their token.", private=True
     )
     PublicServiceInfo: bool = key(True, "Anybody may read service-info.", private=True)
-    LegacyStates: bool = key(
-        True,
-        "Below `/v1`, show the states that clients of TES 1.0 know in place of CANCELING and"
-        " PREEMPTED.",
-        private=True,
-    )
-    FullViewWait: float = key(
-        5.0,
-        "Time after the creation of a task in which the answer to a GET of it with the view FULL"
-        " waits for its end, once a machine has taken it; for clients that read logs right after"
-        " the creation.",
-        private=True,
-        unit="seconds",
-    )
     Reuse: bool = key(
         False,
         "Tasks that do not choose are given the result of an earlier equal one.",

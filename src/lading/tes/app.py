@@ -138,7 +138,7 @@ class _TesApp:
     def _caller(self, call: ServiceCall, *, legacy: bool) -> TaskCaller:
         """Caller of a request. Raises Unauthenticated when nobody is named."""
         token = caller_token(self._settings, call.headers, call.query)
-        return TaskCaller(token, legacy and self._settings.LegacyStates)
+        return TaskCaller(token, legacy)
 
     async def _create(self, incoming: Request, caller: TaskCaller) -> Json:
         raw = await read_body(incoming, lambda: self._tasks.check(caller), most=MAX_BODY)

@@ -26,6 +26,10 @@ from lading.tes.transfers.worker import TransferSite, TransferWorker
 from lading.tes.wes_app import make_app as make_wes
 from lading.tes.wes_app import owns as owns_run_path
 
+# Seconds after the creation of a task in which a FULL view of it waits for its end: some clients
+# that read the logs of a short task right after its creation.
+_FULL_WAIT = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ga4ghServices:
@@ -55,7 +59,7 @@ def make_ga4gh(transport: Transport, config: Config, database: Database) -> Ga4g
         ),
         secret=secret,
         clock=_now,
-        full_wait=settings.FullViewWait,
+        full_wait=_FULL_WAIT,
     )
     tes = make_tes(tasks, settings, identity, roots=roots)
     wes = make_wes(

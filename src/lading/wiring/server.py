@@ -40,6 +40,7 @@ from lading.api.assembly import make_app
 from lading.api.authorization import find_user
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
+from lading.api.http import STRANGER_BODY
 from lading.api.metrics import METRICS
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
@@ -53,6 +54,7 @@ from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
+from lading.core.resources import KIB
 from lading.net.acceptor import Acceptor, FindUser, Peer
 from lading.process.telemetry import configure
 from lading.process.tracing import open_tracer
@@ -88,6 +90,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Connections that the kernel holds until they are accepted; it cuts this to net.core.somaxconn.
 _BACKLOG = 1024
+# Largest head of a request, in bytes; a larger one is answered with 431.
+_HEAD_BYTES = 64 * KIB
 # Seconds for responses in progress at shutdown; afterwards they are cut off.
 _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
@@ -438,14 +442,14 @@ def make_limits(config: Config) -> HttpLimits:
         else min(api.MaxConnections, files // _OF_FILES)
     )
     return HttpLimits(
-        head_bytes=api.MaxRequestHeadSize,
+        head_bytes=_HEAD_BYTES,
         head_seconds=api.RequestHeadTimeout,
         idle_seconds=api.IdleConnectionTimeout,
         connections=most,
         connections_per_address=api.MaxConnectionsPerAddress,
         connections_per_user=min(api.MaxConnectionsPerUser, max(1, most // _OF_USERS)),
         trusted=(*api.TrustedAddresses, *api.TrustedProxies),
-        stranger_body_bytes=api.MaxUnauthenticatedBody,
+        stranger_body_bytes=STRANGER_BODY,
     )
 
 

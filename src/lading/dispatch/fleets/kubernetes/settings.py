@@ -99,7 +99,6 @@ def read_settings(site: FleetSite) -> KubernetesSettings:
         patience=Patience(begin=section.BeginTimeout, lost=section.LostTimeout),
         start_timeout=section.StartTimeout,
         refusal_pause=section.RefusalPause,
-        resync_interval=section.ResyncInterval,
     )
 
 
