@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from lading.client.api import ApiClient
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 
 PROGRAMS = ("sh", "date", "head", "split", "mkdir")
 SERVER_PID = "LADING_BENCH_PID"

@@ -29,7 +29,7 @@ import asyncssh
 from bench.figures import Figure, durations, percentile
 from bench.service import add_image, connected, serving
 from lading.client.api import ApiClient
-from lading.client.environment import Server, find_server
+from lading.client.servers.environment import Server, find_server
 from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
 from lading.net.pipes import Pipe, join
 from lading.wiring.process import come_before

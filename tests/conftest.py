@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ import pytest
 from tests.postgres import postgres
 
 __all__ = ["postgres"]
+
+# A command of a test starts no site in the background, unless the test asks for it.
+os.environ["LADING_START"] = "never"
 
 pytest_plugins = ["tests.time_limits"]
 

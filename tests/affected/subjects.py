@@ -156,6 +156,10 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_page_site.py": ("web.site",),
     "tests/system/test_page_webhooks.py": ("api.webhooks", "web"),
     "tests/system/test_page_without_scripts.py": ("web",),
+    "tests/system/test_own_site.py": (
+        "cli.services", "cli.session", "client.servers.own_site", "wiring.idle_shutdown",
+        "wiring.serving_process", "wiring.up",
+    ),
     "tests/system/test_provenance.py": ("cli.provenance", "client.provenance"),
     "tests/system/test_quotas.py": ("api.quotas", "store.quotas"),
     "tests/system/test_readiness.py": ("api.resources.health", "wiring.server", "wiring.stores"),

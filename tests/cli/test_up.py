@@ -23,8 +23,11 @@ def _serve(
     also: tuple[str, ...],
     on_ready: Callable[[ServerReady], None],
     has_log_files: bool,
+    until_idle: bool,
+    may_move: bool,
 ) -> int:
-    assert (also, has_log_files) == ((), True)
+    assert (also, has_log_files, until_idle) == ((), True, False)
+    assert may_move == (listen == "127.0.0.1:9440")
     on_ready(ServerReady(address=listen, data=data, seconds=0.7))
     return 3
 
@@ -72,3 +75,9 @@ def test_what_prevents_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(up, "main", refuse)
     done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path)])
     assert (done.exit_code, done.stderr) == (1, "lading: another serves this directory\n")
+
+
+def test_an_idle_time_is_for_one_server(tmp_path: Path) -> None:
+    more = ["--until-idle", "--also", "127.0.0.1:1"]
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path), *more])
+    assert (done.exit_code, "leave out --also" in done.stderr) == (2, True)

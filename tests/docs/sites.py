@@ -173,7 +173,7 @@ until grep -q ready up.out; do kill -0 $! || { cat up.out; return 1; }; sleep 0.
 """
 
 SITES: Final[Mapping[str, Site]] = {
-    "README.md": Site(CHECKOUT, ("crun",)),
+    "README.md": Site(f"{CHECKOUT}unset LADING_START\n", ("crun",)),
     "docs/tour.md": Site(
         f"{TOOLS}cp {ROOT}/examples/phage/lambda_phage.fa .; "
         f"mkdir reads; cp {ROOT}/examples/phage/*.gz reads\n",
@@ -198,7 +198,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/web.md": Site(UP),
     "docs/webhooks.md": Site(serve("Webhooks: {AllowedNetworks: [127.0.0.1/32]}")),
     "docs/quotas.md": Site(TOOLS, ("crun",)),
-    "docs/service.md": Site(),
+    "docs/service.md": Site("unset LADING_START; echo notes >notes.txt\n"),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(
         f"{UP}{SOME}{IMAGE}\nlading put phage\nlading run --image tools:1 -- seq 3\n{ENTER}",

@@ -153,6 +153,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "upkeep.sweep": _UPKEEP,
         "upkeep.due_groups": _UPKEEP,
         "upkeep.expired_groups": _UPKEEP,
+        "waiting.has_work": _WORK,
         "waiting.watching": _SCHEDULING,
         "waiting.dependents": _SCHEDULING,
         "waiting.waits_on": _SCHEDULING,

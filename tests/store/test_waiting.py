@@ -95,3 +95,24 @@ async def test_how_many_come_first(database: Database) -> None:
         assert await waiting.ahead(tx, database.dialect, 5, "2", most=9) == 2
         assert await waiting.ahead(tx, database.dialect, 5, "2", most=1) == 1
         assert await waiting.ahead(tx, database.dialect, 9, "0", most=9) == 0
+
+
+async def test_work_is_what_runs_waits_or_is_transferred(database: Database) -> None:
+    async with database.writing() as tx:
+        assert not await waiting.has_work(tx)
+        await add(tx, 1)
+        assert await waiting.has_work(tx)
+        # On hold.
+        await records.update(tx, REQUESTS, "r1", {"priority": 0})
+        assert not await waiting.has_work(tx)
+        await records.update(tx, CONTAINERS, "c1", {"state": "Running"})
+        assert await waiting.has_work(tx)
+        await records.update(tx, CONTAINERS, "c1", {"state": "Complete"})
+        await records.update(tx, REQUESTS, "r1", {"priority": 1, "state": "Final"})
+        assert not await waiting.has_work(tx)
+        for phase, has_work in (("running", False), ("delivering", True)):
+            await tx.execute("DELETE FROM task_transfers")
+            await tx.execute(
+                "INSERT INTO task_transfers VALUES (?, '', ?, '', 0, '', '', '')", (phase, phase)
+            )
+            assert await waiting.has_work(tx) == has_work

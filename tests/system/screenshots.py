@@ -79,7 +79,7 @@ def _grow(cluster: Cluster, steps: int) -> str:
     """
     script = f"""
 import asyncio, lading
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 from lading.client.api import ApiClient
 from pathlib import Path
 import os

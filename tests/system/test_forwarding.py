@@ -16,7 +16,7 @@ import pytest
 
 from bench.sessions import entered
 from lading.client.api import ApiClient
-from lading.client.environment import Server
+from lading.client.servers.environment import Server
 from lading.client.transport import HttpTransport
 from lading.core.containers import sessions
 from lading.core.containers.container import TUNNEL

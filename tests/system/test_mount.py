@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.environment import find_server
 from lading.client.mount import service
+from lading.client.servers.environment import find_server
 from tests.reality import need, need_program
 from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import LADING, Cluster, is_alive, running_cluster

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lading.client.api import ApiClient, Record
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 from tests.reality import need, need_root
 from tests.system.cluster import Cluster, is_alive, running_cluster
 from tests.system.docker_daemon import DockerDaemon

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lading.client.api import ApiClient, Record
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 from lading.core.data import filetree
 from lading.core.quantities import format_time
 from tests.repository import Repository

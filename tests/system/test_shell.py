@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from bench.sessions import entered
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 from lading.core.containers import sessions
 from lading.dispatch.fleets.cloud.drivers.loopback import Network
 from lading.wiring.directory import DataDirectory

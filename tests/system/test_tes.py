@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.environment import find_server
+from lading.client.servers.environment import find_server
 from tests.reality import need_program
 from tests.system.cluster import Cluster, running_cluster
 

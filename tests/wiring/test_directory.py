@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.environment import find_lender
+from lading.client.servers.environment import find_lender
 from lading.core.errors import Conflict, Invalid
 from lading.wiring.directory import (
     DataDirectory,

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
-from lading.wiring.up import ChildService, choose_port, main, parse_listen, start_all
+from lading.wiring.up import (
+    ChildService,
+    choose_port,
+    find_listen,
+    main,
+    parse_listen,
+    start_all,
+)
 
 READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
 
@@ -111,6 +118,19 @@ def test_port_0_is_any_free_one() -> None:
     assert choose_port("[::1]:80") == "[::1]:80"
     with pytest.raises(Invalid, match=r"--listen 192\.0\.2\.1:0: cannot be used: "):
         choose_port("192.0.2.1:0")
+
+
+def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"127.0.0.1:{server.getsockname()[1]}"
+        free = choose_port("127.0.0.1:0")
+        assert find_listen(taken, last=free) == free
+        assert find_listen(free, last=taken) == free
+        moved = find_listen(taken, last="")
+        assert moved.startswith("127.0.0.1:")
+        assert moved != taken
+    # The address of an earlier start on another host was asked for then, and is not now.
+    assert find_listen(taken, last=choose_port("[::1]:0")) == taken
 
 
 async def test_being_told_to_stop_while_it_starts_ends_it(tmp_path: Path) -> None:

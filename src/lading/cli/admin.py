@@ -15,7 +15,7 @@ from lading.cli import display
 from lading.cli.files import storage
 from lading.cli.interruption import run_in_loop
 from lading.cli.session import CliSession, with_session
-from lading.client.environment import default_data_directory
+from lading.client.servers.environment import default_data_directory
 from lading.core.records.schema import Record
 from lading.wiring.directory import DataDirectory
 

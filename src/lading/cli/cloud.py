@@ -174,7 +174,7 @@ def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[s
         return url.rstrip("/"), token_file.read_text().strip()
     import os
 
-    from lading.client.environment import default_data_directory
+    from lading.client.servers.environment import default_data_directory
     from lading.wiring.directory import DataDirectory
 
     directory = DataDirectory((data or default_data_directory(os.environ)).absolute())

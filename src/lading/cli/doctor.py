@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
-from lading.client.environment import default_data_directory
+from lading.client.servers.environment import default_data_directory
 from lading.process import removal
 
 if TYPE_CHECKING:

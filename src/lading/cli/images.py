@@ -246,9 +246,9 @@ def runner(version: str) -> display.Output:
     """
 
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
-        from lading.client.environment import cache_directory
         from lading.client.images.runner import BuildHost, build_runner, image_name, make_run
         from lading.client.images.steps import run_steps
+        from lading.client.servers.environment import cache_directory
 
         def tell(text: str) -> None:
             if not display.is_json_command():
@@ -399,9 +399,9 @@ async def _pull(
     *,
     project: str,
 ) -> tuple[Registration, RemoteImage, int]:
-    from lading.client.environment import cache_directory
     from lading.client.images.registry import assemble
     from lading.client.images.registry_access import LayerCache
+    from lading.client.servers.environment import cache_directory
 
     # Layers are cached, so that an interrupted pull can continue.
     layer_cache = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")

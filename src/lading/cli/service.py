@@ -21,12 +21,13 @@ from pathlib import Path
 import click
 
 from lading.cli import display
-from lading.client.environment import default_data_directory
+from lading.client.servers.environment import default_data_directory
 from lading.core.errors import Conflict, Invalid, LadingError
 
 _NAME = "lading.service"
 _SYSTEM = Path("/etc/systemd/system")
 _SYSTEM_DATA = Path("/var/lib/lading")
+_SYSTEM_LISTEN = "127.0.0.1:9440"
 BOOTED = Path("/run/systemd/system")
 """systemd is the manager of this machine if there is this directory (sd_booted(3))."""
 
@@ -46,10 +47,16 @@ _user = click.option("--user", "of_user", is_flag=True, help="A service of yours
     type=click.Path(file_okay=False, path_type=Path),
     help="Data directory.  [default: /var/lib/lading; with --user as 'lading up']",
 )
-@click.option("--listen", default="127.0.0.1:9440", show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Address to serve on.  [default: 127.0.0.1:9440; with --user as 'lading up']",
+)
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and change nothing.")
 @display.with_json
-def install(of_user: bool, data: Path | None, listen: str, only_print: bool) -> display.Output:
+def install(
+    of_user: bool, data: Path | None, listen: str | None, only_print: bool
+) -> display.Output:
     """Write the unit, and start it now and with the machine.
 
     \b
@@ -58,7 +65,9 @@ def install(of_user: bool, data: Path | None, listen: str, only_print: bool) -> 
     journalctl -u lading -f
     """
     place = (data or (default_data_directory(os.environ) if of_user else _SYSTEM_DATA)).absolute()
-    text = unit_text(_program(), data=place, listen=listen, of_user=of_user)
+    # Two users of one machine cannot have the same port: `lading up` finds a free one.
+    address = listen or ("" if of_user else _SYSTEM_LISTEN)
+    text = unit_text(_program(), data=place, listen=address, of_user=of_user)
     if only_print:
         click.echo(text, nl=False)
         return
@@ -115,8 +124,9 @@ def tell_manager(address: str, *, status: str) -> None:
 
 
 def unit_text(program: Sequence[str], *, data: Path, listen: str, of_user: bool) -> str:
-    """The unit that runs `lading up`."""
-    words = [*program, "up", "--data", str(data), "--listen", listen, "--log", "stderr"]
+    """The unit that runs `lading up`; with `listen` "" it finds an address by itself."""
+    address = ["--listen", listen] if listen else []
+    words = [*program, "up", "--data", str(data), *address, "--log", "stderr"]
     # Podman's service of the user starts by its socket.
     needs = "podman.socket" if of_user else "network-online.target"
     directory = "" if of_user else "UMask=0077\n"

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from lading.cli import display
 from lading.cli.options import DURATION
-from lading.client.environment import default_data_directory
+from lading.client.servers.environment import default_data_directory
 from lading.core.errors import Conflict
 
 if TYPE_CHECKING:
@@ -127,6 +127,11 @@ def _membership(
     help="Logs of the services: files in DIR/log, or standard error, as for a journal.",
 )
 @click.option("--detach", is_flag=True, help="Serve in the background; return when it serves.")
+@click.option(
+    "--until-idle",
+    is_flag=True,
+    help="End after Local.IdleShutdown without work, as a site that 'lading run' starts.",
+)
 @display.json_option
 @click.pass_context
 def up(
@@ -136,6 +141,7 @@ def up(
     also: tuple[str, ...],
     log: str,
     detach: bool,
+    until_idle: bool,
 ) -> None:
     """Serve the API, the block store and the dispatcher from this machine, until stopped with
     Ctrl-C or TERM.
@@ -145,16 +151,23 @@ def up(
 
     With --detach it serves in the background until 'lading down', and is left as it is where it
     serves already; its messages are in DIR/log/up.log. 'lading service' starts it with the machine.
+
+    Without --listen it takes the port of its last start, or 9440, or another one if that is taken.
     """
     from lading.cli.service import take_manager, tell_manager
     from lading.wiring.up import main
 
     directory = data or default_data_directory(os.environ)
+    if until_idle and also:
+        raise click.UsageError("--until-idle: watches one server; leave out --also")
+    is_chosen = ctx.get_parameter_source("listen") is not ParameterSource.DEFAULT
     if detach:
         if log == "stderr":
             raise click.UsageError("--detach: has no standard error; leave out --log stderr")
-        is_chosen = ctx.get_parameter_source("listen") is not ParameterSource.DEFAULT
-        display.show(_start(directory.absolute(), listen, also, is_chosen=is_chosen))
+        address = listen if is_chosen else ""
+        arguments = ["--until-idle"] if until_idle else []
+        arguments += _addresses(address, also)
+        display.show(_start(directory.absolute(), arguments, listen=address))
         return
     manager = take_manager(os.environ)
 
@@ -180,24 +193,41 @@ def up(
         tell_manager(manager, status=status)
 
     has_files = log == "files"
-    sys.exit(main(directory, listen, also=also, on_ready=announce, has_log_files=has_files))
+    sys.exit(
+        main(
+            directory,
+            listen,
+            also=also,
+            on_ready=announce,
+            has_log_files=has_files,
+            until_idle=until_idle,
+            may_move=not is_chosen,
+        )
+    )
 
 
-def _start(data: Path, listen: str, also: tuple[str, ...], *, is_chosen: bool) -> display.Output:
-    """Serve in the background, and say where; `is_chosen`: the address was named."""
+def _addresses(listen: str, also: tuple[str, ...]) -> list[str]:
+    """The options that name the addresses of servers."""
+    first = (("--listen", listen),) if listen else ()
+    named = (*first, *(("--also", address) for address in also))
+    return [word for pair in named for word in pair]
+
+
+def _start(data: Path, arguments: list[str], *, listen: str) -> display.Output:
+    """Serve in the background, and say where. `arguments` are those of `lading up` beside --data;
+    `listen` is the address that was asked for, "" for any.
+    """
     from lading.wiring.directory import DataDirectory
     from lading.wiring.process import private_files, say
     from lading.wiring.serving_process import start_serving
 
     directory = DataDirectory(data)
-    arguments = ["--data", str(data), "--listen", listen]
-    for address in also:
-        arguments += ["--also", address]
     with private_files():
         directory.prepare(say=say)
-        found = start_serving(directory, arguments)
+        found = start_serving(directory, ["--data", str(data), *arguments])
     process = found.process
-    if is_chosen and not found.is_new and not _is_at(process.address, listen):
+    engine = found.status.rpartition("engine: ")[2] if "engine: " in found.status else ""
+    if listen and not found.is_new and not _is_at(process.address, listen):
         raise Conflict(
             f"{data}: is served at {process.address} already; 'lading down' first to serve {listen}"
         )
@@ -207,9 +237,9 @@ def _start(data: Path, listen: str, also: tuple[str, ...], *, is_chosen: bool) -
         "pid": process.pid,
         "log": str(found.log),
         "started": found.is_new,
+        "engine": engine if engine and engine != "none" else None,
     }
     how = "serving" if found.is_new else "serves already:"
-    engine = found.status.rpartition("engine: ")[2] if "engine: " in found.status else ""
     click.echo(
         f"lading: {how} https://{process.address}/ from {data}, process {process.pid}; "
         f"clients: . {data / 'env'}"

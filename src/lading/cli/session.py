@@ -6,10 +6,12 @@ function in an event loop, and closes the session in any case.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
@@ -23,9 +25,11 @@ from lading.core.errors import Unavailable
 if TYPE_CHECKING:
     from lading.client.api import ApiClient
     from lading.client.blocks import BlockClient
-    from lading.client.environment import Server
+    from lading.client.servers.environment import Server
 
 _Answer = TypeVar("_Answer")
+_NO_START = "lading.no-start"
+"""The key of `--no-start` in the context of a command."""
 
 
 class CliSession(msgspec.Struct, frozen=True):
@@ -42,12 +46,14 @@ Connect = Callable[[], AbstractAsyncContextManager[CliSession]]
 
 @asynccontextmanager
 async def connect() -> AsyncGenerator[CliSession]:
-    """The server that the environment names, or the one of this machine. Raises Invalid if there is
-    none, and Unavailable with a remedy where nothing listens at its address.
+    """The server that the environment names, or the user's own site on this machine, which is
+    started if it does not run. Raises Invalid if there is none, and Unavailable with a remedy where
+    nothing listens at its address.
     """
-    from lading.client.environment import default_data_directory, find_server, traceparent_of
+    from lading.client.servers.environment import traceparent_of
 
-    server = find_server(os.environ, default_data_directory(os.environ))
+    # In a thread: Ctrl-C is heard while the site starts.
+    server = await asyncio.to_thread(_server_finder())
     async with session_with(server) as session:
         session.api.traceparent = traceparent_of(os.environ)
         try:
@@ -58,6 +64,39 @@ async def connect() -> AsyncGenerator[CliSession]:
             if not remedy or server.address not in error.message:
                 raise
             raise Unavailable(f"{error.message}; {remedy}") from error
+
+
+def own_or_named_server() -> Server:
+    """The server that the environment names, or the user's own site, started unless --no-start
+    forbids it. Raises Invalid, Unavailable.
+    """
+    return _server_finder()()
+
+
+def note_no_start(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    """Callback of `--no-start`: this command starts no site."""
+    if value:
+        ctx.meta[_NO_START] = True
+    return value
+
+
+def _server_finder() -> Callable[[], Server]:
+    """The search for the server, with the options of the present command, for any thread."""
+    from lading.client.servers.environment import default_data_directory
+    from lading.client.servers.own_site import find_or_start
+
+    ctx = click.get_current_context(silent=True)
+    return partial(
+        find_or_start,
+        os.environ,
+        default_data_directory(os.environ),
+        say=_say_nothing if display.is_quiet_command() else display.warn,
+        may_start=ctx is None or not ctx.meta.get(_NO_START),
+    )
+
+
+def _say_nothing(_: str) -> None:
+    """Write no message, as for a command with `--quiet`."""
 
 
 def _remedy(fault: BaseException | None) -> str:

@@ -21,8 +21,8 @@ import msgspec
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import ANYHOW, BlockClient, Keeping
 from lading.client.collections import Progress
-from lading.client.environment import cache_directory
 from lading.client.listing import LinkPolicy
+from lading.client.servers.environment import cache_directory
 from lading.client.uploads import Upload, UploadJournal, journal_path
 from lading.core.data import filetree, manifest
 from lading.core.data.raw_names import spell

@@ -33,11 +33,12 @@ from weakref import WeakSet
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.deposits import ContentSearch, arrange, deposit, label_of
-from lading.client.environment import default_data_directory, find_server
 from lading.client.images.links import newest_own
 from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.request_options import Amount, Duration, Moment, request_attributes
 from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
+from lading.client.servers.environment import default_data_directory
+from lading.client.servers.own_site import find_or_start, tell
 from lading.client.transport import Transport
 from lading.core import placeholders
 from lading.core.errors import Invalid, LadingError, NotFound
@@ -489,13 +490,18 @@ def _closed() -> Invalid:
     return Invalid("the connection is closed; connect again with lading.connect()")
 
 
-def connect(data: str | Path | None = None) -> Site:
-    """The server that ARVADOS_API_HOST and ARVADOS_API_TOKEN name, or the one of this machine.
+def connect(data: str | Path | None = None, *, start: bool = True) -> Site:
+    """The server that ARVADOS_API_HOST and ARVADOS_API_TOKEN name, or your own site on this
+    machine, which is started in the background if it does not run. Standard error tells of a start,
+    `lading down` stops the site, and so does an idle time (`Local.IdleShutdown`).
 
-    `data`: its data directory. Raises Invalid when there is none.
+    `data`: the data directory of the site, whatever the variables name. Without `start`, or with
+    LADING_START=never, nothing is started. Raises Invalid when there is no server, Unavailable when
+    the site does not start.
     """
-    place = Path(data) if data is not None else default_data_directory(os.environ)
-    server = find_server({} if data is not None else os.environ, place)
+    place = Path(data).absolute() if data is not None else default_data_directory(os.environ)
+    is_chosen = data is not None
+    server = find_or_start(os.environ, place, say=tell, may_start=start, is_chosen=is_chosen)
     return Site(server.transport(), server.token)
 
 

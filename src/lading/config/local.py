@@ -48,6 +48,13 @@ class Local:
         " further ones take their VCPUs meanwhile.",
         private=True,
     )
+    IdleShutdown: float = key(
+        1800.0,
+        "Time after which a site that a command has started in the background ends: nothing runs,"
+        " waits or is transferred, and no client calls or listens; 0: never.",
+        private=True,
+        unit="seconds",
+    )
     PollInterval: float = key(
         10.0, "Time between two full looks at the queue.", private=True, unit="seconds"
     )

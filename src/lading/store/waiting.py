@@ -125,6 +125,24 @@ async def next_moment(tx: Transaction, now: str) -> str | None:
     return min((str(rows[0][0]) for rows in found if rows[0][0] is not None), default=None)
 
 
+_WORK: Final = (
+    "SELECT 1 FROM containers WHERE state IN ('Locked', 'Running') LIMIT 1",
+    "SELECT 1 FROM container_requests WHERE state = 'Committed' AND priority > 0 LIMIT 1",
+    "SELECT 1 FROM task_transfers WHERE phase IN ('fetching', 'delivering') LIMIT 1",
+)
+"""Work that is in progress or will be, one query for each kind."""
+
+
+async def has_work(tx: Transaction) -> bool:
+    """Whether a container runs, a request waits that is not on hold, or a file of a task is
+    transferred.
+    """
+    for query in _WORK:
+        if await tx.fetch(query):
+            return True
+    return False
+
+
 async def group_members(
     tx: Transaction, user_uuid: str, group: str, *, now: str
 ) -> list[tuple[GroupMember, int]]:

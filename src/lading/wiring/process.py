@@ -183,6 +183,8 @@ class ChildOptions:
     listen: str
     parent: int
     ready: int
+    until_idle: bool = False
+    """Whether the site ends after `Local.IdleShutdown`."""
 
 
 def parse_options(name: str, arguments: Sequence[str] | None = None) -> ChildOptions:
@@ -198,10 +200,12 @@ def parse_options(name: str, arguments: Sequence[str] | None = None) -> ChildOpt
     parser.add_argument(
         "--socket", type=Path, help="for one more server on the directory: its own local socket"
     )
+    parser.add_argument("--until-idle", action="store_true", help="end after an idle time")
     found = parser.parse_args(arguments)
     return ChildOptions(
         directory=DataDirectory(found.data, found.socket),
         listen=found.listen,
         parent=found.parent,
         ready=found.ready_fd,
+        until_idle=found.until_idle,
     )

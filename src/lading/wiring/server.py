@@ -29,6 +29,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -68,6 +69,7 @@ from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_metrics import HttpMetrics, read_logged_calls
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
+from lading.wiring.idle_shutdown import ClientActivity, end_when_idle, has_work
 from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
@@ -188,9 +190,15 @@ def _is_for_api(scope: Scope, sites: PortAddresses) -> bool:
 
 
 async def serve(
-    directory: DataDirectory, listen: str, *, stop: asyncio.Event, on_ready: Callable[[], None]
+    directory: DataDirectory,
+    listen: str,
+    *,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    end_site: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until `stop` is set. Raises Unavailable when the address cannot be bound.
+    """Serve until `stop` is set. With `end_site`, call it once the site has been without work for
+    `Local.IdleShutdown`. Raises Unavailable when the address cannot be bound.
 
     More servers may serve one directory when the configuration names a PostgreSQL database: each
     has an address and a local socket of its own (`DataDirectory.another_socket`), and all get the
@@ -236,8 +244,24 @@ async def serve(
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
                 find_holder = functools.partial(find_user, api.services)
+                public: App = app
+                limit = config.Local.IdleShutdown
+                if end_site is not None and limit > 0:
+                    activity = ClientActivity(asyncio.get_running_loop().time)
+                    public = activity.watched(app)
+                    tending = (
+                        *tending,
+                        functools.partial(
+                            end_when_idle,
+                            activity,
+                            functools.partial(has_work, database),
+                            limit=limit,
+                            end=end_site,
+                        ),
+                    )
+                served = ServedApplications(public=public, local=app)
                 await _listen(
-                    app, tending, directory, heard, stop, on_ready, sites, config, find_holder
+                    served, tending, directory, heard, stop, on_ready, sites, config, find_holder
                 )
     finally:
         await database.close()
@@ -278,8 +302,18 @@ def _first_tokens(secrets: Secrets) -> FirstTokens:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedApplications:
+    """The application as clients reach it, and as processes of this site reach it on the local
+    socket.
+    """
+
+    public: App
+    local: App
+
+
 async def _listen(
-    app: App,
+    apps: ServedApplications,
     tending: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     directory: DataDirectory,
     listen: Sequence[str],
@@ -313,10 +347,10 @@ async def _listen(
     }
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
     public = LimitedServer(
-        uvicorn.Config(app, **tls, **common, **forwarded), table, find_user=find_user
+        uvicorn.Config(apps.public, **tls, **common, **forwarded), table, find_user=find_user
     )
     # No proxy connects to the local socket.
-    local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
+    local = LimitedServer(uvicorn.Config(apps.local, proxy_headers=False, **common), table)
     with (
         contextlib.ExitStack() as sockets,
         _unix_socket(directory.socket, socket.SOCK_STREAM) as unix,
@@ -421,7 +455,14 @@ async def _run(options: ChildOptions, start: StartReport) -> None:
         loop.add_signal_handler(number, stop.set)
     directory = options.directory
     configure_logs(directory.config(directory.secrets(), address=options.listen))
-    await serve(directory, options.listen, stop=stop, on_ready=start.succeeded)
+    end_site = functools.partial(os.kill, options.parent, signal.SIGTERM)
+    await serve(
+        directory,
+        options.listen,
+        stop=stop,
+        on_ready=start.succeeded,
+        end_site=end_site if options.until_idle else None,
+    )
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

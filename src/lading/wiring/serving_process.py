@@ -18,14 +18,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 
+from lading.client.servers.own_site import is_locked
 from lading.core.errors import Conflict, Unavailable
+from lading.core.quantities import shorten
 from lading.wiring.directory import DataDirectory, write_private
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -33,6 +36,14 @@ _LOG_LIMIT: Final = 16 << 20
 """Bytes of the log at a start; a larger one is moved to `.log.1`."""
 _LONGEST: Final = 4096
 """Bytes of a message of readiness, and of the log that a failed start tells."""
+_LINES: Final = 3
+"""Lines of the log that a failed start tells."""
+_TEXT: Final = 160
+"""Characters of these lines, at most."""
+_PAUSE: Final = 0.05
+"""Seconds between two looks at a process that is started or stopped by somebody else."""
+_SETTLING: Final = 120.0
+"""Seconds that such a process has: longer than its own time limits."""
 # In the line of /proc/PID/stat behind the name, which may have blanks: the start, field 22.
 _START_FIELD: Final = 22 - 3
 
@@ -78,17 +89,7 @@ def read_record(directory: DataDirectory) -> ServingProcess | None:
 
 def is_served(directory: DataDirectory) -> bool:
     """Whether a process holds the lock of the directory."""
-    try:
-        descriptor = os.open(directory.root / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return is_locked(directory.root)
 
 
 def open_process(process: ServingProcess) -> int | None:
@@ -161,11 +162,32 @@ class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 def start_serving(directory: DataDirectory, arguments: Sequence[str]) -> StartedProcess:
     """Start `lading up` with these arguments in the background, and wait until it serves; the one
-    that serves the directory already, if there is one. Raises Unavailable with its last message.
+    that serves the directory already, if there is one, also one that is being started or stopped
+    when this is called. Raises Unavailable with the last lines of its log.
     """
     path = directory.root / "log" / "up.log"
-    if (found := _serving(directory)) is not None:
-        return StartedProcess(process=found, status="", log=path, is_new=False)
+    with _starting(directory):
+        until = time.monotonic() + _SETTLING
+        while True:
+            if (process := _serving(directory)) is not None:
+                return StartedProcess(process=process, status="", log=path, is_new=False)
+            if not is_served(directory):
+                begun = _start(directory, arguments, path)
+                if begun is not None:
+                    return begun
+                # Another `lading up`, in a terminal, was faster, and serves soon.
+            elif time.monotonic() > until:
+                raise Unavailable(
+                    f"{directory.root}: the 'lading up' of this directory neither serves nor ends;"
+                    f" see its log, or end it with 'lading down' (log: {path})"
+                )
+            time.sleep(_PAUSE)
+
+
+def _start(directory: DataDirectory, arguments: Sequence[str], path: Path) -> StartedProcess | None:
+    """Start a process and wait until it serves; None if another one has the directory. Raises
+    Unavailable with the last lines of its log.
+    """
     with tempfile.TemporaryDirectory(prefix="lading-up-") as folder, _open_log(path) as log:
         began = log.tell()
         place = str(Path(folder, "ready"))
@@ -187,10 +209,21 @@ def start_serving(directory: DataDirectory, arguments: Sequence[str]) -> Started
         child.returncode = 0
         return StartedProcess(process=process, status=status, log=path, is_new=True)
     child.wait()
-    # Another call may have been faster: both asked for the same.
-    if (found := _serving(directory)) is not None:
-        return StartedProcess(process=found, status="", log=path, is_new=False)
-    raise Unavailable(f"lading up did not start: {_last_line(path, began)} (log: {path})")
+    if is_served(directory):
+        return None
+    raise Unavailable(f"lading up did not start: {_last_lines(path, began)} (log: {path})")
+
+
+@contextmanager
+def _starting(directory: DataDirectory) -> Iterator[None]:
+    """Let one call at a time start a process of the directory."""
+    path = directory.root / "start.lock"
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _serving(directory: DataDirectory) -> ServingProcess | None:
@@ -239,12 +272,18 @@ def _open_log(path: Path) -> IO[bytes]:
     return path.open("ab")
 
 
-def _last_line(path: Path, began: int) -> str:
+def _last_lines(path: Path, began: int) -> str:
     with path.open("rb") as log:
         log.seek(began)
         lines = log.read()[-_LONGEST:].decode(errors="replace").split("\n")
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-    return said.removeprefix("lading: ")
+    texts = [line.strip().removeprefix("lading: ") for line in lines if line.strip()]
+    message = shorten(texts[-1], _TEXT) if texts else "no message"
+    # Earlier lines as far as there is room: the last one has the reason.
+    for text in texts[-2 : -_LINES - 1 : -1]:
+        if len(text) + len(message) > _TEXT:
+            break
+        message = f"{text}; {message}"
+    return message
 
 
 def _record(directory: DataDirectory) -> Path:

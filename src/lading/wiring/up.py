@@ -85,20 +85,32 @@ def main(
     also: Sequence[str] = (),
     on_ready: Callable[[ServerReady], None],
     has_log_files: bool = True,
+    until_idle: bool = False,
+    may_move: bool = False,
 ) -> int:
     """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further
-    servers. Without `has_log_files` the services log to our standard error.
+    servers. Without `has_log_files` the services log to our standard error. `until_idle`: end
+    after `Local.IdleShutdown`, too. `may_move`: another port of the same host will do for `listen`
+    (`find_listen`).
 
     Written files are readable by their owner only.
 
     Raises Invalid for an address or directory that cannot be used, Conflict when the directory is
     served already, Unavailable when a process does not start.
     """
-    listen, *further = [choose_port(address) for address in (listen, *also)]
     directory = DataDirectory(data.absolute())
+    if may_move:
+        listen = find_listen(listen, last=directory.served_address())
+    listen, *further = [choose_port(address) for address in (listen, *also)]
     with private_files():
         directory.prepare(say=say)
-        return _main(directory, (listen, *further), on_ready, has_log_files=has_log_files)
+        return _main(
+            directory,
+            (listen, *further),
+            on_ready,
+            has_log_files=has_log_files,
+            until_idle=until_idle,
+        )
 
 
 def _main(
@@ -107,6 +119,7 @@ def _main(
     on_ready: Callable[[ServerReady], None],
     *,
     has_log_files: bool,
+    until_idle: bool,
 ) -> int:
     listen, lock = addresses[0], directory.claim()
     try:
@@ -135,6 +148,7 @@ def _main(
                 choose=choose,
                 logs=logs,
                 process=process,
+                until_idle=until_idle,
             )
         )
     finally:
@@ -149,6 +163,31 @@ def parse_listen(listen: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise Invalid(f"--listen {listen}: not HOST:PORT; write for example {DEFAULT_LISTEN}")
     return host.strip("[]"), int(port)
+
+
+def find_listen(listen: str, *, last: str) -> str:
+    """An address of the same host that can be listened on: that of the last start, so that pages
+    keep their addresses, else `listen`, else one with a free port, as where another user of the
+    machine has that one. Raises Invalid.
+    """
+    host = listen.rpartition(":")[0]
+    for address in (last, listen):
+        if address.rpartition(":")[0] == host and _is_free(address):
+            return address
+    return choose_port(f"{host}:0")
+
+
+def _is_free(address: str) -> bool:
+    """Whether nothing listens at an address of this machine."""
+    try:
+        host, port = parse_listen(address)
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            # As the server itself: connections of an earlier one in TIME_WAIT do not count.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except (Invalid, OSError):
+        return False
+    return True
 
 
 def choose_port(listen: str) -> str:
@@ -178,13 +217,14 @@ async def _serve(
     choose: Callable[[], EngineChoice] | None,
     logs: Path | None,
     process: ServingProcess,
+    until_idle: bool,
 ) -> int:
     loop = asyncio.get_running_loop()
     started, stop = loop.time(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     services = [
-        make_server(directory, number, address, logs=logs)
+        make_server(directory, number, address, logs=logs, until_idle=until_idle)
         for number, address in enumerate(addresses, 1)
     ]
     engine = choose() if choose is not None else None
@@ -219,6 +259,10 @@ async def _serve(
             keepers.append(asyncio.create_task(late, name="engine"))
             services.append(dispatcher)
         await stop.wait()
+        # From here on nothing is served: a command that starts the site waits for the end of this
+        # process, and does not call its server.
+        with suppress(OSError):
+            write_record(directory, process)
         # Keepers end by cancellation; their results mean nothing.
         await cancel_all(*keepers)
     except BaseExceptionGroup as failures:
@@ -267,13 +311,19 @@ async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bo
 
 
 def make_server(
-    directory: DataDirectory, number: int, address: str, *, logs: Path | None
+    directory: DataDirectory,
+    number: int,
+    address: str,
+    *,
+    logs: Path | None,
+    until_idle: bool = False,
 ) -> ChildService:
     """Make the service of server `number`: the first has the local socket of the directory, each
     further one its own.
     """
     if number == 1:
-        return _service(directory, "server", "server", address, logs=logs)
+        more = ("--until-idle",) if until_idle else ()
+        return _service(directory, "server", "server", address, *more, logs=logs)
     return _service(
         directory,
         f"server-{number}",

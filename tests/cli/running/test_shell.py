@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from lading.cli.running import shell
-from lading.client.environment import Server
+from lading.client.servers.environment import Server
 from lading.core.errors import Invalid
 
 UUID = "zzzzz-xvhdp-000000000000001"

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lading.client.environment import cache_directory
 from lading.client.images.archive import NormalImage
 from lading.client.images.runner import (
     DEFAULT_VERSION,
@@ -24,6 +23,7 @@ from lading.client.images.runner import (
     make_run,
     package_sources,
 )
+from lading.client.servers.environment import cache_directory
 from lading.core.errors import Invalid, Unavailable
 
 TARGETS = """http://mirror.test/debian/|trixie|main

@@ -29,8 +29,8 @@ from lading.client import deposits
 from lading.client.api import Record
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
-from lading.client.environment import cache_directory
 from lading.client.listing import LinkPolicy, stamp_of
+from lading.client.servers.environment import cache_directory
 from lading.client.uploads import UploadJournal, journal_path
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node

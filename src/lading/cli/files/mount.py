@@ -16,17 +16,16 @@ import click
 from lading.cli import display
 from lading.cli.options import DURATION, SIZE
 from lading.cli.references import find_project
-from lading.cli.session import with_session
-from lading.client.environment import (
+from lading.cli.session import own_or_named_server, with_session
+from lading.client.mount import service
+from lading.client.mount.layout import MountView
+from lading.client.mount.service import MountSettings
+from lading.client.servers.environment import (
     Server,
     cache_directory,
     default_data_directory,
     find_lender,
-    find_server,
 )
-from lading.client.mount import service
-from lading.client.mount.layout import MountView
-from lading.client.mount.service import MountSettings
 from lading.core.errors import Invalid
 from lading.core.ids import is_uuid
 
@@ -114,7 +113,7 @@ def mount(
     if project is not None and not is_uuid(project):
         project = with_session(partial(find_project, text=project))
     shown, id = _view(view, collection, project)
-    server = find_server(os.environ, default_data_directory(os.environ))
+    server = own_or_named_server()
     cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A mount for a command, or in the foreground, ends with this process (`tied`).

@@ -16,7 +16,7 @@ import click
 
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
-from lading.client.environment import default_data_directory
+from lading.client.servers.environment import default_data_directory
 from lading.wiring.directory import DataDirectory
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from lading.cli.running.secrets import SecretOption, read_needed, secrets_again
 from lading.cli.running.waiting import wait_and_show
 from lading.cli.session import CliSession, session_with, with_session
 from lading.client.api import Record
-from lading.client.environment import read_server
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.causes import side_of
 from lading.client.provenance.crate_export import CrateOptions, export_crate
@@ -31,6 +30,7 @@ from lading.client.provenance.crate_writing import CHECKSUMS, CrateWriter
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.replaying import FirstDifference, first_difference, replay_request
 from lading.client.request_states import shown_command
+from lading.client.servers.environment import read_server
 from lading.core.errors import Conflict, LadingError
 
 _PAGE: Final = 500

@@ -57,7 +57,7 @@ from lading.cli.running.submission import (
     store_inputs,
     tell_image,
 )
-from lading.cli.session import CliSession, tell_page, with_session
+from lading.cli.session import CliSession, note_no_start, tell_page, with_session
 from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
 from lading.core.errors import Conflict
@@ -289,6 +289,13 @@ _record, _doing = option_of("The record"), option_of("What to do")
     expose_value=False,
     callback=display.note_quiet,
     help="Write no messages of Lading's own but about faults.",
+)
+@_doing(
+    "--no-start",
+    is_flag=True,
+    expose_value=False,
+    callback=note_no_start,
+    help="Start no site of yours in the background where none runs.",
 )
 @_doing(
     "-v",

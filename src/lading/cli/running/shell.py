@@ -22,9 +22,9 @@ import click
 from lading.cli import display
 from lading.cli.interruption import run_until_killed
 from lading.cli.references import find_request
-from lading.cli.session import CliSession, with_session
+from lading.cli.session import CliSession, own_or_named_server, with_session
 from lading.client.api import error_of
-from lading.client.environment import Server, default_data_directory, find_server
+from lading.client.servers.environment import Server
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
 from lading.net.pipes import CHUNK, Pipe
@@ -98,7 +98,7 @@ def shell(
     form = {"login_username": login, "detach_keys": detach_keys}
     if connect:
         # ssh ends it by SIGHUP.
-        sys.exit(run_until_killed(_connect(_server(), name, form)))
+        sys.exit(run_until_killed(_connect(own_or_named_server(), name, form)))
     uuid = with_session(lambda session: _probe(session, name, form, wait=wait))
     proxy = proxy_command(uuid, login, detach_keys)
     if printing:
@@ -119,7 +119,7 @@ def shell(
     )
     sys.stdout.flush()
     # Replaces this process by ssh.
-    os.execve(program, [program, *arguments], ssh_environment(_server()))  # noqa: S606
+    os.execve(program, [program, *arguments], ssh_environment(own_or_named_server()))  # noqa: S606
 
 
 def ssh_arguments(
@@ -162,10 +162,6 @@ def parse_target(target: str) -> tuple[str, str]:
     if match is None:
         raise Invalid(f"{target[:60]!r}: write REQUEST or USER@REQUEST")
     return match[1] or "", match[2]
-
-
-def _server() -> Server:
-    return find_server(os.environ, default_data_directory(os.environ))
 
 
 def proxy_command(uuid: str, login: str, detach_keys: str) -> str:

@@ -56,12 +56,8 @@ def find_server(
 
     Raises Invalid, saying what to do, when no server is named or the token is missing.
     """
-    home = Path(environ.get("HOME") or "/")
-    settings = (
-        Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "arvados" / "settings.conf"
-    )
     named = environ
-    saved = _read(settings)
+    saved = _read(_settings(environ))
     if not named.get(_HOST):
         named = saved if saved.get(_HOST) else _read(data_dir / "env")
     host = named.get(_HOST, "")
@@ -83,6 +79,21 @@ def find_server(
         insecure=named.get(_INSECURE, "").lower() in _YES,
         authorities=authorities if authorities.exists() else None,
     )
+
+
+def names_own_site(environ: Mapping[str, str], data_dir: Path) -> bool:
+    """Whether the server of `environ` is the site of `data_dir`: no variable and no settings file
+    names one, or the variables are those of the file `env` there. Raises Invalid.
+    """
+    if host := environ.get(_HOST):
+        return environ.get(_DATA) == str(data_dir) and _read(data_dir / "env").get(_HOST) == host
+    return not _read(_settings(environ)).get(_HOST)
+
+
+def _settings(environ: Mapping[str, str]) -> Path:
+    """The settings file of Arvados' clients."""
+    home = Path(environ.get("HOME") or "/")
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "arvados" / "settings.conf"
 
 
 def read_server(path: Path, *, authorities: Path = _AUTHORITIES) -> Server:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.environment import (
+from lading.client.servers.environment import (
     Server,
     default_data_directory,
     find_lender,
