@@ -241,6 +241,14 @@ def test_names_that_are_not_utf_8_are_spelled(tmp_path: Path) -> None:
     assert listing.renamed.count == 2
 
 
+def test_a_spelled_name_is_stored_again_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "%raw-%FF").write_bytes(b"copy")
+    listing = list_sources({"": tmp_path})
+    assert (_paths(listing), listing.renamed.count) == (["%raw-%FF"], 0)
+    (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"another")
+    assert sorted(_paths(list_sources({"": tmp_path}))) == ["%raw-%25raw-%25FF", "%raw-%FF"]
+
+
 def test_a_file_that_says_that_it_is_empty_and_is_not_is_named() -> None:
     with pytest.raises(Invalid, match="/proc/self/status: says that it is empty and has content"):
         list_sources({"status": Path("/proc/self/status")})

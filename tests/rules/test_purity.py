@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from tests.rules.sources import PRODUCT, modules, nodes, refuse, shown
 
 ALLOWED_IMPORTS = {
-    "__future__", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime",
-    "enum", "functools", "hashlib", "heapq", "hmac", "html", "ipaddress", "itertools", "json",
-    "math", "msgspec", "operator", "posixpath", "re", "shlex", "string", "struct", "types",
+    "__future__", "base64", "bisect", "collections", "collections.abc", "csv", "dataclasses",
+    "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "ipaddress", "itertools",
+    "json", "math", "msgspec", "operator", "posixpath", "re", "shlex", "string", "struct", "types",
     "typing", "unicodedata", "urllib.parse",
 }  # fmt: skip
 IMPURE_CALLS = {

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.ids import encode
+from lading.core.quantities import shorten
 from lading.process.telemetry import current_request
 from lading.process.tracing import current_traceparent
 
@@ -53,6 +55,8 @@ _TIMEOUT = 300.0
 # 503.
 _REMEMBERED, _OVERLOADED = 20, 8
 # A GET with a longer address is sent as a POST (docs/spec/api, section Addresses and methods).
+# A byte that is no UTF-8 text, as Python reads it from the command line (PEP 383).
+_FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
 _LONGEST_QUERY = 2048
 # Characters of a body without JSON that are shown in the error.
 _LONGEST_MESSAGE = 500
@@ -125,7 +129,7 @@ class ApiClient:
         content = b""
         if body is not None:
             sent["Content-Type"] = "application/json"
-            content = msgspec.json.encode(body)
+            content = _encode(body)
         query = encode_params(params) if params else ""
         if method == "GET" and len(query) > _LONGEST_QUERY:
             method, content, query = "POST", query.encode(), ""
@@ -439,11 +443,31 @@ def _write_body(
 def encode_params(params: Mapping[str, Json]) -> str:
     """The query string: text unchanged, other values as JSON, None left out."""
     pairs = [
-        (name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+        (name, value if isinstance(value, str) else _encode(value).decode())
         for name, value in params.items()
         if value is not None
     ]
-    return urlencode(pairs)
+    try:
+        return urlencode(pairs)
+    except UnicodeEncodeError as error:
+        raise _not_text(error) from error
+
+
+def _encode(value: Json) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        raise _not_text(error) from error
+
+
+def _not_text(error: UnicodeEncodeError) -> Invalid:
+    """The error for text of the command line or of a file name with bytes that are not UTF-8."""
+    shown = _FOREIGN_BYTE.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", error.object)
+    shown = shown.encode("utf-8", "backslashreplace").decode()
+    return Invalid(
+        f"'{shorten(shown, 100)}' is not UTF-8 text, and records hold no other; rename the file or"
+        " change the argument"
+    )
 
 
 def _singular(plural: str) -> str:

@@ -23,7 +23,7 @@ from msgspec import structs
 from lading.core.data import filetree
 from lading.core.data.manifest import fault_of
 from lading.core.data.packing import PackedDirectory
-from lading.core.data.raw_names import are_plain, is_plain, spell
+from lading.core.data.raw_names import are_plain, spell
 from lading.core.errors import Full, Invalid
 from lading.core.quantities import show_bytes
 from lading.core.remarks import RemarkList, Remarks
@@ -388,10 +388,9 @@ class _List:
 
     def _stored(self, source: Path, name: str) -> str:
         """The name under which an entry of a directory on disk is stored."""
-        if is_plain(name):
-            return name
-        stored = spell(name)
-        self._renamed.add(f"{_shown(source / name)}: is stored as {_shown(stored)}")
+        stored = spell(name, lambda sibling: os.path.lexists(source / sibling))
+        if stored != name:
+            self._renamed.add(f"{_shown(source / name)}: is stored as {_shown(stored)}")
         return stored
 
     def _add_files(self, path: str, source: Path, names: list[str]) -> None:

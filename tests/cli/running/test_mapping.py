@@ -144,10 +144,10 @@ def test_json_names_every_request(site: Site, image: str, reads: Path) -> None:
         (("map", "--", "x"), "Give --items PATTERN or --table FILE"),
         (("map", "-i", "nothing*", "--", "x"), "nothing to do"),
         (("map", "--table", "empty.csv", "--", "x"), "must have the names of the columns"),
-        (("map", "--table", "short.csv", "--", "x"), "line 2 has not 2 columns"),
+        (("map", "--table", "short.csv", "--", "x"), "short.csv: line 2 has not 2 columns"),
         (
             ("map", "--table", "good.csv", "--input", "/in={fil}", "--", "x"),
-            "--input /in={fil}: {fil} is none of {}, {file}",
+            "good.csv: line 2: --input /in={fil}: {fil} is none of {}, {file}",
         ),
         (
             ("map", "--table", "good.csv", "--input", "/in={file}", "--image", "x", "--", "x"),
@@ -160,6 +160,29 @@ def test_mistakes_are_named(site: Site, here: Path, arguments: tuple[str, ...], 
     (here / "short.csv").write_text("a,b\n1\n")
     (here / "good.csv").write_text("file\nnosuch\n")
     assert said in site.lading(*arguments, code=125).stderr
+
+
+def test_files_of_any_name_but_hidden_ones_are_items(site: Site, image: str, here: Path) -> None:
+    for name in (b"good.fq", b"caf\xe9.fq", b".hidden.fq"):
+        (here / os.fsdecode(name)).write_text("reads")
+    done = site.lading(
+        "map", "--image", image, "-i", "*.fq", "--input", "/in/{name}={}", "--detach",
+        "--", "cat", "/in/{name}",
+    )  # fmt: skip
+    shown = [
+        json.loads(site.lading("request", "show", "--json", uuid).stdout)
+        for uuid in done.stdout.split()
+    ]
+    assert [request["command"][1] for request in shown] == ["/in/%raw-caf%E9.fq", "/in/good.fq"]
+    assert ["/in/%raw-caf%E9.fq" in request["mounts"] for request in shown] == [True, False]
+
+
+def test_text_that_no_record_holds_is_named(site: Site, image: str) -> None:
+    text = os.fsdecode(b"\xff")
+    said = site.lading("run", "--image", image, "--", "echo", text, code=125).stderr
+    assert "'\\xff' is not UTF-8 text, and records hold no other" in said
+    said = site.lading("request", "show", text, code=1).stderr
+    assert "is not UTF-8 text" in said
 
 
 def test_at_most_so_many_at_a_time(site: Site, image: str, reads: Path) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from lading.cli.references import (
     find_tree,
 )
 from lading.cli.running.inputs import Input, parse_input
+from lading.cli.running.map_items import MapItem, files_of, rows_of
 from lading.cli.running.run import check_target, run, secret_mounts
 from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import (
@@ -148,7 +149,7 @@ def map(
     if bool(patterns) == (table is not None):
         raise click.UsageError("Give --items PATTERN or --table FILE.")
     check_target(output, overwrite=overwrite)
-    rows = _items(patterns, table)
+    items = rows_of(table) if table is not None else files_of(patterns)
     kept = output_patterns(options.pop("output_glob"), options["output_path"])
     spec = RequestSpec(
         command=command,
@@ -163,7 +164,7 @@ def map(
         max_parallel=max_parallel or 0,
         **options,
     )
-    specs = [_bind(spec, inputs, {**row, "number": str(number)}) for number, row in enumerate(rows)]
+    specs = _bind_all(spec, inputs, items)
 
     async def action(session: CliSession) -> int:
         project = await find_project(session, spec.project) if spec.project else None
@@ -432,70 +433,47 @@ def _stem(spec: RequestSpec) -> str:
     return (spec.name or "").rpartition(".")[0]
 
 
-def _items(patterns: tuple[str, ...], table: Path | None) -> list[dict[str, str]]:
-    """The fields of each file or row. Raises Invalid when there is none."""
-    items = list(_rows_of(table) if table is not None else _files(patterns))
-    if not items:
-        raise Invalid(f"{', '.join(patterns) or table}: nothing to do: no file or row")
-    return items
+def _bind_all(
+    spec: RequestSpec, inputs: Sequence[str], items: Sequence[MapItem]
+) -> list[RequestSpec]:
+    """The request of each item, numbered in its name. Raises Invalid that names the item."""
+    specs = []
+    for number, item in enumerate(items):
+        try:
+            specs.append(_bind(spec, inputs, item, number))
+        except Invalid as error:
+            raise Invalid(f"{display.plain(item.origin)}: {error.message}") from error
+    return specs
 
 
-def _files(patterns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The files that match, each once, with the values of their placeholders."""
-    found = dict.fromkeys(path for pattern in patterns for path in _matching(pattern))
-    for path in found:
-        yield {"": path, "name": Path(path).name, "stem": Path(path).stem}
-
-
-def _matching(pattern: str) -> list[str]:
-    """The paths that match, sorted. A pattern is relative to the working directory, or absolute."""
-    path = Path(pattern)
-    root = Path(path.anchor) if path.is_absolute() else Path()
-    return sorted(str(one) for one in root.glob(str(path.relative_to(path.anchor))))
-
-
-def _rows_of(table: Path) -> Iterator[dict[str, str]]:
-    """The rows of a table by heading. Raises Invalid for one without headings."""
-    import csv
-
-    with table.open(newline="") as file:
-        first = file.readline()
-        file.seek(0)
-        rows = csv.DictReader(file, delimiter="\t" if "\t" in first else ",")
-        names = [name.strip() for name in rows.fieldnames or ()]
-        if not names or not all(names):
-            raise Invalid(f"{table}: its first line must have the names of the columns")
-        rows.fieldnames = names
-        for line, row in enumerate(rows, 2):
-            # csv puts surplus columns under None, and None into missing ones.
-            if None in row or None in row.values():
-                raise Invalid(f"{table}: line {line} has not {len(names)} columns")
-            yield {"": row[names[0]], **row}
-
-
-def _bind(spec: RequestSpec, inputs: Sequence[str], values: Mapping[str, str]) -> RequestSpec:
+def _bind(spec: RequestSpec, inputs: Sequence[str], item: MapItem, number: int) -> RequestSpec:
     """The request of one item. Raises Invalid for an input that is not there, and for a value that
     would be read as code.
     """
+    values = {**item.texts, "number": str(number)}
     return structs.replace(
         spec,
         command=fill_command(spec.command, values),
         environment={name: fill(value, values) for name, value in spec.environment.items()},
-        inputs=tuple(_input(fill(text, values), values) for text in inputs),
-        name=f"{fill(_name(spec), values)}.{values['number']}",
+        inputs=tuple(_input(text, item, values) for text in inputs),
+        name=f"{fill(_name(spec), values)}.{number}",
         description=fill(spec.description, values) if spec.description else None,
     )
 
 
-def _input(text: str, values: Mapping[str, str]) -> Input:
-    """The input of one item. Raises Invalid for one that is not there, and for a placeholder that
-    nothing replaces: no file has such a name.
+def _input(text: str, item: MapItem, values: Mapping[str, str]) -> Input:
+    """The input of one item: its target a text of the record, its source a path of this machine.
+
+    Raises Invalid for one that is not there, and for a placeholder that nothing replaces: no file
+    has such a name.
     """
-    left = PLACEHOLDER.search(text.partition("=")[2])
-    if left is not None and not Path(text.partition("=")[2]).exists():
+    target, equals, source = text.partition("=")
+    source = fill(source, {**values, **item.values})
+    left = PLACEHOLDER.search(source)
+    if left is not None and not Path(source).exists():
         known = ", ".join(f"{{{name}}}" for name in sorted(values) if name != "number")
         raise Invalid(f"--input {text}: {left[0]} is none of {known}")
-    return parse_input(text)
+    return parse_input(f"{fill(target, values)}{equals}{source}")
 
 
 def _name(spec: RequestSpec) -> str:

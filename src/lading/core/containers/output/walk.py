@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import heapq
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -185,11 +185,12 @@ class _Walk:
         if self.globs.keeps_file(name) or self.globs.may_keep_below(name):
             self.omitted.add(f"{self._shown(name)} {fault}")
 
-    def _spell(self, folder: str, child: str) -> str:
-        """Name in the output of the entry `child` of a directory of the host."""
-        name = _join(folder, spell(child))
+    def _spell(self, folder: str, child: str, siblings: Container[str]) -> str:
+        """Name in the output of the entry `child` of a directory with the entries `siblings`."""
+        stored = spell(child, siblings.__contains__)
+        name = _join(folder, stored)
         # A name that grows too long by its spelling is left out, and nothing spells it.
-        if not is_plain(child) and self.globs.keeps_file(name) and not fault_of(name):
+        if stored != child and self.globs.keeps_file(name) and not fault_of(name):
             self.renamed.add(f"{self._shown(name)} has a name that is not UTF-8; this spells it")
         return name
 
@@ -212,12 +213,12 @@ class _Walk:
         self.items.append(CopyFile(name, source))
 
     def _add_files(
-        self, name: str, folder: HostPath, children: Iterable[str], sizes: Mapping[str, int]
+        self, name: str, folder: HostPath, children: Iterable[str], entry: DirectoryEntry
     ) -> None:
-        """Plan the regular files of a directory of the host."""
-        names = self._sorted(children)
+        """Plan the regular files of a directory of the host, some of the entries of `entry`."""
+        names, sizes = self._sorted(children), entry.sizes
         if not are_plain(names):
-            names = list(self._add_spelled(name, folder, names, sizes))
+            names = list(self._add_spelled(name, folder, names, entry))
         if not self.globs.everything:
             names = list(self._kept(name, names))
         if names:
@@ -225,14 +226,15 @@ class _Walk:
             self.items.append(CopyFiles(name, folder, tuple(names)))
 
     def _add_spelled(
-        self, name: str, folder: HostPath, children: list[str], sizes: Mapping[str, int]
+        self, name: str, folder: HostPath, children: list[str], entry: DirectoryEntry
     ) -> Iterator[str]:
         """Plan the files of a directory whose names have to be spelled; return the others."""
+        siblings, sizes = set(entry.names), entry.sizes
         for child in children:
             if is_plain(child):
                 yield child
                 continue
-            stored = self._spell(name, child)
+            stored = self._spell(name, child, siblings)
             if fault := fault_of(stored):
                 self._omit(stored, fault)
             elif self.globs.keeps_file(stored):
@@ -308,17 +310,18 @@ class _Walk:
         plain = entry.files - others
         # All plain files in one item; entries that need examination one by one.
         if isinstance(source, HostPath):
-            self._add_files(name, source, plain, entry.sizes)
+            self._add_files(name, source, plain, entry)
             others |= known - plain
         else:
             others |= known
         for child in self._sorted(others):
             inner = f"{place.path}/{child}"
             if child in plain:
-                self._add_file(self._spell(name, child), source, child, entry.sizes.get(child, 0))
+                stored = self._spell(name, child, known)
+                self._add_file(stored, source, child, entry.sizes.get(child, 0))
             elif child in known or inner in self.areas:
                 yield self.visit(
-                    self._spell(name, child),
+                    self._spell(name, child, known),
                     inner,
                     above=place.path,
                     links=place.links,
