@@ -261,7 +261,9 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "scripts/lock.sh": (),
     "scripts/*": ("tests/system/test_packaging.py",),
     "src/lading/client/images/*": ("src/lading/client/images/runner.py",),
+    "src/lading/supervisor/starter/*": ("src/lading/supervisor/engines/starter_plan.py",),
     "src/lading/web/*": ("src/lading/web/app.py",),
+    "tests/supervisor/starter/*": ("tests/supervisor/starter/test_plan_reader.py",),
     "tests/cwl/*": ("tests/cwl/runs.py",),
 }
 """Files that are no Python, and the Python files that read them; the first that fits counts. A page

@@ -1,0 +1,133 @@
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Numbers from 424 on are the same on all architectures. */
+enum {
+    OPEN_TREE = 428, MOVE_MOUNT = 429, FSOPEN = 430, FSCONFIG = 431, FSMOUNT = 432,
+    PIDFD_OPEN = 434, CLOSE_RANGE = 436, OPENAT2 = 437, MOUNT_SETATTR = 442
+};
+/* AT_RECURSIVE, AT_EMPTY_PATH and OPEN_TREE_CLONE. */
+#define RECURSIVE 0x8000
+#define EMPTY_PATH 0x1000
+#define TREE_CLONE 1
+/* MOVE_MOUNT_F_EMPTY_PATH and MOVE_MOUNT_T_EMPTY_PATH. */
+#define MOVE_BY_DESCRIPTORS (0x04 | 0x40)
+/* FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC, and commands of fsconfig. */
+#define CLOSE_ON_EXEC 1
+#define SET_FLAG 0
+#define SET_STRING 1
+#define CREATE 6
+/* CLOSE_RANGE_CLOEXEC. */
+#define RANGE_ON_EXEC 4
+/* KEYCTL_JOIN_SESSION_KEYRING. */
+#define JOIN_SESSION_KEYRING 1
+/* Look-ups that a rename elsewhere disturbed are tried again so many times. */
+#define MOST_TRIES 128
+
+struct how {
+    uint64_t flags, mode, resolve;
+};
+
+struct attributes {
+    uint64_t set, clear, propagation, user_namespace;
+};
+
+int open_within(int directory, const char *path, int flags, uint64_t resolve) {
+    struct how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = resolve};
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        long file = syscall(OPENAT2, directory, path, &how, sizeof how);
+        if (file >= 0 || (errno != EAGAIN && errno != EINTR)) return (int)file;
+    }
+    return -1;
+}
+
+int copy_tree(const char *path) {
+    return (int)syscall(OPEN_TREE, AT_FDCWD, path, TREE_CLONE | RECURSIVE | O_CLOEXEC);
+}
+
+int copy_open_tree(int tree) {
+    return (int)syscall(OPEN_TREE, tree, "", TREE_CLONE | RECURSIVE | EMPTY_PATH | O_CLOEXEC);
+}
+
+int set_attributes(int tree, uint64_t attributes) {
+    struct attributes change = {.set = attributes, .propagation = MS_PRIVATE};
+    return (int)syscall(MOUNT_SETATTR, tree, "", EMPTY_PATH | RECURSIVE, &change, sizeof change);
+}
+
+int attach_tree(int tree, int target) {
+    return (int)syscall(MOVE_MOUNT, tree, "", target, "", MOVE_BY_DESCRIPTORS);
+}
+
+int new_file_system(const char *kind) { return (int)syscall(FSOPEN, kind, CLOSE_ON_EXEC); }
+
+int set_option(int context, const char *name, const char *value) {
+    return (int)syscall(FSCONFIG, context, value ? SET_STRING : SET_FLAG, name, value, 0);
+}
+
+int mount_file_system(int context, uint64_t attributes) {
+    if (syscall(FSCONFIG, context, CREATE, NULL, NULL, 0) < 0) return -1;
+    return (int)syscall(FSMOUNT, context, CLOSE_ON_EXEC, attributes);
+}
+
+int pivot_here(void) { return (int)syscall(SYS_pivot_root, ".", "."); }
+
+int close_from(unsigned first, unsigned last, int only_on_exec) {
+    return first > last ? 0 : (int)syscall(CLOSE_RANGE, first, last, only_on_exec ? RANGE_ON_EXEC : 0);
+}
+
+pid_t fork_into(unsigned long namespaces) {
+    return (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+int open_process(pid_t pid) { return (int)syscall(PIDFD_OPEN, pid, 0); }
+
+int join_new_keyring(void) { return (int)syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL); }
+
+int set_capabilities(uint64_t set) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct words[2] = {{0, 0, 0}, {0, 0, 0}};
+    for (int word = 0; word < 2; word++)
+        words[word].effective = words[word].permitted = (uint32_t)(set >> (32 * word));
+    return (int)syscall(SYS_capset, &header, words);
+}
+
+int set_user_ids(uid_t user) { return (int)syscall(SYS_setresuid, user, user, user); }
+
+int set_group_ids(gid_t group) { return (int)syscall(SYS_setresgid, group, group, group); }
+
+int set_further_groups(size_t count, const gid_t *groups) { return (int)syscall(SYS_setgroups, count, groups); }
+
+int set_limit(unsigned resource, uint64_t most) {
+    const uint64_t limit[2] = {most, most};
+    return (int)syscall(SYS_prlimit64, 0, resource, limit, NULL);
+}
+
+int filter_calls(const void *program, unsigned short instructions) {
+    struct sock_fprog filter = {instructions, (struct sock_filter *)(uintptr_t)program};
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+}
+
+const char *lacking_call(void) {
+    static const struct {
+        long number;
+        const char *name;
+    } needed[] = {{OPEN_TREE, "open_tree"}, {MOVE_MOUNT, "move_mount"}, {FSOPEN, "fsopen"},
+        {PIDFD_OPEN, "pidfd_open"}, {CLOSE_RANGE, "close_range"}, {OPENAT2, "openat2"},
+        {MOUNT_SETATTR, "mount_setattr"}};
+    for (size_t at = 0; at < sizeof needed / sizeof *needed; at++)
+        /* Arguments that every kernel refuses: close_range wants a first that is not beyond the last. */
+        if (syscall(needed[at].number, -1, 0, -1, 0, 0) < 0 && errno == ENOSYS) return needed[at].name;
+    return NULL;
+}

@@ -1,0 +1,111 @@
+#define _GNU_SOURCE
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+/* Bytes of the container's /etc/passwd that are read. */
+#define MOST_ACCOUNTS 65536
+#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static const char *variable(const struct plan *plan, const char *name) {
+    const struct list *list = records(plan, ENVIRONMENT);
+    const size_t length = strlen(name);
+    for (size_t at = 0; at < list->count; at++)
+        if (strncmp(list->items[at], name, length) == 0 && list->items[at][length] == '=')
+            return list->items[at] + length + 1;
+    return NULL;
+}
+
+/* Reads the container's accounts. It may be any file, which is opened without waiting for it. */
+static size_t read_accounts(char *text, size_t room) {
+    const int file = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    size_t length = 0;
+    if (file < 0) return 0;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+        ssize_t count;
+        while (length < room && (count = read(file, text + length, room - length)) > 0) length += (size_t)count;
+    }
+    if (close(file) < 0) fault("/etc/passwd");
+    return length;
+}
+
+/* Finds the home of a user in lines of name:password:user:group:comment:home:shell. */
+static const char *home_in(char *text, unsigned long user) {
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        char *fields[7], *at = line;
+        int count = 0;
+        while (count < 7 && (fields[count] = strsep(&at, ":")) != NULL) count++;
+        char *end;
+        if (count == 7 && *fields[2] >= '0' && *fields[2] <= '9' && strtoul(fields[2], &end, 10) == user && *end == '\0' && *fields[5] == '/')
+            return fields[5];
+    }
+    return NULL;
+}
+
+void complete_environment(struct plan *plan) {
+    static char text[MOST_ACCOUNTS + 1], home[PATH_MAX + sizeof "HOME="];
+    if (variable(plan, "HOME") != NULL) return;
+    text[read_accounts(text, MOST_ACCOUNTS)] = '\0';
+    const char *directory = home_in(text, number_field(first_record(plan, USER), 0));
+    if (directory == NULL || strlen(directory) >= PATH_MAX) directory = "/";
+    snprintf(home, sizeof home, "HOME=%s", directory);
+    struct list *list = &plan->lists[ENVIRONMENT - 'A'];
+    list->items[list->count++] = home;
+    list->items[list->count] = NULL;
+}
+
+static void reset_signals(void) {
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++)
+        /* KILL and STOP, and numbers that the C library uses itself. */
+        if (sigaction(number, &usual, NULL) < 0 && errno != EINVAL) fault("signal %d", number);
+    sigset_t none;
+    sigemptyset(&none);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0) fault("signals");
+}
+
+/* Starts the program by the container's PATH. Returns when no directory has it, with errno. */
+static void search(const struct plan *plan, char **arguments) {
+    const char *path = variable(plan, "PATH");
+    char program[PATH_MAX];
+    int number = ENOENT;
+    for (path = path ? path : USUAL_PATH; *path;) {
+        const size_t length = strcspn(path, ":");
+        const int count = snprintf(program, sizeof program, "%.*s/%s", (int)length, path, arguments[0]);
+        path += length + (path[length] == ':');
+        if (length == 0 || count < 0 || (size_t)count >= sizeof program) continue;
+        execve(program, arguments, records(plan, ENVIRONMENT)->items);
+        if (errno == EACCES)
+            number = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG)
+            return;
+    }
+    errno = number;
+}
+
+_Noreturn void become_command(const struct plan *plan, int terminal) {
+    char **arguments = records(plan, ARGUMENT)->items;
+    if (setsid() < 0) fault("session");
+    if (terminal >= 0 && ioctl(terminal, TIOCSCTTY, 0) < 0) fault("terminal");
+    reset_signals();
+    if (strchr(arguments[0], '/') != NULL) {
+        execve(arguments[0], arguments, records(plan, ENVIRONMENT)->items);
+        fault("executable file `%s` cannot be run", arguments[0]);
+    }
+    errno = ENOENT;
+    if (*arguments[0] != '\0') search(plan, arguments);
+    fault("executable file `%s` not found in $PATH", arguments[0]);
+}

@@ -1,0 +1,47 @@
+#define _GNU_SOURCE
+#include "fault.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int log_descriptor = 2, keeper = -1;
+
+void faults_to_log(int descriptor) {
+    log_descriptor = descriptor;
+    keeper = -1;
+}
+
+void faults_to_keeper(int pipe) { keeper = pipe; }
+
+int send_report(int pipe, enum report_kind kind, int32_t value) {
+    struct report report = {.kind = (int32_t)kind, .value = value};
+    return write(pipe, &report, sizeof report) == (ssize_t)sizeof report ? 0 : -1;
+}
+
+_Noreturn void fault(const char *format, ...) {
+    struct report report = {.kind = REPORT_FAULT};
+    const int number = errno;
+    va_list values;
+    va_start(values, format);
+    /* Room is left for the error and the end of the line. */
+    int length = vsnprintf(report.text, sizeof report.text - 100, format, values);
+    va_end(values);
+    if (length < 0) length = 0;
+    if ((size_t)length > sizeof report.text - 101) length = (int)sizeof report.text - 101;
+    if (number != 0)
+        snprintf(report.text + length, sizeof report.text - (size_t)length, ": %s", strerror(number));
+    ssize_t written;
+    if (keeper >= 0) {
+        written = write(keeper, &report, sizeof report);
+    } else {
+        size_t end = strnlen(report.text, sizeof report.text - 1);
+        report.text[end] = '\n';
+        written = write(log_descriptor, report.text, end + 1);
+    }
+    /* The exit code is all that is left when the fault cannot be written. */
+    (void)written;
+    _exit(NOT_STARTED);
+}

@@ -1,0 +1,12 @@
+/* Starting a container, and keeping it until its end. */
+#ifndef LADING_RUN_H
+#define LADING_RUN_H
+
+#include "plan.h"
+
+/* Makes the container of a plan and waits for its end. Lines of JSON go to `status`: the number of
+ * the first process, then the exit code of the command. Returns that code, 128 and the signal for a
+ * command that a signal ended. `log` stays open for faults. */
+int run_container(struct plan *plan, int status, int log);
+
+#endif

@@ -1,0 +1,118 @@
+#define _GNU_SOURCE
+#include "walls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "fault.h"
+
+/* Capabilities have numbers below this one (linux/capability.h). */
+#define MOST_CAPABILITIES 64
+#define MOST_GROUPS 1024
+#define INSTRUCTION 8
+
+static void set_user(uid_t user, gid_t group) {
+    if (set_group_ids(group) < 0) fault("group %u", group);
+    if (set_user_ids(user) < 0) fault("user %u", user);
+}
+
+void become_owner(const struct plan *plan) {
+    char *owner = first_record(plan, OWNER);
+    if (owner == NULL) return;
+    if (first_record(plan, NO_GROUPS) == NULL && set_further_groups(0, NULL) < 0) fault("groups");
+    set_user((uid_t)number_field(owner, 0), (gid_t)number_field(owner, 1));
+}
+
+static void set_limits(const struct plan *plan) {
+    const struct list *limits = records(plan, LIMIT);
+    for (size_t at = 0; at < limits->count; at++) {
+        if (set_limit((unsigned)number_field(limits->items[at], 0), number_field(limits->items[at], 1)) < 0)
+            fault("limit %s", limits->items[at]);
+    }
+}
+
+static void set_groups(const struct plan *plan) {
+    if (first_record(plan, NO_GROUPS) != NULL) return;
+    gid_t groups[MOST_GROUPS];
+    const struct list *list = records(plan, GROUP);
+    for (size_t at = 0; at < list->count; at++) groups[at] = (gid_t)number_field(list->items[at], 0);
+    if (set_further_groups(list->count, groups) < 0) fault("groups");
+}
+
+/* The machine's null device is not given away: the container has its own, or one that it cannot
+ * change. */
+static void replace_null(void) {
+    struct stat status;
+    int null = -1;
+    for (int stream = 0; stream <= 2; stream++) {
+        if (fstat(stream, &status) < 0) fault("stream %d", stream);
+        if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(1, 3)) continue;
+        if (null < 0 && (null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0) fault("/dev/null");
+        if (dup2(null, stream) < 0) fault("/dev/null");
+    }
+    if (null >= 0 && close(null) < 0) fault("/dev/null");
+}
+
+/* A command of another user can open its streams again by /dev/stdout and the like. */
+static void give_streams(uid_t user, gid_t group) {
+    for (int stream = 0; stream <= 2; stream++)
+        /* Pipes of the supervisor, and files of read-only mounts, keep their owners. */
+        if (fchown(stream, user, group) < 0 && errno != EPERM && errno != EROFS && errno != EINVAL && errno != EBADF)
+            fault("stream %d", stream);
+}
+
+/* Changes the directory; whether it could. */
+static int change_directory(const char *path) {
+    char reached[PATH_MAX];
+    if (chdir(path) < 0) return 0;
+    /* A directory outside of the root has no path. */
+    if (getcwd(reached, sizeof reached) == NULL || reached[0] != '/') {
+        errno = 0;
+        fault("chdir to %s: it has no path in the container", path);
+    }
+    return 1;
+}
+
+static void filter_system_calls(const struct plan *plan) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) fault("no_new_privs");
+    if (filter_calls(first_record(plan, FILTER), (unsigned short)(plan->filter_size / INSTRUCTION)) < 0)
+        fault("seccomp");
+}
+
+void drop_rights(const struct plan *plan) {
+    char *account = first_record(plan, USER);
+    const char *directory = first_record(plan, DIRECTORY);
+    const uid_t user = (uid_t)number_field(account, 0);
+    const gid_t group = (gid_t)number_field(account, 1);
+    const uint64_t capabilities = number_field(first_record(plan, CAPABILITIES), 0);
+    umask(022);
+    /* The filter is first: it refuses nothing of the rest, and no moment is without it in which
+     * this process has the user of others in the container. */
+    filter_system_calls(plan);
+    set_limits(plan);
+    for (unsigned long number = 0; number < MOST_CAPABILITIES; number++)
+        if (!(capabilities >> number & 1) && prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0) {
+            /* Numbers that this kernel does not have. */
+            if (errno == EINVAL) break;
+            fault("capability %lu", number);
+        }
+    set_groups(plan);
+    replace_null();
+    give_streams(user, group);
+    /* Root may enter a directory that the user may not, and the other way round. */
+    const int has_entered = change_directory(directory);
+    set_user(user, group);
+    if (!has_entered && !change_directory(directory)) fault("chdir to %s", directory);
+    /* After the change of user, which decides this anew. Nobody in the container may trace this
+     * process or open what it has open: it has more rights than the command until the next lines. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) fault("ambient capabilities");
+    /* What a program of another user than root gets at its start: none. */
+    if (set_capabilities(user == 0 ? capabilities : 0) < 0) fault("capabilities");
+}
