@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from lading.api.wait_statuses import STATUSES
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.live_checks import LiveCheck, LiveResult, LiveTest
+from lading.client.checks import CheckState, CheckStep
+from lading.client.live_checks import LiveTest
 from lading.client.retry import NO_RETRY
 from lading.core.errors import Corrupt
 from lading.core.records.schema import Record
@@ -98,10 +99,12 @@ async def dispatched(here: Site, play: Play) -> AsyncIterator[None]:
         await cancel_all(task)
 
 
-async def carry_out(test: LiveTest) -> dict[str, LiveCheck]:
-    async with asyncio.timeout(120), aclosing(test.run()) as checks:
-        found = [check async for check in checks]
-    assert [check.number for check in found] == list(range(1, 13))
+async def carry_out(test: LiveTest) -> dict[str, CheckStep]:
+    found: list[CheckStep] = []
+    async with asyncio.timeout(120):
+        is_well = await test.run(found.append)
+    assert len(found) == 12
+    assert is_well is all(check.ok for check in found)
     return {check.name: check for check in found}
 
 
@@ -119,39 +122,39 @@ async def test_a_site_that_is_well(here: Site) -> None:
     await add_image(here)
     async with dispatched(here, Play()):
         found = await carry_out(make_test(here))
-    faults = [check for check in found.values() if check.result is not LiveResult.OK]
+    faults = [check for check in found.values() if check.state is not CheckState.OK]
     assert faults == []
-    assert all(check.seconds >= 0 and check.found and not check.mend for check in found.values())
+    assert all(check.seconds >= 0 and check.found and not check.remedy for check in found.values())
     assert "began after" in found["container"].found
     assert await left(here) == []
 
 
 async def test_a_token_that_is_refused_ends_the_test_early(here: Site) -> None:
     found = await carry_out(make_test(here, token="v2/zzzzz-gj3su-000000000000000/x"))
-    assert found["server"].result is LiveResult.OK
-    assert found["token"].result is LiveResult.FAILED
-    assert "another token" in found["token"].mend
+    assert found["server"].state is CheckState.OK
+    assert found["token"].state is CheckState.FAILED
+    assert "another token" in found["token"].remedy
     others = [check for name, check in found.items() if name not in ("server", "clock", "token")]
-    assert {check.result for check in others} == {LiveResult.SKIPPED}
+    assert {check.state for check in others} == {CheckState.SKIPPED}
     assert found["blocks"].found == "it needs what 'token' did not find"
 
 
 async def test_without_an_image_the_rest_is_checked(here: Site) -> None:
     found = await carry_out(make_test(here))
-    assert found["image"].result is LiveResult.FAILED
-    assert "lading image add" in found["image"].mend
-    assert found["files"].result is found["events"].result is LiveResult.OK
-    assert found["container"].result is found["output"].result is LiveResult.SKIPPED
-    assert found["clean up"].result is LiveResult.OK
+    assert found["image"].state is CheckState.FAILED
+    assert "lading image add" in found["image"].remedy
+    assert found["files"].state is found["events"].state is CheckState.OK
+    assert found["container"].state is found["output"].state is CheckState.SKIPPED
+    assert found["clean up"].state is CheckState.OK
     assert await left(here) == []
 
 
 async def test_a_container_that_does_not_end_says_why_and_is_cancelled(here: Site) -> None:
     await add_image(here)
     found = await carry_out(make_test(here, patience=0.3))
-    assert found["container"].result is LiveResult.FAILED
+    assert found["container"].state is CheckState.FAILED
     assert "it has not ended within 0 s: " in found["container"].found
-    assert "--timeout" in found["container"].mend
+    assert "--timeout" in found["container"].remedy
     assert await left(here) == []
     live = await here.world.ok("GET", "containers", params={"filters": [["state", "=", "Queued"]]})
     assert live["items"] == []
@@ -168,9 +171,9 @@ async def test_a_container_that_fails(here: Site, play: Play, said: str, mend: s
     await add_image(here)
     async with dispatched(here, play):
         found = await carry_out(make_test(here))
-    assert found["container"].result is LiveResult.FAILED
+    assert found["container"].state is CheckState.FAILED
     assert said in found["container"].found
-    assert mend in found["container"].mend
+    assert mend in found["container"].remedy
     assert await left(here) == []
 
 
@@ -185,7 +188,7 @@ async def test_a_part_that_is_ill_is_named(here: Site) -> None:
     # Nobody has reported for long.
     here.world.clock.advance(3600)
     found = await carry_out(make_test(here))
-    assert found["parts"].result is LiveResult.FAILED
+    assert found["parts"].state is CheckState.FAILED
     assert found["parts"].found.startswith("dispatchers: none has reported since")
 
 
@@ -195,9 +198,9 @@ async def test_a_damaged_block_is_a_fault(here: Site, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(here.volume, "get", damaged)
     found = await carry_out(make_test(here))
-    assert found["blocks"].result is LiveResult.FAILED
+    assert found["blocks"].state is CheckState.FAILED
     assert "is damaged" in found["blocks"].found
-    assert found["collection"].result is LiveResult.SKIPPED
+    assert found["collection"].state is CheckState.SKIPPED
 
 
 class _Dated(ApiClient):
@@ -215,8 +218,7 @@ async def test_clocks_are_compared(here: Site, off: float, is_well: bool) -> Non
     test.api = _Dated(here.transport, here.world.admin, retry=NO_RETRY)
     now: Callable[[], float] = lambda: 1767225600.0 + off  # noqa: E731 - one line of a table
     test.clock = now
-    async with asyncio.timeout(120), aclosing(test.run()) as checks:
-        found = {check.name: check async for check in checks if check.number < 3}
-    assert (found["clock"].result is LiveResult.OK) is is_well
+    found = await carry_out(test)
+    assert (found["clock"].state is CheckState.OK) is is_well
     if not is_well:
         assert found["clock"].found == "this clock is -3600 s off the server's"

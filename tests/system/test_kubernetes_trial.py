@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.dispatch.fleets.kubernetes.kubernetes_selftest import ClusterStep
+from lading.client.checks import CheckStep
 from lading.wiring.clustertest import ClusterTestOptions, main
 from tests.kubernetes_clusters import in_a_thread
 from tests.reality import need_program, need_root
@@ -20,7 +20,7 @@ def test_on_a_closed_kind_a_request_runs_and_its_shell_and_port_answer(tmp_path:
     need_root()
     need_program("crun")
     need_program("ssh")
-    config, steps = tmp_path / "config.yml", list[ClusterStep]()
+    config, steps = tmp_path / "config.yml", list[CheckStep]()
     config.write_text(
         f"Containers: {{Kubernetes: {{Image: x, Kubeconfig: {tmp_path / 'kubeconfig'},"
         " BeginTimeout: 120s, Nodes: {plain:"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lading.client.checks import CheckStep
 from lading.config.site import Config, load
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud import settings as configuration
-from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
 from lading.wiring.cloudtest import CloudTestOptions, choose, main
 
 TEXT = """
@@ -41,9 +41,9 @@ def test_the_cheapest_type_is_tried_unless_others_are_named(path: Path) -> None:
 
 
 def test_a_signal_ends_it_and_leaves_nothing(path: Path) -> None:
-    steps, doing = list[SelftestStep](), list[str]()
+    steps, doing = list[CheckStep](), list[str]()
 
-    def tell(step: SelftestStep) -> None:
+    def tell(step: CheckStep) -> None:
         steps.append(step)
         if step.name == "create":
             os.kill(os.getpid(), signal.SIGTERM)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lading.client.checks import CheckStep
 from lading.core.errors import Invalid
-from lading.dispatch.fleets.kubernetes.kubernetes_selftest import ClusterStep
 from lading.wiring.clustertest import ClusterTestOptions, choose_kinds, main
 from tests.kubernetes_clusters import KIND, in_a_thread, kubernetes_settings
 
@@ -25,7 +25,7 @@ def test_the_first_kind_of_node_is_tried_unless_others_are_named() -> None:
 
 @pytest.mark.system
 def test_a_server_is_there_for_the_time_of_the_test(tmp_path: Path) -> None:
-    config, steps = tmp_path / "config.yml", list[ClusterStep]()
+    config, steps = tmp_path / "config.yml", list[CheckStep]()
     config.write_text(
         f"Containers: {{Kubernetes: {{Image: x, Kubeconfig: {tmp_path / 'kubeconfig'},"
         " Nodes: {plain: {VCPUs: 2, RAM: 4GiB, Scratch: 10GiB}}}}"

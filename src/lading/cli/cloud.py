@@ -6,12 +6,9 @@ cloud configuration with real VMs; its work is in `wiring.cloudtest`.
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import click
@@ -19,11 +16,8 @@ import click
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
 from lading.cli.options import site_config_option
+from lading.cli.selftests import run_selftest
 from lading.core.errors import Invalid, LadingError, from_status
-
-if TYPE_CHECKING:
-    from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
-
 
 _PATH = "/arvados/v1/dispatch/instances"
 # Headings, and the fields of the interface.
@@ -247,56 +241,12 @@ def test(
     """
     from lading.wiring.cloudtest import CloudTestOptions, main
 
-    steps: list[SelftestStep] = []
-
-    def tell(step: SelftestStep) -> None:
-        steps.append(step)
-        if not display.is_json_command():
-            _show(step)
-
-    interrupted = False
-    with display.steps("testing") as report:
-        try:
-            is_fit = main(
-                CloudTestOptions(
-                    config=config,
-                    types=types,
-                    command=command,
-                    set_id=set_id,
-                    listen=listen,
-                    with_server=not no_server,
-                ),
-                tell=tell,
-                doing=lambda what: report(display.shorten(what, 100), len(steps), 0),
-            )
-        # After an interruption `main` has removed the VMs before it raises.
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            is_fit, interrupted = False, True
-    if display.is_json_command():
-        display.emit_json(
-            {
-                "ok": is_fit,
-                "interrupted": interrupted,
-                "steps": [dataclasses.asdict(one) for one in steps],
-            }
-        )
-    else:
-        click.echo(_verdict(is_fit, interrupted))
-    sys.exit(130 if interrupted else 0 if is_fit else 1)
-
-
-def _show(step: SelftestStep) -> None:
-    mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
-    where = f"{step.type:<12}" if step.type else " " * 12
-    click.echo(
-        f"{mark}  {where}  {step.name:<12}  {display.duration(step.seconds):>7}  {step.found}"
+    options = CloudTestOptions(
+        config=config,
+        types=types,
+        command=command,
+        set_id=set_id,
+        listen=listen,
+        with_server=not no_server,
     )
-    if step.mend:
-        click.echo(f"      to mend: {step.mend}")
-    sys.stdout.flush()
-
-
-def _verdict(is_fit: bool, interrupted: bool) -> str:
-    if interrupted:
-        return "The test was interrupted; its VMs are removed."
-    return "This configuration works." if is_fit else "This configuration does not work yet."
+    run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="VMs")

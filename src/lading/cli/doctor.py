@@ -14,9 +14,8 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from ctypes.util import find_library
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ from lading.client.servers.environment import default_data_directory
 from lading.process import removal
 
 if TYPE_CHECKING:
-    from lading.client.live_checks import LiveCheck
+    from lading.client.checks import CheckStep
 
 _GIB = 1 << 30
 # Less free disk than this (5 GiB) is a warning.
@@ -518,9 +517,16 @@ def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
 def _check_site(image: str, timeout: float) -> bool:
     """Run the checks of the site, and show each when it is done; whether all went well."""
     from lading.cli.session import CliSession, with_session
-    from lading.client.live_checks import LiveResult, LiveTest
+    from lading.client.live_checks import LiveTest
 
-    async def action(session: CliSession) -> list[LiveCheck]:
+    steps: list[CheckStep] = []
+
+    def tell(step: CheckStep) -> None:
+        steps.append(step)
+        if not display.is_json_command():
+            _show_live(len(steps), step)
+
+    async def action(session: CliSession) -> bool:
         test = LiveTest(
             api=session.api,
             blocks=session.blocks,
@@ -528,32 +534,38 @@ def _check_site(image: str, timeout: float) -> bool:
             image=image,
             patience=timeout,
         )
-        done = []
-        async with aclosing(test.run()) as checks:
-            async for check in checks:
-                done.append(check)
-                if not display.is_json_command():
-                    _show_live(check)
-        return done
+        return await test.run(tell)
 
-    done = with_session(action)
-    is_well = all(check.result is LiveResult.OK for check in done)
-    if display.is_json_command():
-        display.emit_json({"ok": is_well, "checks": [asdict(check) for check in done]})
-    else:
-        click.echo()
-        click.echo(
-            "This site runs containers." if is_well else "This site is not well; see 'do' above."
-        )
+    is_well = with_session(action)
+    display.show(_conclude(steps, is_well=is_well))
     return is_well
 
 
-def _show_live(check: LiveCheck) -> None:
-    seconds = f"{check.seconds:8.3f} s" if check.result != "skipped" else " " * 10
-    found = display.plain(check.found)
-    click.echo(f"{check.number:2}  {check.name:<10}  {check.result:<7}  {seconds}  {found}")
-    if check.mend:
-        click.echo(f"    do: {check.mend}")
+def _conclude(steps: Sequence[CheckStep], *, is_well: bool) -> display.Output:
+    documents = [
+        {
+            "number": number,
+            "name": step.name,
+            "result": step.state,
+            "seconds": step.seconds,
+            "found": step.found,
+            "mend": step.remedy,
+        }
+        for number, step in enumerate(steps, 1)
+    ]
+    yield {"ok": is_well, "checks": documents}
+    click.echo()
+    click.echo(
+        "This site runs containers." if is_well else "This site is not well; see 'do' above."
+    )
+
+
+def _show_live(number: int, step: CheckStep) -> None:
+    seconds = f"{step.seconds:8.3f} s" if step.state != "skipped" else " " * 10
+    found = display.plain(step.found)
+    click.echo(f"{number:2}  {step.name:<10}  {step.state:<7}  {seconds}  {found}")
+    if step.remedy:
+        click.echo(f"    do: {step.remedy}")
 
 
 def _plain(check: Check) -> dict[str, str]:

@@ -4,19 +4,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from lading.cli import display
 from lading.cli.options import site_config_option
-
-if TYPE_CHECKING:
-    from lading.dispatch.fleets.kubernetes.kubernetes_selftest import ClusterStep
+from lading.cli.selftests import run_selftest
 
 
 @click.group()
@@ -58,47 +52,7 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> 
     """
     from lading.wiring.clustertest import ClusterTestOptions, main
 
-    steps: list[ClusterStep] = []
-
-    def tell(step: ClusterStep) -> None:
-        steps.append(step)
-        if not display.is_json_command():
-            _show(step)
-
-    interrupted = False
-    with display.steps("testing") as report:
-        try:
-            is_fit = main(
-                ClusterTestOptions(
-                    config=config, kinds=kinds, listen=listen, with_server=not no_server
-                ),
-                tell=tell,
-                doing=lambda what: report(display.shorten(what, 100), len(steps), 0),
-            )
-        # After an interruption `main` has removed the Pods before it raises.
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            is_fit, interrupted = False, True
-    if display.is_json_command():
-        display.emit_json(
-            {
-                "ok": is_fit,
-                "interrupted": interrupted,
-                "steps": [dataclasses.asdict(one) for one in steps],
-            }
-        )
-    elif interrupted:
-        click.echo("The test was interrupted; its Pods are removed.")
-    else:
-        click.echo(f"This configuration {'works' if is_fit else 'does not work yet'}.")
-    sys.exit(130 if interrupted else 0 if is_fit else 1)
-
-
-def _show(step: ClusterStep) -> None:
-    mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
-    click.echo(
-        f"{mark}  {step.kind:<12}  {step.name:<12}  {display.duration(step.seconds):>7}"
-        f"  {step.found}"
+    options = ClusterTestOptions(
+        config=config, kinds=kinds, listen=listen, with_server=not no_server
     )
-    if step.mend:
-        click.echo(f"      to mend: {step.mend}")
-    sys.stdout.flush()
+    run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="Pods")

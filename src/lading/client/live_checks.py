@@ -21,16 +21,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from typing import Final
 
 from lading.client.api import ApiClient, Reconnected, Record, RecordEvent, events
 from lading.client.blocks import BlockClient
+from lading.client.checks import CheckFault, CheckRunner, CheckStep
 from lading.client.collections import CollectionWriter, read_file
 from lading.client.images.links import StoredImage, is_stored, list_images
 from lading.core.data import filetree
@@ -47,34 +47,6 @@ _KEPT: Final = 3600.0
 _RAM: Final = 64 << 20
 _FILE: Final = "word"
 _SCRIPT: Final = f'read word < /in/{_FILE}; echo "$word"; echo done >&2'
-
-
-class LiveResult(StrEnum):
-    """Result of a check of a site."""
-
-    OK = "ok"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCheck:
-    """One check: what was found, in how many seconds, and what to do about a fault."""
-
-    number: int
-    name: str
-    result: LiveResult
-    seconds: float
-    found: str
-    mend: str = ""
-
-
-class LiveFault(LadingError):
-    """A check failed; `mend` says what to do."""
-
-    def __init__(self, found: str, mend: str) -> None:
-        super().__init__(found)
-        self.mend = mend
 
 
 @dataclass(kw_only=True)
@@ -99,31 +71,25 @@ class LiveTest:
     _container: Record = field(default_factory=dict)
     _image: str = ""
 
-    async def run(self) -> AsyncGenerator[LiveCheck]:
-        """Carry out the checks, one after the other."""
-        failed = set[str]()
+    async def run(self, tell: Callable[[CheckStep], None]) -> bool:
+        """Carry out the checks, one after the other, and tell each that is over; whether all went
+        well.
+        """
+        checks = self._checks()
+        remedies = {name: remedy for name, _, _, remedy in checks}
+        runner = CheckRunner(remedies, tell=tell, clock=time.perf_counter)
         try:
-            for number, (name, needs, check, mend) in enumerate(self._checks(), 1):
-                missing = [one for one in needs if one in failed]
+            for name, needs, check, _ in checks:
+                missing = [needed for needed in needs if needed in runner.failed]
                 if missing:
-                    failed.add(name)
-                    found = f"it needs what '{missing[0]}' did not find"
-                    yield LiveCheck(
-                        number=number,
-                        name=name,
-                        result=LiveResult.SKIPPED,
-                        seconds=0.0,
-                        found=found,
-                    )
-                    continue
-                done = await _carry_out(number, name, check, mend)
-                if done.result is LiveResult.FAILED:
-                    failed.add(name)
-                yield done
+                    runner.skip(name, missing[0])
+                else:
+                    await runner.attempt(name, check())
         finally:
             # The caller may have stopped in the middle.
             if self._made:
                 await self._remove_all()
+        return not runner.failed
 
     def _checks(
         self,
@@ -159,7 +125,7 @@ class LiveTest:
         # The header has whole seconds.
         off = self.clock() - parsedate_to_datetime(said).timestamp()
         if abs(off) > _SKEW:
-            raise LiveFault(
+            raise CheckFault(
                 f"this clock is {off:+.0f} s off the server's",
                 "set both: timedatectl set-ntp true",
             )
@@ -168,7 +134,9 @@ class LiveTest:
     async def _look_at_token(self) -> str:
         user = await self.api.get("users", "current")
         if not user["is_active"]:
-            raise LiveFault(f"{user['uuid']} is not active", "an admin activates users on the page")
+            raise CheckFault(
+                f"{user['uuid']} is not active", "an admin activates users on the page"
+            )
         return f"{user['email'] or user['uuid']}{', admin' if user['is_admin'] else ''}"
 
     async def _look_at_parts(self) -> str:
@@ -180,14 +148,14 @@ class LiveTest:
             if one["state"] == "fault" or (one["name"] == "dispatchers" and one["state"] != "ok")
         ]
         if faults:
-            raise LiveFault("; ".join(faults), "docs/troubleshooting.md; the logs of these parts")
+            raise CheckFault("; ".join(faults), "docs/troubleshooting.md; the logs of these parts")
         return ", ".join(str(one["name"]) for one in found["parts"] if one["state"] == "ok")
 
     async def _store_block(self) -> str:
         data = (self.word.encode() * (_BLOCK // len(self.word) + 1))[:_BLOCK]
         locator = await self.blocks.put(data)
         if await self.blocks.get(locator) != data:
-            raise LiveFault(f"{locator}: other bytes came back", "lading admin scrub")
+            raise CheckFault(f"{locator}: other bytes came back", "lading admin scrub")
         return f"{_BLOCK >> 10} KiB stored and read"
 
     async def _make_collection(self) -> str:
@@ -208,7 +176,7 @@ class LiveTest:
     async def _read_over_webdav(self) -> str:
         answer = await self.api.raw("GET", f"/c={self._collection['uuid']}/{_FILE}")
         if answer.body != f"{self.word}\n".encode():
-            raise LiveFault("another content came back", "look at the server's log")
+            raise CheckFault("another content came back", "look at the server's log")
         return f"{len(answer.body)} bytes of {_FILE}"
 
     async def _hear_of_change(self) -> str:
@@ -222,7 +190,7 @@ class LiveTest:
                         return f"heard of {one.event_type}"
         except TimeoutError:
             pass
-        raise LiveFault(
+        raise CheckFault(
             f"no event within {_EVENT:.0f} s",
             "proxies must let websockets pass; programs that wait for events look more slowly",
         )
@@ -276,13 +244,13 @@ class LiveTest:
         self._container = await self.api.get("containers", self._request["container_uuid"])
         return self._judge(self._container)
 
-    async def _late(self) -> LiveFault:
+    async def _late(self) -> CheckFault:
         why = await self.api.action(
             "container_requests", self._request["uuid"], "why", method="GET"
         )
         reasons = [str(one["sentence"]) for one in why.get("waits") or ()]
         found = " ".join(reasons) or str(why.get("scheduling_status") or "nothing is known")
-        return LiveFault(
+        return CheckFault(
             f"it has not ended within {self.patience:.0f} s: {found}",
             "act on the reason, or wait longer with --timeout",
         )
@@ -295,7 +263,7 @@ class LiveTest:
                 if container["exit_code"] in (126, 127)
                 else "docs/troubleshooting.md; the log of the dispatcher and of its machine"
             )
-            raise LiveFault(f"{container['uuid']}: {said}", remedy)
+            raise CheckFault(f"{container['uuid']}: {said}", remedy)
         waited = _between(container["created_at"], container["started_at"])
         ran = _between(container["started_at"], container["finished_at"])
         return f"{container['uuid']}: began after {waited:.1f} s, took {ran:.1f} s"
@@ -304,20 +272,20 @@ class LiveTest:
         record = await self.api.get("collections", self._container["output"])
         node = filetree.get(filetree.from_manifest(record["manifest_text"]), _FILE)
         if not isinstance(node, filetree.File):
-            raise LiveFault(f"{_FILE}: is no file of the output", "look at the supervisor's log")
+            raise CheckFault(f"{_FILE}: is no file of the output", "look at the supervisor's log")
         async with aclosing(read_file(self.blocks, node)) as pieces:
             data = b"".join([piece async for piece in pieces])
         if data != f"{self.word}\n".encode():
-            raise LiveFault(f"the output is {data[:60]!r}", "look at the supervisor's log")
+            raise CheckFault(f"the output is {data[:60]!r}", "look at the supervisor's log")
         if not self._container["log"]:
-            raise LiveFault("the log was not stored", "look at the supervisor's log")
+            raise CheckFault("the log was not stored", "look at the supervisor's log")
         return "output and log are stored"
 
     async def _clean_up(self) -> str:
         number = len(self._made)
         faults = await self._remove_all()
         if faults:
-            raise LiveFault("; ".join(faults), "remove the records named 'lading doctor'")
+            raise CheckFault("; ".join(faults), "remove the records named 'lading doctor'")
         return f"{number} records removed"
 
     async def _remove_all(self) -> list[str]:
@@ -336,25 +304,6 @@ class LiveTest:
             except LadingError as error:
                 faults.append(f"{uuid}: {error.message}")
         return faults
-
-
-async def _carry_out(
-    number: int, name: str, check: Callable[[], Awaitable[str]], mend: str
-) -> LiveCheck:
-    began = time.perf_counter()
-    try:
-        found, result, mend = await check(), LiveResult.OK, ""
-    except LadingError as error:
-        found, result = error.message, LiveResult.FAILED
-        mend = error.mend if isinstance(error, LiveFault) else mend
-    return LiveCheck(
-        number=number,
-        name=name,
-        result=result,
-        seconds=time.perf_counter() - began,
-        found=found,
-        mend=mend,
-    )
 
 
 def _is_about(one: RecordEvent | Reconnected, collection: Record) -> bool:

@@ -27,13 +27,14 @@ from typing import Any, Final
 import asyncssh
 
 from lading.client.api import ApiClient, Record, events
+from lading.client.checks import CheckStep
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
-from lading.dispatch.fleets.cloud.cloud_selftest import Means, SelftestStep, Trial
+from lading.dispatch.fleets.cloud.cloud_selftest import Means, Trial
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     DriverSite,
@@ -466,7 +467,7 @@ class CloudTestOptions:
 
 
 def main(
-    options: CloudTestOptions, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
+    options: CloudTestOptions, *, tell: Callable[[CheckStep], None], doing: Callable[[str], None]
 ) -> bool:
     """Run the test; return whether it succeeded. INT or TERM removes the VMs, then raises
     CancelledError.
@@ -509,7 +510,7 @@ async def _test(
     key: asyncssh.SSHKey,
     folder: Path,
     options: CloudTestOptions,
-    tell: Callable[[SelftestStep], None],
+    tell: Callable[[CheckStep], None],
     doing: Callable[[str], None],
 ) -> bool:
     end_once(doing)

@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lading.client.api import ApiClient, events
+from lading.client.checks import CheckStep
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load
 from lading.core import ids
@@ -33,7 +34,6 @@ from lading.dispatch.fleets.kubernetes.cluster_access import ClusterAccess
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet, find_access
 from lading.dispatch.fleets.kubernetes.kubernetes_selftest import (
     CheckMeans,
-    ClusterStep,
     ClusterTest,
     with_label,
 )
@@ -80,7 +80,7 @@ class _Inputs:
 def main(
     options: ClusterTestOptions,
     *,
-    tell: Callable[[ClusterStep], None],
+    tell: Callable[[CheckStep], None],
     doing: Callable[[str], None],
 ) -> bool:
     """Run the test; return whether it succeeded. INT or TERM removes the Pods, then raises
@@ -136,7 +136,7 @@ async def _test(
     kinds: Sequence[NodeKind],
     folder: Path,
     options: ClusterTestOptions,
-    tell: Callable[[ClusterStep], None],
+    tell: Callable[[CheckStep], None],
     doing: Callable[[str], None],
 ) -> bool:
     end_once(doing, what="Pods")

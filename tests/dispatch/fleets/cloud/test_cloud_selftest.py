@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from lading.client.checks import CheckStep
 from lading.core.errors import Invalid, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.cloud_selftest import MENDS, Means, SelftestStep, Trial
+from lading.dispatch.fleets.cloud.cloud_selftest import MENDS, Means, Trial
 from lading.dispatch.fleets.cloud.drivers.driver import Instance, InstanceSpec
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.testing.cloud import FakeCloud, Troubles
@@ -31,7 +32,7 @@ class Stage:
 
     def __init__(self, cloud: FakeCloud) -> None:
         self.cloud = cloud
-        self.steps: list[SelftestStep] = []
+        self.steps: list[CheckStep] = []
         self.doing: list[str] = []
 
     def trial(self) -> Trial:
@@ -50,10 +51,10 @@ class Stage:
 
     @property
     def told(self) -> list[tuple[str, str, bool]]:
-        return [(one.type, one.name, one.ok) for one in self.steps]
+        return [(one.subject["type"], one.name, one.ok) for one in self.steps]
 
     @property
-    def failed(self) -> list[SelftestStep]:
+    def failed(self) -> list[CheckStep]:
         return [one for one in self.steps if not one.ok]
 
 
@@ -113,7 +114,7 @@ def test_what_is_wrong_is_said_and_nothing_is_left(
     first = stage.failed[0]
     assert first.name == name
     assert re.search(said, first.found), first.found
-    assert mend in first.mend
+    assert mend in first.remedy
     assert set(cloud.vms) == {"theirs"}
 
 
@@ -188,7 +189,7 @@ def test_a_configuration_that_cannot_be_is_said_with_what_to_do() -> None:
 
     stage = Stage(Refusing())
     assert not play(stage.run())
-    assert (stage.failed[0].name, stage.failed[0].mend) == ("create", MENDS["create"])
+    assert (stage.failed[0].name, stage.failed[0].remedy) == ("create", MENDS["create"])
 
 
 class Here:
@@ -255,7 +256,7 @@ class Server:
         return f"{name} works"
 
 
-async def tried(server: Server, told: str) -> list[SelftestStep]:
+async def tried(server: Server, told: str) -> list[CheckStep]:
     """The steps of a trial, on whose VM the check of the API prints `told`."""
 
     @asynccontextmanager
@@ -272,7 +273,7 @@ async def tried(server: Server, told: str) -> list[SelftestStep]:
         finally:
             server.open = False
 
-    steps: list[SelftestStep] = []
+    steps: list[CheckStep] = []
     async with ssh_server() as host:
         host.answers |= {server.url: (0, told), "python3": (0, '{"engine": "crun", "said": "ran"}')}
         means = Means(
@@ -320,4 +321,4 @@ async def test_api_request_shell_and_port_are_told_one_by_one(
     first = names.index("container") + 1
     assert names[first:] == [*after, "tags", "destroy", "nothing left"]
     assert {one.name: one.found for one in steps if not one.ok} == failed
-    assert all(one.mend == MENDS[one.name] for one in steps if not one.ok)
+    assert all(one.remedy == MENDS[one.name] for one in steps if not one.ok)

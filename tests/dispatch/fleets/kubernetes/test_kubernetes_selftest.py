@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from lading.client.checks import CheckStep
 from lading.client.transport import Response
 from lading.core.errors import Unavailable
 from lading.core.kubernetes.pod_manifest import NodeKind
 from lading.core.kubernetes.refusals import RIGHTS
 from lading.dispatch.fleets.kubernetes.kubernetes_selftest import (
     CheckMeans,
-    ClusterStep,
     ClusterTest,
     OpenServer,
 )
@@ -61,9 +61,9 @@ def opening(server: FakeServer) -> OpenServer:
 
 def tried(
     cluster: FakeCluster, server: OpenServer | None = None, *kinds: NodeKind
-) -> list[ClusterStep]:
+) -> list[CheckStep]:
     """The steps of a test of this cluster, in simulated time."""
-    steps: list[ClusterStep] = []
+    steps: list[CheckStep] = []
 
     async def act() -> None:
         means = CheckMeans(
@@ -83,7 +83,7 @@ def tried(
     return steps
 
 
-def told(steps: list[ClusterStep]) -> dict[str, bool]:
+def told(steps: list[CheckStep]) -> dict[str, bool]:
     return {one.name: one.ok for one in steps}
 
 
@@ -129,7 +129,7 @@ def test_without_a_server_the_pod_alone_is_tried() -> None:
     cluster.message = FIT
     kinds = (KIND, replace(KIND, name="other"))
     steps = tried(cluster, None, *kinds)
-    assert [one.kind for one in steps if one.name == "engine"] == ["plain", "other"]
+    assert [one.subject["kind"] for one in steps if one.name == "engine"] == ["plain", "other"]
     assert not {"server", "api", "request"} & told(steps).keys()
 
 
@@ -148,7 +148,7 @@ def test_a_missing_right_is_named(verb: str, resource: str) -> None:
         f"lacks: {verb} {resource}; it needs the rules"
         f' {{apiGroups: [""], resources: [{resource}], verbs: [{verb}]}}'
     )
-    assert "Role" in steps[1].mend
+    assert "Role" in steps[1].remedy
 
 
 @pytest.mark.parametrize("administrator", [True, False])
@@ -178,7 +178,7 @@ def test_a_cluster_that_cannot_be_reached_is_told() -> None:
     cluster.down = True
     (step,) = tried(cluster)
     assert (step.name, step.ok) == ("access", False)
-    assert "Kubeconfig" in step.mend
+    assert "Kubeconfig" in step.remedy
 
 
 def test_a_policy_that_forbids_the_pod_is_told() -> None:
@@ -217,7 +217,7 @@ def test_a_check_that_fails_is_told_and_no_request_is_run(
     cluster.message = message
     steps = tried(cluster, opening(FakeServer()))
     (failed,) = [one for one in steps if not one.ok]
-    assert (failed.name, said in failed.found, bool(failed.mend)) == (step, True, True)
+    assert (failed.name, said in failed.found, bool(failed.remedy)) == (step, True, True)
     assert "request" not in told(steps)
 
 

@@ -22,7 +22,8 @@ from typing import TypeVar
 import asyncssh
 import msgspec
 
-from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.client.checks import CheckRunner, CheckStep
+from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import TrialServer
@@ -80,19 +81,6 @@ MENDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelftestStep:
-    """One step that is over. `mend` is the remedy for one that failed."""
-
-    name: str
-    ok: bool
-    found: str
-    mend: str = ""
-    type: str = ""
-    instance: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
     """Services that a trial uses. `key` gives access to VMs for commands; without one none are run
     there.
@@ -115,30 +103,33 @@ class Trial:
     """One test. `tell` is called with each step that is over, `doing` with the present activity."""
 
     def __init__(
-        self, means: Means, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
+        self, means: Means, *, tell: Callable[[CheckStep], None], doing: Callable[[str], None]
     ) -> None:
         self._means = means
         self._settings = means.settings
         self._driver = means.driver
-        self._tell = tell
-        self._doing = doing
-        self._type = self._instance = ""
-        self._began = means.clock()
+        self._checks = CheckRunner(
+            MENDS, tell=tell, clock=means.clock, doing=doing, remedy_of=_remedy
+        )
+        self._tests("")
         self._creating: asyncio.Task[Instance] | None = None
-        self._failed = False
 
     async def run(self, types: Iterable[InstanceType]) -> bool:
         """Test each type; return whether all steps succeeded."""
         try:
-            if await self._attempt("list", self._start(), lambda found: found) is None:
+            if await self._checks.attempt("list", self._start()) is None:
                 return False
             for kind in types:
-                self._type = kind.name
+                self._tests(kind.name)
                 await self._try(kind)
         finally:
-            self._type = self._instance = ""
+            self._tests("")
             await self._clear()
-        return not self._failed
+        return not self._checks.failed
+
+    def _tests(self, type: str, instance: str = "") -> None:
+        """Name the type of VM and the VM that the next steps are about."""
+        self._checks.subject = {"type": type, "instance": instance}
 
     async def _start(self) -> str:
         found = await self._operate(self._driver.list())
@@ -153,15 +144,15 @@ class Trial:
     async def _try(self, kind: InstanceType) -> None:
         """All steps with one VM."""
         secret = self._means.token()
-        made = await self._attempt(
+        made = await self._checks.attempt(
             "create", self._create(kind, secret), lambda one: f"{one.id} ({kind.provider_type})"
         )
         if made is None:
             return
-        self._instance = made.id
+        self._tests(kind.name, made.id)
         machine = CloudMachine(key=made.id, type=kind.name, secret=secret, kind=kind, instance=made)
         tags = self._tags(kind, secret, Behavior.RUN)
-        listed = await self._attempt(
+        listed = await self._checks.attempt(
             "listed", self._find(made.id, tags), lambda one: f"with its tags, at {one.address}"
         )
         if listed is not None:
@@ -169,9 +160,11 @@ class Trial:
             if await self._boot(machine):
                 await self._use(machine)
             changed = self._tags(kind, secret, Behavior.HOLD)
-            await self._attempt("tags", self._change(made.id, changed), lambda _: "can be changed")
-        await self._attempt("destroy", self._remove(made.id), lambda found: found)
-        self._instance = ""
+            await self._checks.attempt(
+                "tags", self._change(made.id, changed), lambda _: "can be changed"
+            )
+        await self._checks.attempt("destroy", self._remove(made.id))
+        self._tests(kind.name)
 
     async def _create(self, kind: InstanceType, secret: str) -> Instance:
         spec = InstanceSpec(
@@ -199,7 +192,7 @@ class Trial:
             if self._means.clock() >= until:
                 raise Unavailable(f"{fault}, after {_LIST_PATIENCE:g} s")
             # Lists of clouds are late: tags and addresses may appear some time after the creation.
-            self._doing(f"{fault} yet")
+            self._checks.doing(f"{fault} yet")
             await asyncio.sleep(_PAUSE)
 
     async def _boot(self, machine: CloudMachine) -> bool:
@@ -212,7 +205,7 @@ class Trial:
             # Each attempt goes through all phases again; each is reported once.
             if phase not in behind:
                 behind.append(phase)
-                self._over(phase, found)
+                self._checks.succeed(phase, found)
 
         reach = self._means.reach(passed)
         while True:
@@ -226,21 +219,21 @@ class Trial:
                         await link.request("list", timeout=60.0)
                     finally:
                         await cancel_all(serving)
-                self._over(
+                self._checks.succeed(
                     "agent", f"serves, {self._means.clock() - began:.1f} s after the VM was listed"
                 )
                 return True
             except LadingError as error:
                 fault = error.message
-                self._doing(fault)
+                self._checks.doing(fault)
             except TimeoutError:
-                self._doing(fault)
+                self._checks.doing(fault)
             if self._means.clock() >= until:
                 # The first phase that was never passed is the one to look into.
                 name = next((phase for phase in PHASES if phase not in behind), "agent")
                 booting = self._settings.times.booting
                 said = f"{fault}; it did not become ready in {booting:g} s (TimeoutBooting)"
-                self._over(name, said, ok=False)
+                self._checks.fail(name, said)
                 return False
             await asyncio.sleep(min(_PAUSE, max(0.1, until - self._means.clock())))
 
@@ -258,11 +251,9 @@ class Trial:
             key=key,
             pinned=machine.pinned,
         )
-        await self._attempt("container", self._smoke_test(target), lambda found: found)
+        await self._checks.attempt("container", self._smoke_test(target))
         if self._means.command:
-            await self._attempt(
-                "command", self._order(target, self._means.command), lambda found: found
-            )
+            await self._checks.attempt("command", self._order(target, self._means.command))
         if self._means.server is not None:
             async with AsyncExitStack() as stack:
                 await self._serve(
@@ -284,13 +275,13 @@ class Trial:
             opened.append(await stack.enter_async_context(opening))
             return await reach_api(opened[0])
 
-        if await self._attempt("api", begin(), lambda found: found) is None:
+        if await self._checks.attempt("api", begin()) is None:
             return
         (server,) = opened
-        if await self._attempt("request", server.run(), lambda found: found) is None:
+        if await self._checks.attempt("request", server.run()) is None:
             return
-        await self._attempt("shell", server.shell(), lambda found: found)
-        await self._attempt("port", server.port(), lambda found: found)
+        await self._checks.attempt("shell", server.shell())
+        await self._checks.attempt("port", server.port())
 
     async def _reach_api(self, target: SshAddress, server: TrialServer) -> str:
         answer = await self._ask(
@@ -351,7 +342,7 @@ class Trial:
 
     async def _clear(self) -> None:
         """Remove all VMs of the test."""
-        self._doing("removing remaining VMs")
+        self._checks.doing("removing remaining VMs")
         await self._end_creation()
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
         while self._means.clock() < until:
@@ -366,13 +357,12 @@ class Trial:
                     return
             # Twice: one list may leave something out.
             if empty == 2:
-                self._over("nothing left", "the cloud lists no instance of this test")
+                self._checks.succeed("nothing left", "the cloud lists no instance of this test")
                 return
             await asyncio.sleep(_PAUSE if fault or left else 0.2)
-        self._over(
+        self._checks.fail(
             "nothing left",
             f"{', '.join(left) or 'not known'} may be left ({fault or 'still listed'})",
-            ok=False,
         )
 
     async def _destroy(self, ids: Iterable[str]) -> None:
@@ -388,19 +378,6 @@ class Trial:
             *([self._creating] if self._creating is not None else []), return_exceptions=True
         )
 
-    async def _attempt(
-        self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str]
-    ) -> _Answer | None:
-        """The result of a step; None when it failed."""
-        self._doing(name)
-        try:
-            answer = await work
-        except LadingError as error:
-            self._over(name, error.message, ok=False, mend=_mend(name, error))
-            return None
-        self._over(name, found(answer))
-        return answer
-
     async def _operate(self, call: Awaitable[_Answer]) -> _Answer:
         try:
             async with asyncio.timeout(self._settings.operation_timeout):
@@ -409,21 +386,6 @@ class Trial:
             raise Unavailable(
                 f"the cloud did not answer in {self._settings.operation_timeout:g} s"
             ) from error
-
-    def _over(self, name: str, found: str, *, ok: bool = True, mend: str = "") -> None:
-        now = self._means.clock()
-        step = SelftestStep(
-            name=name,
-            ok=ok,
-            found=found,
-            mend="" if ok else mend or MENDS[name],
-            type=self._type,
-            instance=self._instance,
-            seconds=round(now - self._began, 2),
-        )
-        self._began = now
-        self._failed = self._failed or not ok
-        self._tell(step)
 
     def _tags(self, kind: InstanceType, secret: str, behavior: Behavior) -> dict[str, str]:
         tag = self._settings.tag
@@ -435,7 +397,7 @@ class Trial:
         }
 
 
-def _mend(name: str, error: LadingError) -> str:
+def _remedy(_: str, error: LadingError) -> str:
     match error:
         case QuotaReached():
             return "have the account's quota raised, or remove unused instances"
@@ -443,10 +405,8 @@ def _mend(name: str, error: LadingError) -> str:
             return "try another type, zone or region, or later"
         case RateLimited():
             return "wait, and lower MaxCloudOpsPerSecond"
-        case Invalid() if name == "create":
-            return MENDS["create"]
         case _:
-            return MENDS[name]
+            return ""
 
 
 def _fault_of(one: Instance, tags: Mapping[str, str]) -> str:

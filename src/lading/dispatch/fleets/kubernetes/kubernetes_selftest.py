@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lading.client.checks import CheckRunner, CheckStep
 from lading.core.errors import LadingError, Unavailable
 from lading.core.kubernetes import pod_manifest
 from lading.core.kubernetes.pod_manifest import NodeKind, attempt_of
@@ -78,18 +79,6 @@ MENDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterStep:
-    """One step that is over. `kind`: of node. `mend` is the remedy for one that failed."""
-
-    name: str
-    ok: bool
-    found: str
-    mend: str = ""
-    kind: str = ""
-    seconds: float = 0.0
-
-
 OpenServer = Callable[[NodeKind], AbstractAsyncContextManager[TrialServer]]
 
 
@@ -118,32 +107,31 @@ class ClusterTest:
         self,
         means: CheckMeans,
         *,
-        tell: Callable[[ClusterStep], None],
+        tell: Callable[[CheckStep], None],
         doing: Callable[[str], None],
     ) -> None:
         self._means = means
         self._api = means.api
         self._pods = means.settings.pods
         self._labels = [self._pods.dispatcher, *([means.fleet] if means.fleet else [])]
-        self._tell = tell
-        self._doing = doing
-        self._kind = ""
-        self._began = means.clock()
-        self._failed = False
+        self._checks = CheckRunner(
+            MENDS, tell=tell, clock=means.clock, doing=doing, remedy_of=_remedy
+        )
+        self._checks.subject = {"kind": ""}
 
     async def run(self, kinds: Iterable[NodeKind]) -> bool:
         """Test each kind of node; return whether all steps succeeded."""
-        if await self._attempt("access", self._access()) is None:
+        if await self._checks.attempt("access", self._access()) is None:
             return False
         try:
-            if await self._attempt("rights", self._rights()) is not None:
+            if await self._checks.attempt("rights", self._rights()) is not None:
                 for kind in kinds:
-                    self._kind = kind.name
+                    self._checks.subject = {"kind": kind.name}
                     await self._try(kind)
         finally:
-            self._kind = ""
+            self._checks.subject = {"kind": ""}
             await self._clear()
-        return not self._failed
+        return not self._checks.failed
 
     async def _access(self) -> str:
         await self._check_namespace()
@@ -190,7 +178,7 @@ class ClusterTest:
             server: TrialServer | None = None
             if self._means.server is not None:
                 opening = self._means.server(kind)
-                server = await self._attempt(
+                server = await self._checks.attempt(
                     "server", stack.enter_async_context(opening), lambda one: f"at {one.url}"
                 )
                 if server is None:
@@ -201,16 +189,17 @@ class ClusterTest:
     async def _check(self, kind: NodeKind, server: TrialServer | None) -> bool:
         """The steps of a check Pod; whether all have succeeded."""
         attempt = attempt_of(self._means.token())
-        made = await self._attempt("pod", self._run_pod(kind, server, attempt), _where)
+        made = await self._checks.attempt("pod", self._run_pod(kind, server, attempt), _where)
         if made is None:
             return False
         pod, state = made
         answers = _answers(pod)
         steps = ["runner", "engine", *(["api"] if server is not None else [])]
         passed = [
-            await self._attempt(name, _judge(answers.get(name, ""))) is not None for name in steps
+            await self._checks.attempt(name, _judge(answers.get(name, ""))) is not None
+            for name in steps
         ]
-        removed = await self._attempt("removal", self._remove(state))
+        removed = await self._checks.attempt("removal", self._remove(state))
         return all(passed) and removed is not None
 
     async def _run_pod(
@@ -233,7 +222,7 @@ class ClusterTest:
         while state.phase is not PodPhase.ENDED:
             if self._means.clock() >= until:
                 raise Unavailable(f"it has not ended after a while. {state.note}")
-            self._doing(state.note)
+            self._checks.doing(state.note)
             await asyncio.sleep(self._means.pause)
             found = await self._api.get("pods", state.name)
             if found is None:
@@ -260,10 +249,10 @@ class ClusterTest:
         return state
 
     async def _use(self, server: TrialServer) -> None:
-        if await self._attempt("request", server.run()) is None:
+        if await self._checks.attempt("request", server.run()) is None:
             return
-        await self._attempt("shell", server.shell())
-        await self._attempt("port", server.port())
+        await self._checks.attempt("shell", server.shell())
+        await self._checks.attempt("port", server.port())
 
     async def _remove(self, state: PodState) -> str:
         await self._delete(state)
@@ -288,7 +277,7 @@ class ClusterTest:
 
     async def _clear(self) -> None:
         """Remove all Pods of the test."""
-        self._doing("removing what is left")
+        self._checks.doing("removing what is left")
         until, left = self._means.clock() + _REMOVAL_PATIENCE, list[PodState]()
         try:
             while left := await self._states():
@@ -298,40 +287,18 @@ class ClusterTest:
                     await self._delete(one)
                 await asyncio.sleep(self._means.pause)
         except LadingError as error:
-            self._over("nothing left", error.message, ok=False)
+            self._checks.fail("nothing left", error.message)
             return
         names = ", ".join(one.name for one in left)
-        said = f"{names} may be left" if left else "the cluster lists no Pod of this test"
-        self._over("nothing left", said, ok=not left)
+        if left:
+            self._checks.fail("nothing left", f"{names} may be left")
+        else:
+            self._checks.succeed("nothing left", "the cluster lists no Pod of this test")
 
-    async def _attempt(
-        self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str] = str
-    ) -> _Answer | None:
-        """The result of a step; None when it failed."""
-        self._doing(name)
-        try:
-            answer = await work
-        except LadingError as error:
-            is_right = isinstance(error, NotAllowed) and error.refusal.kind is RefusalKind.RIGHT
-            mend = MENDS["rights"] if is_right else ""
-            self._over(name, error.message, ok=False, mend=mend)
-            return None
-        self._over(name, found(answer))
-        return answer
 
-    def _over(self, name: str, found: str, *, ok: bool = True, mend: str = "") -> None:
-        now = self._means.clock()
-        step = ClusterStep(
-            name=name,
-            ok=ok,
-            found=found,
-            mend="" if ok else mend or MENDS.get(name, ""),
-            kind=self._kind,
-            seconds=round(now - self._began, 2),
-        )
-        self._began = now
-        self._failed = self._failed or not ok
-        self._tell(step)
+def _remedy(_: str, error: LadingError) -> str:
+    is_right = isinstance(error, NotAllowed) and error.refusal.kind is RefusalKind.RIGHT
+    return MENDS["rights"] if is_right else ""
 
 
 def with_label(settings: KubernetesSettings, dispatcher: str) -> KubernetesSettings:

@@ -1,0 +1,76 @@
+"""The output of `lading cloud test` and `lading kubernetes test`: each step as soon as it is over,
+with its remedy, and the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from lading.cli import display
+from lading.cli.exit_codes import INTERRUPTED
+
+if TYPE_CHECKING:
+    from lading.client.checks import CheckStep
+
+
+def run_selftest(
+    main: Callable[[Callable[[CheckStep], None], Callable[[str], None]], bool],
+    *,
+    made: str,
+) -> NoReturn:
+    """Run a test and exit with 0 without faults, else 1, and 130 after an interruption. `main` gets
+    a function for each step that is over and one for the present activity; it removes the things
+    that the test has `made`, also before it raises.
+    """
+    steps: list[CheckStep] = []
+
+    def tell(step: CheckStep) -> None:
+        steps.append(step)
+        if not display.is_json_command():
+            _show(step)
+
+    is_fit = is_interrupted = False
+    with display.steps("testing") as report:
+        try:
+            is_fit = main(tell, lambda text: report(display.shorten(text, 100), len(steps), 0))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            is_interrupted = True
+    display.show(_conclude(steps, made, is_fit=is_fit, is_interrupted=is_interrupted))
+    sys.exit(INTERRUPTED if is_interrupted else 0 if is_fit else 1)
+
+
+def _conclude(
+    steps: list[CheckStep], made: str, *, is_fit: bool, is_interrupted: bool
+) -> display.Output:
+    documents = [
+        {
+            "name": step.name,
+            "ok": step.ok,
+            "found": step.found,
+            "mend": step.remedy,
+            **step.subject,
+            "seconds": step.seconds,
+        }
+        for step in steps
+    ]
+    yield {"ok": is_fit, "interrupted": is_interrupted, "steps": documents}
+    if is_interrupted:
+        click.echo(f"The test was interrupted; its {made} are removed.")
+    else:
+        click.echo(f"This configuration {'works' if is_fit else 'does not work yet'}.")
+
+
+def _show(step: CheckStep) -> None:
+    mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
+    subject = next(iter(step.subject.values()), "")
+    click.echo(
+        f"{mark}  {subject:<12}  {step.name:<12}  {display.duration(step.seconds):>7}  {step.found}"
+    )
+    if step.remedy:
+        click.echo(f"      to mend: {step.remedy}")
+    sys.stdout.flush()
