@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.client.disk_cache import PAGE, CacheLayout, DiskCache, Durability, EntryClaim
+from lading.client.caches.disk_cache import PAGE, CacheLayout, DiskCache, Durability, EntryClaim
 
 KEY = "a" * 32
 

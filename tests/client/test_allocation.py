@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.disk_space import spread_directories
+from lading.client.caches.disk_space import spread_directories
 
 
 class FileSystem:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.mounts.git_cache import GitCache
-from lading.core.containers.git_trees import GitReference, check, is_allowed
+from lading.core.containers.mounting.git_trees import GitReference, check, is_allowed
 from lading.core.errors import Invalid, Unavailable
 from lading.core.values import JsonObject
 

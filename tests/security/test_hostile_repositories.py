@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.mounts.git_cache import GitCache
-from lading.core.containers.git_trees import GitReference
+from lading.core.containers.mounting.git_trees import GitReference
 from lading.core.errors import ExecutionError, Invalid, LadingError, Unavailable
 from lading.supervisor.inputs.git_archives import unpack
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lading.client.api import ApiClient
-from lading.core.containers import finalize, lifecycle, priority, retry, reuse
+from lading.core.containers import finalize, lifecycle, priority, reuse
+from lading.core.containers.attempts import retry
 from lading.core.containers.container import (
     CancelChildren,
     Container,

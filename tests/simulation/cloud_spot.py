@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from lading.core.containers import spot
+from lading.core.containers.attempts import spot
+from lading.core.containers.attempts.spot import Preemption
 from lading.core.containers.container import ContainerState
-from lading.core.containers.spot import Preemption
 from lading.core.quantities import format_time
 from lading.testing.containers import FakeContainers
 

@@ -14,7 +14,7 @@ import msgspec
 
 from lading.api.events.event_bus import LogEvent
 from lading.client.api import RecordEvent
-from lading.core.containers.spot import RUN_TIME
+from lading.core.containers.attempts.spot import RUN_TIME
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer
 from tests.simulation.rules import CORRECT, ServerRules

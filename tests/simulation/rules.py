@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lading.core.containers import finalize, lifecycle, priority, request, reuse, writers
-from lading.core.containers import retry as planning
+from lading.core.containers.attempts import retry as planning
 from lading.core.containers.container import Container, ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.writers import ContainerWriter

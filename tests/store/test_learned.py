@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.containers.learned import Lesson, Tool
+from lading.core.containers.attempts.learned import Lesson, Tool
 from lading.core.records.record_types import COLLECTIONS
 from lading.store import learned, records
 from lading.store.database import Database

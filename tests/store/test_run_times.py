@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.containers.learned import Tool
+from lading.core.containers.attempts.learned import Tool
 from lading.core.records.record_types import CONTAINERS
 from lading.store import records, run_times
 from lading.store.database import Database

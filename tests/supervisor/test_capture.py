@@ -10,9 +10,15 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.content_caches import TreeCache
+from lading.client.caches.content_caches import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath, Source, plan
+from lading.core.containers.mounting.mount_plan import (
+    CollectionPath,
+    GitTree,
+    HostPath,
+    Source,
+    plan,
+)
 from lading.core.containers.output.plan import (
     CopyFile,
     CopyFiles,

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from lading.core.containers.container import Container
-from lading.core.containers.mount_plan import plan
+from lading.core.containers.mounting.mount_plan import plan
 from lading.core.values import Json
 from lading.supervisor.container_spec import CERTIFICATES, Given, amount, specify
 from lading.supervisor.engines import Bind, NetworkAccess

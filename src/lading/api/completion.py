@@ -1,9 +1,9 @@
 """The end of a container for its requests: another attempt or the state Final, and the costs.
 
-`core.containers.retry` plans the retries, `core.containers.finalize` the collections that a request
-keeps. The content of such a collection is that of existing collections, so that no block is moved;
-a collection whose content is missing is not made. Requests that the container made are cancelled;
-requests that depend on its requests are released or end too.
+`core.containers.attempts.retry` plans the retries, `core.containers.finalize` the collections that
+a request keeps. The content of such a collection is that of existing collections, so that no block
+is moved; a collection whose content is missing is not made. Requests that the container made are
+cancelled; requests that depend on its requests are released or end too.
 
 An interval of allocation (when a container held resources, and for which request) begins and ends
 with each change of a container's state and of a request's state, priority or container
@@ -26,12 +26,14 @@ from lading.api.metrics import METRICS
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
 from lading.api.wait_statuses import STATUSES
-from lading.core.containers import finalize, mounts, request, retry
+from lading.core.containers import finalize, request
+from lading.core.containers.attempts import retry
+from lading.core.containers.attempts.retry_rules import RetryRules, read_container_policy
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
+from lading.core.containers.mounting import mounts
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry_rules import RetryRules, read_container_policy
 from lading.core.data import manifest, storage_classes
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix

@@ -30,19 +30,12 @@ from lading.api.mounts.tree_cache import CONTENTS
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.core import images
-from lading.core.containers import (
-    git_trees,
-    learned,
-    mounts,
-    recipe,
-    recipe_resolution,
-    request,
-    reuse,
-    reuse_rights,
-)
+from lading.core.containers import recipe, recipe_resolution, request, reuse, reuse_rights
+from lading.core.containers.attempts import learned
+from lading.core.containers.attempts.learned import Advice
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
-from lading.core.containers.git_trees import NO_TREES, GitTrees
-from lading.core.containers.learned import Advice
+from lading.core.containers.mounting import git_trees, mounts
+from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.recipe_resolution import RequestFacts

@@ -25,12 +25,13 @@ from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.config.instance_types import instance_types
 from lading.core import resources
-from lading.core.containers import learned, mounts, spot
+from lading.core.containers.attempts import learned, spot
+from lading.core.containers.attempts.retry import has_succeeded
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.disk_space import disk_factor
+from lading.core.containers.mounting import mounts
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry import has_succeeded
 from lading.core.errors import Invalid
 from lading.core.quantities import later, parse_time, told_time
 from lading.core.records.access import Principal

@@ -22,11 +22,12 @@ from lading.api.machine_board import CAPACITY
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, Unit
 from lading.core import resources
-from lading.core.containers import learned, priority
+from lading.core.containers import priority
+from lading.core.containers.attempts import learned
+from lading.core.containers.attempts.learned import Tool
+from lading.core.containers.attempts.retry_rules import SHARE
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
-from lading.core.containers.learned import Tool
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry_rules import SHARE
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.ids import is_group

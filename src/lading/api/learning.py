@@ -1,6 +1,6 @@
 """Learns the amounts that containers of a tool needed, and finds them for later ones.
 
-The decisions are those of `core.containers.learned`; the rows are in `store.learned`. With
+The decisions are those of `core.containers.attempts.learned`; the rows are in `store.learned`. With
 `Containers.LearnResources: off` nothing is read or stored. Source: docs/spec/containers, section
 Learned amounts.
 """
@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from lading.api.services import ApiServices
 from lading.api.unit import Unit
-from lading.core.containers import learned, mounts
+from lading.core.containers.attempts import learned
+from lading.core.containers.attempts.learned import Advice
 from lading.core.containers.constraints import Learning
 from lading.core.containers.container import Container
-from lading.core.containers.learned import Advice
+from lading.core.containers.mounting import mounts
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.values import JsonObject

@@ -12,8 +12,9 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.services import ApiServices
-from lading.core.containers import mounts, recipe, reuse
+from lading.core.containers import recipe, reuse
 from lading.core.containers.container import Container
+from lading.core.containers.mounting import mounts
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate
 from lading.core.containers.reuse_rights import has_foreign_secrets

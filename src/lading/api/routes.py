@@ -26,15 +26,12 @@ from lading.api.resources import (
     log_rows,
     machines,
     progress,
-    quotas,
     repositories,
     service_records,
-    shares,
-    tokens,
-    users,
     webhooks,
     workflows,
 )
+from lading.api.resources.accounts import quotas, shares, tokens, users
 from lading.core.errors import Forbidden
 from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.records import access

@@ -50,7 +50,7 @@ from lading.core.containers.container import (
     Resolve,
     RevokeTokens,
 )
-from lading.core.containers.git_trees import NO_TREES, GitTrees
+from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal

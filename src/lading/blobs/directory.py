@@ -33,7 +33,7 @@ from typing import Final, Self, TypeVar
 
 from lading.blobs.block_files import LARGE, Bypass, FileDraft, ReadBefore, read_past_cache
 from lading.blobs.volume import Buffer, Discarded, Loan, Parameters, Space, Stored, read_parameters
-from lading.client.disk_space import spread_directories
+from lading.client.caches.disk_space import spread_directories
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 
 # Digits of a folder's name: 4096 folders.

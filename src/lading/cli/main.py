@@ -106,10 +106,13 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Users": {
-        "user": ("lading.cli.users", "Make, list, change and switch off users."),
-        "token": ("lading.cli.tokens", "Make tokens with just the needed rights; revoke them."),
+        "user": ("lading.cli.accounts.users", "Make, list, change and switch off users."),
+        "token": (
+            "lading.cli.accounts.tokens",
+            "Make tokens with just the needed rights; revoke them.",
+        ),
         "credential": (
-            "lading.cli.credentials",
+            "lading.cli.accounts.credentials",
             "Keys and passwords for servers of inputs and outputs of GA4GH tasks.",
         ),
         "quota": (

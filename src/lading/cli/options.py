@@ -152,7 +152,7 @@ class _Retry(click.ParamType[tuple[str, dict[str, Any]]]):
         if isinstance(value, tuple):
             return value
         # Imported here: most commands have no rule.
-        from lading.core.containers.retry_rules import parse_rule, read_rules
+        from lading.core.containers.attempts.retry_rules import parse_rule, read_rules
 
         name, _, text = str(value).partition("=")
         try:

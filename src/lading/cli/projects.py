@@ -18,7 +18,7 @@ from lading.cli.options import PROPERTY, RETRY
 from lading.cli.references import find_project
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.core.containers.retry_rules import read_container_policy, show_rule
+from lading.core.containers.attempts.retry_rules import read_container_policy, show_rule
 from lading.core.errors import Conflict, Invalid, NotFound, RequestError
 from lading.core.ids import Infix, is_uuid
 

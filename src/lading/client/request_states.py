@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lading.client.outcomes import RequestOutcome
-from lading.core.containers import spot
+from lading.core.containers.attempts import spot
 from lading.core.quantities import MAX_SHOWN, format_time, parse_time, shorten
 from lading.core.request_status import (
     RequestStatus,

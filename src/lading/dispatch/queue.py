@@ -28,10 +28,11 @@ from msgspec import structs
 
 from lading.core import capabilities, resources
 from lading.core.capabilities import OFFERED
-from lading.core.containers import constraints, spot
+from lading.core.containers import constraints
+from lading.core.containers.attempts import spot
+from lading.core.containers.attempts.spot import Preemption
 from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import disk_factor
-from lading.core.containers.spot import Preemption
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.quantities import parse_time

@@ -1,4 +1,4 @@
-"""Rows of amounts that containers of a tool needed (`core.containers.learned`)."""
+"""Rows of amounts that containers of a tool needed (`core.containers.attempts.learned`)."""
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lading.core.containers.learned import Lesson, Tool
+from lading.core.containers.attempts.learned import Lesson, Tool
 from lading.store.database import Transaction
 
 TABLES = (

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from lading.client.api import Record
-from lading.client.disk_space import lacks_room
+from lading.client.caches.disk_space import lacks_room
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.quantities import format_time
 from lading.process.telemetry import redact

@@ -13,9 +13,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lading.client.content_caches import TreeCache
-from lading.client.disk_space import lacks_room
-from lading.core.containers import mount_plan
+from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.disk_space import lacks_room
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import (
     Amount,
@@ -26,8 +25,9 @@ from lading.core.containers.disk_space import (
     own_capacities,
     spent,
 )
-from lading.core.containers.mount_plan import HostPath, MountPlan
-from lading.core.containers.mounts import slower
+from lading.core.containers.mounting import mount_plan
+from lading.core.containers.mounting.mount_plan import HostPath, MountPlan
+from lading.core.containers.mounting.mounts import slower
 from lading.core.hpc.gang import read_gang
 from lading.supervisor.container_spec import GpuLocks
 from lading.supervisor.engines import Engine, is_occupied

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from lading.core.containers.mounts import covering
+from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import STATUS, ContainerStep, read_steps
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.values import JsonObject

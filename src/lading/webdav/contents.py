@@ -33,7 +33,7 @@ from weakref import WeakValueDictionary
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.content_caches import BlockFiles
+from lading.client.caches.content_caches import BlockFiles
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.core import ids

@@ -44,7 +44,7 @@ from typing import Final
 
 import msgspec
 
-from lading.client.disk_space import read_disk, spread_directories
+from lading.client.caches.disk_space import read_disk, spread_directories
 from lading.client.fd_receiving import lent_beside
 from lading.config.site import Config, load
 from lading.core import ids

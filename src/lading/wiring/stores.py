@@ -28,7 +28,7 @@ from lading.blobs.collector import Hit, Named
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume, open_volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.client.disk_space import read_disk
+from lading.client.caches.disk_space import read_disk
 from lading.config.site import Config
 from lading.config.storage import VolumeSettings
 from lading.core.containers import disk_space

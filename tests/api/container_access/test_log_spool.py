@@ -11,7 +11,7 @@ import pytest
 
 from lading.api.container_access import log_spool
 from lading.api.container_access.log_spool import Spool
-from lading.client.disk_space import read_disk
+from lading.client.caches.disk_space import read_disk
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 

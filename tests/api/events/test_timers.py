@@ -13,7 +13,7 @@ import pytest
 
 from lading.api.events import timers
 from lading.api.mounts.git_cache import GIT, GitCache
-from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from lading.core.quantities import format_time, told_time
 from lading.core.records.schema import Record

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.mounts.git_cache import GitCache
-from lading.core.containers.git_trees import GitReference, ResolvedGitTree
+from lading.core.containers.mounting.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from tests.repository import Repository
 

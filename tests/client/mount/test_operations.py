@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.content_caches import BlockFiles
+from lading.client.caches.content_caches import BlockFiles
 from lading.client.mount.layout import Fixed
 from lading.client.mount.nodes import Node, Text
 from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import recipe, reuse
-from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.reuse import Nearest
 from lading.core.quantities import told_time
 from lading.core.values import FieldDifference

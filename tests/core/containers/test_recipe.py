@@ -11,7 +11,7 @@ from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.recipe_resolution import RequestFacts, resolve
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject

@@ -13,9 +13,9 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.content_caches import TreeCache
+from lading.client.caches.content_caches import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.core.containers.mount_plan import (
+from lading.core.containers.mounting.mount_plan import (
     CollectionPath,
     GitTree,
     HostPath,

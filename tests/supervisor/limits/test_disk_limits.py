@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.client.disk_space import read_disk
+from lading.client.caches.disk_space import read_disk
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.disk_limits import DiskWatch, Neighbours, base

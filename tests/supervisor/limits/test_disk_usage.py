@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.disk_space import check_room
+from lading.client.caches.disk_space import check_room
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.process.confined import Stopped

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from lading.client.disk_space import lacks_room, read_disk
+from lading.client.caches.disk_space import lacks_room, read_disk
 from lading.core.containers.disk_space import Amount, reserve
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 from lading.process import confined

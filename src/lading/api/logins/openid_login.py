@@ -18,7 +18,8 @@ from typing import Final
 
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.logins.provider_client import PROVIDER, OpenIdClient
-from lading.api.resources import generic, links, tokens, users
+from lading.api.resources import generic, links
+from lading.api.resources.accounts import tokens, users
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix

@@ -5,7 +5,7 @@ taken from the mirror if it is there. All callers that wait for a mirror during 
 next fetch, and equal searches share one search; results that nobody waited for are kept for the
 next caller. `git` runs in a thread, without a terminal, hooks or the configuration of the machine,
 with the transports listed below, and is killed with its children after its time limit.
-`core.containers.git_trees` parses its output.
+`core.containers.mounting.git_trees` parses its output.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from lading.api.server.features import FeatureKey
-from lading.client.disk_cache import CacheLayout, DiskCache
-from lading.core.containers import git_trees
-from lading.core.containers.git_trees import GitReference, ResolvedGitTree
+from lading.client.caches.disk_cache import CacheLayout, DiskCache
+from lading.core.containers.mounting import git_trees
+from lading.core.containers.mounting.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from lading.process.concurrency import cancel_all
 from lading.process.confined import ConfinedTree

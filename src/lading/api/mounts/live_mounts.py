@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.api.services import ApiServices
-from lading.core.containers import mounts
+from lading.core.containers.mounting import mounts
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records import access

@@ -17,7 +17,7 @@ from typing import Final
 from lading.api.container_assignment import outputs_of
 from lading.api.mounts.tree_cache import CONTENTS, TREES
 from lading.api.services import ApiServices
-from lading.core.containers import mounts
+from lading.core.containers.mounting import mounts
 from lading.core.data import content, filetree
 from lading.core.data.filetree import File, FileTree, bare
 from lading.core.errors import LadingError

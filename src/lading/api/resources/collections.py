@@ -28,7 +28,8 @@ from weakref import WeakValueDictionary
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
-from lading.api.resources import dispatching, generic, quotas
+from lading.api.resources import dispatching, generic
+from lading.api.resources.accounts import quotas
 from lading.api.resources.lineage import brief_lineage
 from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices

@@ -33,8 +33,8 @@ from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
-from lading.core.containers.git_trees import NO_TREES, GitTrees
-from lading.core.containers.mounts import git_references
+from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
+from lading.core.containers.mounting.mounts import git_references
 from lading.core.containers.priority import bind_siblings
 from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.containers.request_rules import Parent

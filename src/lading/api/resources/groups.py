@@ -24,7 +24,7 @@ from lading.api.resources.generic import find_included
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
-from lading.core.containers.retry_rules import SHARE, read_container_policy
+from lading.core.containers.attempts.retry_rules import SHARE, read_container_policy
 from lading.core.errors import Invalid, NotFound
 from lading.core.policy import fair_share
 from lading.core.records import access, mixed_lists

@@ -25,14 +25,14 @@ from lading.api.mounts.git_cache import GIT
 from lading.api.resources import generic
 from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
-from lading.core.containers import git_trees
-from lading.core.containers.git_trees import (
+from lading.core.containers.mounting import git_trees
+from lading.core.containers.mounting.git_trees import (
     NO_TREES,
     GitTrees,
     host_of,
     is_allowed,
 )
-from lading.core.containers.mounts import git_references
+from lading.core.containers.mounting.mounts import git_references
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.sessions import is_local
 from lading.core.errors import Forbidden, Invalid, NotFound, Unavailable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lading.config.site import Config
+from lading.core.containers.attempts.retry_rules import read_rules
 from lading.core.containers.constraints import RETRY_LIMITS, Learning, Policy
 from lading.core.containers.disk_space import ScratchLimits
-from lading.core.containers.retry_rules import read_rules
 from lading.core.errors import Failure, Invalid
 from lading.core.policy.fair_share import BY_PROJECT, BY_USER, read_weight
 from lading.core.values import printable

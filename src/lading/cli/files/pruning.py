@@ -25,7 +25,7 @@ from lading.cli.running import selection
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.core.containers import mounts
+from lading.core.containers.mounting import mounts
 from lading.core.containers.steps import image_names
 from lading.core.data.packing import blocks_of, sizes_of
 from lading.core.quantities import format_time

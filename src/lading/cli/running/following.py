@@ -26,7 +26,7 @@ from lading.cli.hangup import full_stream, is_broken_pipe
 from lading.client.api import ApiClient, Record, events
 from lading.client.outcomes import RequestOutcome, reason
 from lading.client.retry import Outage
-from lading.core.containers.spot import about
+from lading.core.containers.attempts.spot import about
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
 
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from lading.cli import display
+from lading.cli.accounts.users import find_user
 from lading.cli.references import find_project, find_request
 from lading.cli.session import CliSession, with_session
-from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.client.quota_kinds import subject_kinds
 from lading.core.errors import Invalid, NotFound

@@ -28,7 +28,7 @@ from lading.client.request_states import (
     whole_command,
 )
 from lading.client.sharing import names_of
-from lading.core.containers import spot
+from lading.core.containers.attempts import spot
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import told_time
 

@@ -220,7 +220,7 @@ async def conditions(session: CliSession, wanted: RequestSelection, now: datetim
         filters.append(["owner_uuid", "=", await find_project(session, wanted.project)])
     if wanted.user is not None:
         # Imported here, as `usage` above: most selections are not by user.
-        from lading.cli.users import find_user
+        from lading.cli.accounts.users import find_user
 
         user = await find_user(session, wanted.user)
         filters.append(["committed_by_uuid", "=", user["uuid"]])

@@ -40,7 +40,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from lading.client.disk_cache import CacheLayout, DiskCache
+from lading.client.caches.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
 from lading.core.images import HUB, UNREADABLE

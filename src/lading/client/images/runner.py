@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
+from lading.client.caches.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
 from lading.client.images.archive import (
     PATH,
     ImageParts,

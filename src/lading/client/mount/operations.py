@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate, islice
 from typing import Any, TypeVar
 
-from lading.client.content_caches import BlockFiles
+from lading.client.caches.content_caches import BlockFiles
 from lading.client.mount import nodes
 from lading.client.mount.nodes import Directory, MountPlace, Node, Renew, Text, Unknown
 from lading.core.data.filetree import File, FileTree

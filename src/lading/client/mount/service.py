@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from lading.client.api import ApiClient, RecordEvent, events
 from lading.client.blocks import BlockClient
-from lading.client.content_caches import BlockFiles
+from lading.client.caches.content_caches import BlockFiles
 from lading.client.fd_receiving import FdReceiver
 from lading.client.mount.layout import MountLayout, MountView
 from lading.client.mount.nodes import MountedCollections

@@ -34,9 +34,9 @@ import msgspec
 from msgspec import field
 
 from lading.core import capabilities as capability_rules
-from lading.core.containers import spot
+from lading.core.containers.attempts import spot
+from lading.core.containers.attempts.retry_rules import RetryRules, read_rules
 from lading.core.containers.disk_space import ScratchLimits
-from lading.core.containers.retry_rules import RetryRules, read_rules
 from lading.core.errors import Failure, Invalid
 from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang

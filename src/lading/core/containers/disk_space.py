@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from lading.core.containers.container import Container
-from lading.core.containers.mounts import covering, is_writable_collection
+from lading.core.containers.mounting.mounts import covering, is_writable_collection
 from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
 from lading.core.values import printable
 

@@ -24,7 +24,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import mounts, sessions
+from lading.core.containers import sessions
 from lading.core.containers.constraints import granted, least
 from lading.core.containers.container import (
     FINAL,
@@ -42,6 +42,7 @@ from lading.core.containers.container import (
     ReprioritiseChildren,
     RevokeTokens,
 )
+from lading.core.containers.mounting import mounts
 from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.containers.steps import image_names

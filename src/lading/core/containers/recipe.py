@@ -31,9 +31,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints, mounts
+from lading.core.containers import constraints
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState, omitted_of
+from lading.core.containers.mounting import mounts
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
 from lading.core.values import (

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lading.core.containers import constraints, mounts, spot
+from lading.core.containers import constraints
+from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import Policy
-from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.steps import with_images

@@ -31,7 +31,6 @@ from typing import Any
 import msgspec
 from msgspec import field, structs
 
-from lading.core.containers import mounts
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import (
     IGNORED,
@@ -42,6 +41,7 @@ from lading.core.containers.container import (
     RequestEffect,
     Resolve,
 )
+from lading.core.containers.mounting import mounts
 from lading.core.containers.request_rules import (
     Parent,
     brief,

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core import values as attributes
-from lading.core.containers import constraints, mounts, spot
+from lading.core.containers import constraints
+from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
+from lading.core.containers.mounting import mounts
 from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
 from lading.core.data.storage_classes import check_names

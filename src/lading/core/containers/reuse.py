@@ -32,12 +32,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from lading.core.containers import request as requests_
-from lading.core.containers import spot
+from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.evidence import Evidence, evidence_for
-from lading.core.containers.git_trees import ResolvedGitTree
-from lading.core.containers.mounts import live_places
+from lading.core.containers.mounting.git_trees import ResolvedGitTree
+from lading.core.containers.mounting.mounts import live_places
 from lading.core.containers.recipe import (
     Recipe,
     cache_difference,

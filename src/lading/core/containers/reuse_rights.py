@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lading.core.containers.container import FINAL, Container
-from lading.core.containers.mounts import MountKind, live_places
+from lading.core.containers.mounting.mounts import MountKind, live_places
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.values import EMPTY_OBJECT_DIGEST

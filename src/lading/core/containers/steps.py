@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lading.core.containers.mounts import covering
+from lading.core.containers.mounting.mounts import covering
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject, printable
 

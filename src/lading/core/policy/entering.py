@@ -25,8 +25,8 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from lading.core.containers import mounts
 from lading.core.containers.container import Container
+from lading.core.containers.mounting import mounts
 from lading.core.errors import Forbidden, Unavailable
 from lading.core.records import access
 from lading.core.records.access import Principal

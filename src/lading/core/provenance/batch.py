@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lading.core.containers.attempts.spot import RUN_TIME
 from lading.core.containers.disk_space import DISK_FACTOR
-from lading.core.containers.spot import RUN_TIME
 from lading.core.provenance.run_crate import CrateStep
 
 _RESOLVED: Final = ("command", "container_image", "cwd", "environment", "output_path")

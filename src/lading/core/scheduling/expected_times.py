@@ -7,7 +7,7 @@ such expectations were.
 - The error of an expectation is the difference between the expected and the real wait, as a part of
   the larger one. It is told as the value that four in five of the latest errors do not exceed.
 
-Times are seconds; `core.containers.learned` says what a tool is.
+Times are seconds; `core.containers.attempts.learned` says what a tool is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final
 
-from lading.core.containers.spot import about
+from lading.core.containers.attempts.spot import about
 from lading.core.values import JsonObject
 
 MOST_ERRORS: Final = 100

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from lading.core.containers.spot import about
+from lading.core.containers.attempts.spot import about
 from lading.core.resources import Resources, total
 from lading.core.scheduling.expected_times import rest_of
 from lading.core.scheduling.planning import FleetWorker, Occupant, Place, TrackedContainer

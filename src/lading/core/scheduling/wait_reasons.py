@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lading.core.containers import mounts
 from lading.core.containers import request as requests_
 from lading.core.containers.constraints import range_span
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.disk_space import disk_factor
+from lading.core.containers.mounting import mounts
 from lading.core.containers.priority import READY, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure

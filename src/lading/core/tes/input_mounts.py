@@ -17,7 +17,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from lading.core.containers.mounts import covering
+from lading.core.containers.mounting.mounts import covering
 from lading.core.data.globs import check_globs
 from lading.core.errors import Invalid
 from lading.core.tes.document import is_pattern, objects, string

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from lading.core.containers.mounts import covering
+from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
 from lading.core.ids import is_pdh
 from lading.core.tes.document import (

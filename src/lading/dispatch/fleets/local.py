@@ -44,7 +44,7 @@ from typing import Self
 import msgspec
 from msgspec import structs
 
-from lading.client.disk_space import is_short
+from lading.client.caches.disk_space import is_short
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from lading.client.disk_space import is_full
+from lading.client.caches.disk_space import is_full
 from lading.core.errors import ExecutionError, Failure
 
 

@@ -26,8 +26,8 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from lading.client.disk_cache import CacheLayout, DiskCache
-from lading.client.disk_space import check_room
+from lading.client.caches.disk_cache import CacheLayout, DiskCache
+from lading.client.caches.disk_space import check_room
 from lading.client.images.tar_reader import TarReader, members
 from lading.core import images
 from lading.core.containers.disk_space import Amount

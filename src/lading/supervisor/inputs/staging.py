@@ -21,10 +21,10 @@ from msgspec import structs
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.content_caches import TreeCache
-from lading.client.disk_space import check_room
+from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.disk_space import check_room
 from lading.core.containers.disk_space import Amount
-from lading.core.containers.mount_plan import (
+from lading.core.containers.mounting.mount_plan import (
     BLOB,
     CollectionPath,
     CopyCollection,

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from lading.client.disk_space import read_disk
+from lading.client.caches.disk_space import read_disk
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
 from lading.core.resources import UNLIMITED

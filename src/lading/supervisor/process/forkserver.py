@@ -75,7 +75,7 @@ from pathlib import Path
 from typing import Any
 
 from lading.client import fd_receiving
-from lading.client.disk_space import spread_directories
+from lading.client.caches.disk_space import spread_directories
 from lading.client.mount import service
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, TooLarge

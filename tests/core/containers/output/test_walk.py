@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers.mount_plan import (
+from lading.core.containers.mounting.mount_plan import (
     Area,
     CollectionPath,
     GitTree,

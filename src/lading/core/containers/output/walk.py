@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from lading.core.containers.mount_plan import (
+from lading.core.containers.mounting.mount_plan import (
     Area,
     CollectionPath,
     HostPath,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import constraints, spot
+from lading.core.containers import constraints
+from lading.core.containers.attempts import spot
+from lading.core.containers.attempts.spot import Preemption
 from lading.core.containers.constraints import Policy
-from lading.core.containers.spot import Preemption
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject
 

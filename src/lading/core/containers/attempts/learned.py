@@ -21,10 +21,10 @@ from typing import Final
 from msgspec import structs
 
 from lading.core.containers import constraints
+from lading.core.containers.attempts.retry import failure_class, has_succeeded
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import DISK_FACTOR, disk_factor
 from lading.core.containers.recipe import Recipe, enlarged
-from lading.core.containers.retry import failure_class, has_succeeded
 from lading.core.errors import Failure
 from lading.core.resources import format_bytes
 from lading.core.values import JsonObject

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import retry
+from lading.core.containers.attempts import retry
+from lading.core.containers.attempts.retry_rules import GROWTH, RetryRule, read_rules, rule_for
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry_rules import GROWTH, RetryRule, read_rules, rule_for
 from lading.core.errors import Failure
 from lading.core.quantities import later
-from tests.core.containers.test_retry import asking
+from tests.core.containers.attempts.test_retry import asking
 from tests.records import NOW, container_uuid, make_container
 
 RAM = 1 << 30

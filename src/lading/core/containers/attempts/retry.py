@@ -26,13 +26,10 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints, recipe, spot
+from lading.core.containers import constraints, recipe
 from lading.core.containers import request as requests_
-from lading.core.containers.constraints import NO_LIMIT, Policy
-from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
-from lading.core.containers.disk_space import DISK_FACTOR, allowance, disk_factor
-from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry_rules import (
+from lading.core.containers.attempts import spot
+from lading.core.containers.attempts.retry_rules import (
     GROWING_CLASSES,
     GROWTH,
     RetryRule,
@@ -42,6 +39,10 @@ from lading.core.containers.retry_rules import (
     read_rules,
     rule_for,
 )
+from lading.core.containers.constraints import NO_LIMIT, Policy
+from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
+from lading.core.containers.disk_space import DISK_FACTOR, allowance, disk_factor
+from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse_rights import heir
 from lading.core.errors import Failure
 from lading.core.quantities import later

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from lading.client.disk_cache import DiskCache, EntryClaim, is_full
+from lading.client.caches.disk_cache import DiskCache, EntryClaim, is_full
 from lading.core.errors import Unavailable
 from lading.process import removal
 from tests.client.disk_caches import KEY, KINDS, Kind
@@ -46,7 +46,7 @@ def _builder(kind: Kind, root: Path, stage: str) -> Iterator[subprocess.Popen[st
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     with process:
         assert process.stdout is not None

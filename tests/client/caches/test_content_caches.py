@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import content_caches
-from lading.client.content_caches import BlockFiles, Fetch
+from lading.client.caches import content_caches
+from lading.client.caches.content_caches import BlockFiles, Fetch
 from lading.core.errors import NotFound
 
 HOLDER = """
 import asyncio, os, sys
 from pathlib import Path
-from lading.client.content_caches import BlockFiles
+from lading.client.caches.content_caches import BlockFiles
 
 async def fetch(locator, descriptor):
     os.write(descriptor, b"half")

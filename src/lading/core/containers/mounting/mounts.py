@@ -32,7 +32,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from lading.core.containers import git_trees
+from lading.core.containers.mounting import git_trees
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH, Infix, is_uuid
 from lading.core.secrets import VARIABLE

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import constraints, recipe, retry
+from lading.core.containers import constraints, recipe
+from lading.core.containers.attempts import retry
 from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest

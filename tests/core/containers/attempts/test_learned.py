@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import constraints, learned, recipe
+from lading.core.containers import constraints, recipe
+from lading.core.containers.attempts import learned
+from lading.core.containers.attempts.learned import Advice, Lesson
 from lading.core.containers.constraints import Learning
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import DISK_FACTOR
-from lading.core.containers.learned import Advice, Lesson
 from lading.core.containers.recipe import Recipe
 from tests.records import USER, container_uuid, make_container, make_recipe
 

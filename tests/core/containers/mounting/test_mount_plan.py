@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers.mount_plan import (
+from lading.core.containers.mounting.mount_plan import (
     BLOB,
     Area,
     BindMount,

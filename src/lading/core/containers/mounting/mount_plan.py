@@ -40,7 +40,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers.mounts import STREAMS, covering, is_writable_collection
+from lading.core.containers.mounting.mounts import STREAMS, covering, is_writable_collection
 from lading.core.errors import ExecutionError, Failure
 from lading.core.ids import is_pdh
 from lading.core.secrets import VARIABLE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers import git_trees, mounts
-from lading.core.containers.mounts import CollectionReference
+from lading.core.containers.mounting import git_trees, mounts
+from lading.core.containers.mounting.mounts import CollectionReference
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH
 from lading.core.values import Json, JsonObject

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import recipe, retry
+from lading.core.containers import recipe
+from lading.core.containers.attempts import retry
+from lading.core.containers.attempts.retry_rules import RetryRule
 from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import DISK_FACTOR, ScratchLimits
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.retry_rules import RetryRule
 from lading.core.errors import Failure
 from lading.core.quantities import later
-from tests.core.containers.test_retry import C2, C3, asking, plan
+from tests.core.containers.attempts.test_retry import C2, C3, asking, plan
 from tests.records import NOW, USER, make_container
 
 GIB = 1 << 30

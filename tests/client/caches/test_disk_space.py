@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.disk_space import is_full, is_short, lacks_room, read_disk
+from lading.client.caches.disk_space import is_full, is_short, lacks_room, read_disk
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from lading.cli import display, references
+from lading.cli.accounts.users import find_user
 from lading.cli.options import MOMENT
 from lading.cli.session import CliSession, with_session
-from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import retry_rules
-from lading.core.containers.retry_rules import RetryRule, RetryRules
+from lading.core.containers.attempts import retry_rules
+from lading.core.containers.attempts.retry_rules import RetryRule, RetryRules
 from lading.core.errors import Failure, Invalid
 from lading.core.values import Json
 

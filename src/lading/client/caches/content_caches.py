@@ -43,7 +43,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading.client.disk_cache import PAGE, CacheLayout, DiskCache, Durability, EntryClaim, is_full
+from lading.client.caches.disk_cache import (
+    PAGE,
+    CacheLayout,
+    DiskCache,
+    Durability,
+    EntryClaim,
+    is_full,
+)
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
 from lading.core.errors import Invalid

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import git_trees
-from lading.core.containers.git_trees import GitReference, ResolvedGitTree
+from lading.core.containers.mounting import git_trees
+from lading.core.containers.mounting.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject
 

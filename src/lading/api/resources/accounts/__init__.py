@@ -1,0 +1,1 @@
+"""The handlers of accounts: users, their tokens, their quotas and their shares."""

@@ -1,0 +1,1 @@
+"""The commands on accounts: users, their tokens, and their keys for other servers."""

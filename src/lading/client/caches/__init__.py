@@ -1,0 +1,1 @@
+"""Caches on disk: inputs as files, layers of images, blocks; and the room that they leave on it."""
