@@ -196,14 +196,10 @@ async def test_term_cancels_and_saves(bench: Bench) -> None:
         record = bench.add(script, priority=0)
         bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
         assert await bench.run() == 0
-    assert (record["state"], record.get("exit_code"), record["output"]) == ("Cancelled", None, None)
+    assert (record["state"], record.get("exit_code")) == ("Cancelled", None)
     assert "failure" not in record["runtime_status"]
     assert bench.log("stdout.txt") == f"{STAMP} up\n"
-    assert any(
-        one["name"].startswith("output")
-        for one in bench.server.collections.values()
-        if "name" in one
-    )
+    assert bench.output() == {"file": b"part\n"}
 
 
 async def test_who_is_stopped_from_outside_says_so(bench: Bench) -> None:
@@ -415,13 +411,19 @@ async def test_cancelling_at_every_step(bench: Bench, call: str, times: int, sta
     assert bench.engine.calls[-1] == "remove"
 
 
-async def test_time_is_limited(bench: Bench) -> None:
-    record = bench.add("sleep 100", scheduling_parameters={"max_run_time": 1})
+@pytest.mark.parametrize("writes", [True, False])
+async def test_time_is_limited(bench: Bench, *, writes: bool) -> None:
+    script = f"echo part > /out/file; {FOREVER}" if writes else FOREVER
+    record = bench.add(script, scheduling_parameters={"max_run_time": 1})
     bench.settings = {"stop_grace_period": 0.0}
     assert await bench.run() == 0
     assert record["state"] == "Cancelled"
     assert record["runtime_status"]["failure"] == "timeout"
     assert "max_run_time of 1 s" in record["runtime_status"]["error"]
+    if writes:
+        assert bench.output() == {"file": b"part\n"}
+    else:
+        assert record["output"] is None
 
 
 async def test_out_of_memory_is_said(bench: Bench) -> None:

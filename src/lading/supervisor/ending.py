@@ -52,7 +52,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     omitted: int = 0
     """Number of entries of the output that were not saved."""
     keeps_output: bool = False
-    """The output is named although there is no result: it is what can be saved."""
+    """The record names the output although there is no result: the files that there were when the
+    command was stopped, or the entries that can be saved.
+    """
 
 
 def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
@@ -107,7 +109,7 @@ def stopped(exit_code: int | None = None, *, wanted: bool, left: bool) -> Ending
     `Circumstances`.
     """
     if not wanted:
-        return Ending(state=ContainerState.CANCELLED, exit_code=exit_code)
+        return Ending(state=ContainerState.CANCELLED, exit_code=exit_code, keeps_output=True)
     if left:
         return Ending(state=ContainerState.RUNNING, exit_code=exit_code, warning=_LEFT)
     error = ExecutionError(_STOPPED, Failure.INFRASTRUCTURE)
@@ -221,13 +223,21 @@ def _judge_cancelled(
     if circumstances.overfull:
         error = circumstances.overfull
         return Ending(
-            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.DISK, error=error
+            state=ContainerState.CANCELLED,
+            exit_code=own,
+            failure=Failure.DISK,
+            error=error,
+            keeps_output=True,
         )
     if circumstances.timed_out:
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
         return Ending(
-            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error
+            state=ContainerState.CANCELLED,
+            exit_code=own,
+            failure=Failure.TIMEOUT,
+            error=error,
+            keeps_output=True,
         )
     # After a notice of preemption the machine may end the command before the supervisor does.
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):

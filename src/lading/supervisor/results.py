@@ -35,6 +35,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from lading.core.ids import EMPTY_PDH
 from lading.core.quantities import format_time
 from lading.process import confined
 from lading.process.concurrency import StopEvent, WorkCancelled, unless
@@ -217,7 +218,9 @@ class Results(msgspec.Struct, frozen=True):
         changes = await self._changes(ending)
         if log is not None:
             changes["log"] = log
-        if output is not None and (ending.state is ContainerState.COMPLETE or ending.keeps_output):
+        is_complete = ending.state is ContainerState.COMPLETE
+        # A command that was stopped before it wrote a file leaves no output to look at.
+        if output and (is_complete or (ending.keeps_output and output != EMPTY_PDH)):
             changes["output"] = output
         try:
             await self.session.report_end(changes)

@@ -539,6 +539,8 @@ def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
                 else ""
             )
         )
+        if container["output"]:
+            display.note(f"its files until then: {container['output']}")
         return
     if (container["runtime_status"] or {}).get("error"):
         display.warn(reason(container))
