@@ -3,11 +3,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
+from lading.blobs import collector
 from lading.blobs.collector import Collector, CollectorResult, Named
 from lading.blobs.volume_set import VolumeMount, VolumeSet
+from lading.core.data.confirmation import CopyCount
 from lading.core.data.replication import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.testing.blocks import MemoryReferences, MemoryVolume
@@ -210,3 +213,87 @@ async def test_puts_saves_and_collections_at_once_lose_nothing(site: Site) -> No
     with pytest.raises(NotFound):
         await site.mounts.get("0" * 32)
     assert int(DAY_NS) == 86_400 * 10**9
+
+
+def recorded(site: Site, name: str) -> CopyCount:
+    return site.references.named[name].recorded
+
+
+async def test_copies_are_recorded_when_they_are_there(site: Site) -> None:
+    site.references.save("many", NAMED, copies=2)
+    site.references.save("empty", copies=2)
+    site.references.new.clear()
+    look = await site.collector.look(progress=lambda *_: None)
+    # A look writes nothing.
+    assert recorded(site, "one") == CopyCount()
+    outcome = await site.collector.carry_out(look, progress=lambda *_: None)
+    assert outcome.recorded == 3
+    assert site.references.recorded_at == look.began
+    # The missing copy was made by this run.
+    assert recorded(site, "many") == CopyCount(2, ("default",))
+    assert recorded(site, "one") == CopyCount(1, ("default",))
+    assert recorded(site, "empty") == CopyCount(2, ("default",))
+    # The copy counts for the other collection too.
+    assert (await site.run()).recorded == 1
+    assert recorded(site, "one") == CopyCount(2, ("default",))
+    # What is recorded already is not written again.
+    assert (await site.run()).recorded == 0
+
+
+async def test_a_lost_copy_takes_the_confirmation_back(site: Site) -> None:
+    await site.run()
+    assert recorded(site, "one") == CopyCount(1, ("default",))
+    site.references.named["one"] = replace(site.references.named["one"], hashes=(NAMED, "f" * 32))
+    assert (await site.run()).recorded == 1
+    assert recorded(site, "one") == CopyCount(0, ())
+
+
+async def test_a_collection_that_changes_meanwhile_is_left_to_the_next_run(site: Site) -> None:
+    site.references.on_changed = lambda: site.references.save("one", NAMED)
+    assert (await site.run()).recorded == 0
+    site.references.on_changed = lambda: None
+    site.references.new.clear()
+    assert (await site.run()).recorded == 1
+
+
+async def test_a_database_that_takes_no_counts_is_a_failure(site: Site) -> None:
+    site.references.is_read_only = True
+    outcome = await site.run()
+    assert outcome.failures == ["copies of collections not recorded: read-only"]
+    assert outcome.done == {GarbageAction.TRASH: 1}
+
+
+async def test_counting_again_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_COUNTED_AGAIN", 1)
+    for name in ("two", "three"):
+        site.references.save(name, NAMED, copies=2)
+    site.references.new.clear()
+    # Of those that lacked a copy one is counted at once.
+    assert (await site.run()).recorded == 2
+    assert (await site.run()).recorded == 2
+
+
+async def test_a_large_output_by_reference_is_confirmed_in_its_class() -> None:
+    """Blocks of inputs in another class are copied, and more than a write looks up are counted."""
+    site = Site()
+    site.mounts = VolumeSet(
+        [
+            VolumeMount(uuid=name, volume=volume, classes=frozenset({name}))
+            for name, volume in zip(("default", "archive"), site.volumes, strict=True)
+        ]
+    )
+    site.collector = Collector(
+        site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now
+    )
+    blocks = [
+        hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest() for number in range(300)
+    ]
+    for number, block in enumerate(blocks):
+        await site.volumes[0].put(block, b"%d" % number)
+    assert await site.mounts.classes_of(blocks, ["archive"]) == []
+    site.references.save("output", *blocks, classes=("archive",))
+    site.references.save("empty", classes=("archive",))
+    site.references.new.clear()
+    assert (await site.run()).done[GarbageAction.PULL] == 300
+    for name in ("output", "empty"):
+        assert recorded(site, name) == CopyCount(1, ("archive",))

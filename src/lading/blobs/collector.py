@@ -7,6 +7,10 @@ blocks are discarded. A volume compares the time of the last put and keeps a blo
 again. A block that was discarded by mistake is still in the bin: reads find it there, and the next
 run restores it.
 
+At the end the number of copies and the storage classes that each collection has are recorded where
+they differ from the recorded ones. A collection that changed meanwhile is left to the next run: its
+blocks may be younger than the listing.
+
 A volume or a record that cannot be read ends the run: a block that was not seen is not garbage.
 
 `References` is the seam for the queries of collector and scrubber on collections.
@@ -23,7 +27,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.core.data import replication
+from lading.core.data import confirmation, replication
+from lading.core.data.confirmation import CopyCount
 from lading.core.data.replication import (
     GarbageAction,
     GarbagePlan,
@@ -34,7 +39,7 @@ from lading.core.data.replication import (
     Sight,
     Terms,
 )
-from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
+from lading.core.errors import Conflict, Corrupt, Invalid, LadingError, NotFound, Unavailable
 from lading.process.telemetry import event
 
 Progress = Callable[[str, int, int], None]
@@ -53,6 +58,11 @@ _ORDER: Final = (
 _MARGIN: Final = 60.0
 # Blocks or steps that are worked on together.
 _BATCH: Final = 256
+# Collections whose counts are recorded in one transaction.
+_RECORDED: Final = 200
+# Blocks of collections that are counted again after missing copies were made; the other collections
+# are counted by the next run.
+_COUNTED_AGAIN: Final = 1_000_000
 # Lost blocks that are written to the log; the result has all.
 _SHOWN: Final = 100
 _logger = logging.getLogger("lading.blobs.collector")
@@ -67,16 +77,62 @@ class Look:
     blocks: int
     bytes: int
     named: int
+    counts: Counts
+
+
+@dataclass(slots=True)
+class Counts:
+    """The collections whose recorded count is not the present one: `final` with their count,
+    `unmet` those that lack copies which this run may make. `sight` has what was listed.
+    """
+
+    sight: Sight
+    final: list[tuple[Named, CopyCount]] = field(default_factory=list)
+    unmet: list[Named] = field(default_factory=list)
+    _blocks: int = 0
+
+    def add(self, named: Named) -> None:
+        """Count the copies of a collection."""
+        count = self.count(named)
+        if count.meets(named.copies, named.classes):
+            if count != named.recorded:
+                self.final.append((named, count))
+        elif self._blocks + len(named.hashes) <= _COUNTED_AGAIN:
+            self._blocks += len(named.hashes)
+            self.unmet.append(named)
+
+    def count(self, named: Named) -> CopyCount:
+        """The present count of a collection."""
+        sight = self.sight
+        listed = (hash for hash in named.hashes if hash in sight.held)
+        return confirmation.count_copies(
+            named.hashes,
+            copies=named.copies,
+            classes=named.classes,
+            volumes_of={
+                hash: [one.volume for one in sight.held[hash] if one.volume in sight.volumes]
+                for hash in listed
+            },
+            places={uuid: one.place for uuid, one in sight.volumes.items()},
+        )
+
+    def again(self) -> list[tuple[Named, CopyCount]]:
+        """All that has to be recorded, after the steps of the run."""
+        counted = ((named, self.count(named)) for named in self.unmet)
+        return [*self.final, *(one for one in counted if one[1] != one[0].recorded)]
 
 
 @dataclass(slots=True, kw_only=True)
 class CollectorResult:
-    """Result of a run: steps and bytes of each kind, steps skipped after a change, and failures."""
+    """Result of a run: steps and bytes of each kind, steps skipped after a change, failures, and
+    the number of collections whose copies and classes were recorded anew.
+    """
 
     done: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     left: int = 0
     failures: list[str] = field(default_factory=list)
+    recorded: int = 0
 
 
 class Collector:
@@ -118,7 +174,7 @@ class Collector:
         for number, uuid in enumerate(volumes):
             progress("volumes", number, len(volumes))
             size += await self._see(self._mounts.find(uuid), sight)
-        count = 0
+        counts, count = Counts(sight), 0
         async with aclosing(self._references.all()) as found:  # type: ignore[type-var]
             async for named in found:
                 count += 1
@@ -127,6 +183,7 @@ class Collector:
                     replication.add_need(
                         sight.needs, hash, copies=named.copies, classes=named.classes
                     )
+                counts.add(named)
         # The wrong database would make every block garbage.
         if sight.held and not sight.needs:
             raise Invalid(
@@ -144,7 +201,12 @@ class Collector:
         if plan.lost or plan.lacking:
             plan = await self._look_again(plan, sight, terms, progress)
         return Look(
-            plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs)
+            plan=plan,
+            began=began,
+            blocks=len(sight.held),
+            bytes=size,
+            named=len(sight.needs),
+            counts=counts,
         )
 
     async def _look_again(
@@ -176,30 +238,49 @@ class Collector:
         cannot be read.
         """
         # Once more before anything is discarded; see the module.
-        named = await self._named_since(look.began - _MARGIN)
+        named, changed = await self._named_since(look.began - _MARGIN)
+        sight = look.counts.sight
         outcome, done, total = CollectorResult(), 0, len(look.plan.steps)
         for kind in _ORDER:
             steps = [step for step in look.plan.steps if step.kind is kind]
             for start in range(0, len(steps), _BATCH):
                 batch = steps[start : start + _BATCH]
                 await self._do_all(
-                    [step for step in batch if not _is_hindered(step, named)], outcome
+                    [step for step in batch if not _is_hindered(step, named)], outcome, sight
                 )
                 outcome.left += sum(_is_hindered(step, named) for step in batch)
                 done += len(batch)
                 progress(kind, done, total)
+        await self._record(look, changed, outcome, progress)
         event(
             _logger,
             "balanced",
             **{kind: outcome.done[kind] for kind in GarbageAction},
             left=outcome.left,
             failed=len(outcome.failures),
+            recorded=outcome.recorded,
             lost=len(look.plan.lost),
             lacking=len(look.plan.lacking),
         )
         for hash in look.plan.lost[:_SHOWN]:
             event(_logger, "block lost", block=hash)
         return outcome
+
+    async def _record(
+        self, look: Look, changed: set[str], outcome: CollectorResult, progress: Progress
+    ) -> None:
+        """Record the counts of the collections that are as they were listed."""
+        counts = [one for one in look.counts.again() if one[0].uuid not in changed]
+        for start in range(0, len(counts), _RECORDED):
+            progress("counts", start, len(counts))
+            try:
+                outcome.recorded += await self._references.record(
+                    counts[start : start + _RECORDED], at=look.began
+                )
+            # The copies are there, and the next run records them.
+            except LadingError as error:
+                outcome.failures.append(f"copies of collections not recorded: {error.message}")
+                return
 
     async def _holder(self, mount: VolumeMount) -> GarbageVolume:
         free = (await self._mounts.space(mount)).free
@@ -225,14 +306,18 @@ class Collector:
                 sight.thrown.setdefault(one.hash, []).append(replica)
         return size
 
-    async def _named_since(self, moment: float) -> set[str]:
-        named: set[str] = set()
+    async def _named_since(self, moment: float) -> tuple[set[str], set[str]]:
+        """The blocks of the collections that have changed since a time, and their uuids."""
+        named, uuids = set[str](), set[str]()
         async with aclosing(self._references.changed(moment)) as found:  # type: ignore[type-var]
             async for one in found:
                 named.update(one.hashes)
-        return named
+                uuids.add(one.uuid)
+        return named, uuids
 
-    async def _do_all(self, steps: Iterable[GarbageStep], outcome: CollectorResult) -> None:
+    async def _do_all(
+        self, steps: Iterable[GarbageStep], outcome: CollectorResult, sight: Sight
+    ) -> None:
         gate = asyncio.Semaphore(self._at_once)
 
         async def one(step: GarbageStep) -> None:
@@ -249,6 +334,7 @@ class Collector:
                 else:
                     outcome.done[step.kind] += 1
                     outcome.bytes[step.kind] += step.size
+                    _note(step, sight)
 
         await asyncio.gather(*(one(step) for step in steps))
 
@@ -268,6 +354,15 @@ class Collector:
         event(_logger, step.kind, block=step.hash, volume=step.volume, reason=step.reason)
 
 
+def _note(step: GarbageStep, sight: Sight) -> None:
+    """Note the copy that a step has made or taken away."""
+    held = sight.held.setdefault(step.hash, [])
+    if step.kind in (GarbageAction.UNTRASH, GarbageAction.PULL):
+        held.append(Replica(step.volume, step.size, step.moment_ns))
+    elif step.kind is GarbageAction.TRASH:
+        held[:] = [one for one in held if one.volume != step.volume]
+
+
 # Only discarding can do harm; restoring and copying a named block is right.
 def _is_hindered(step: GarbageStep, named: set[str]) -> bool:
     return step.kind in (GarbageAction.TRASH, GarbageAction.DELETE) and step.hash in named
@@ -275,11 +370,17 @@ def _is_hindered(step: GarbageStep, named: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The blocks of one collection, with the desired copies in each storage class."""
+    """The blocks of one collection, with the desired copies in each storage class.
+
+    `content` is its portable data hash, `recorded` what its record says about its copies.
+    """
 
     hashes: Sequence[str]
     copies: int
     classes: Sequence[str]
+    uuid: str = ""
+    content: str = ""
+    recorded: CopyCount = CopyCount()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,3 +403,8 @@ class References(Protocol):
 
     async def naming(self, hash: str) -> list[Hit]:
         """A few of the collections that refer to a block. Raises Unavailable."""
+
+    async def record(self, counts: Sequence[tuple[Named, CopyCount]], *, at: float) -> int:
+        """Record the copies of collections as counted at a time (Unix seconds), unless their
+        content has changed; the number of changed records. Raises LadingError.
+        """

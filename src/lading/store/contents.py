@@ -45,7 +45,10 @@ _ANY_WITH_HASH: Final = (
     " WHERE c.portable_data_hash = ? LIMIT 1"
 )
 # Fields of a Reference, in its order.
-_FIELDS = "uuid, manifest_text, replication_desired, storage_classes_desired"
+_FIELDS = (
+    "uuid, manifest_text, replication_desired, storage_classes_desired, portable_data_hash,"
+    " replication_confirmed, storage_classes_confirmed"
+)
 
 
 class StoredContent(NamedTuple):
@@ -142,12 +145,17 @@ async def update_versions(tx: Transaction, uuid: str, changes: Record) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """One collection: manifest, desired copies and desired storage classes, None where not set."""
+    """One collection: manifest, desired copies and desired storage classes, None where not set,
+    and what is confirmed.
+    """
 
     uuid: str
     manifest_text: str
     replication_desired: int | None
     storage_classes_desired: tuple[str, ...]
+    portable_data_hash: str = ""
+    replication_confirmed: int | None = None
+    storage_classes_confirmed: tuple[str, ...] = ()
 
 
 async def references_after(tx: Transaction, *, after: str, limit: int) -> list[StoredManifest]:
@@ -179,9 +187,15 @@ async def naming_block(tx: Transaction, hash: str, *, limit: int) -> list[tuple[
 
 
 def _reference(row: Row) -> StoredManifest:
-    uuid, text, copies, classes = row
+    uuid, text, copies, classes, pdh, confirmed, confirmed_classes = row
     return StoredManifest(
-        str(uuid), str(text or ""), None if copies is None else int(copies), _names(classes)
+        str(uuid),
+        str(text or ""),
+        None if copies is None else int(copies),
+        _names(classes),
+        str(pdh or ""),
+        None if confirmed is None else int(confirmed),
+        _names(confirmed_classes),
     )
 
 

@@ -21,6 +21,7 @@ from lading.client.transport import Transport
 from lading.client.uploads import Upload
 from lading.config.site import Config
 from lading.config.storage import Collections
+from lading.core.data.confirmation import CopyCount
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.asgi import AsgiTransport
 
@@ -208,13 +209,15 @@ class MemoryReferences:
     named: dict[str, Named] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     fails: bool = False
+    is_read_only: bool = False
+    recorded_at: float = 0.0
     on_changed: Callable[[], None] = lambda: None
 
     def save(
         self, name: str, *hashes: str, copies: int = 1, classes: Sequence[str] = ("default",)
     ) -> None:
         """Make or change a collection."""
-        self.named[name] = Named(hashes, copies, classes)
+        self.named[name] = Named(hashes, copies, classes, name)
         self.new.add(name)
 
     async def all(self) -> AsyncGenerator[Named]:
@@ -229,6 +232,15 @@ class MemoryReferences:
         self.on_changed()
         for name in sorted(self.new) if since else ():
             yield self.named[name]
+
+    async def record(self, counts: Sequence[tuple[Named, CopyCount]], *, at: float) -> int:
+        """Keep the counts. Raises Unavailable if `is_read_only`."""
+        if self.is_read_only:
+            raise Unavailable("read-only")
+        self.recorded_at = at
+        for named, count in counts:
+            self.named[named.uuid] = replace(self.named[named.uuid], recorded=count)
+        return len(counts)
 
     async def naming(self, hash: str) -> list[Hit]:
         """The collections that name a block, each with a file of its own name."""

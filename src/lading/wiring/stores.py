@@ -19,7 +19,7 @@ import functools
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -33,12 +33,14 @@ from lading.config.site import Config
 from lading.config.storage import VolumeSettings
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
-from lading.core.data import manifest
+from lading.core.data import manifest, storage_classes
+from lading.core.data.confirmation import CopyCount
 from lading.core.data.locator import EMPTY_HASH
 from lading.core.data.packing import files_with
 from lading.core.errors import Invalid, Malformed
 from lading.core.quantities import format_time
-from lading.store import contents
+from lading.core.records.record_types import COLLECTIONS
+from lading.store import contents, records
 from lading.store.contents import StoredManifest
 from lading.store.database import Database, Seal, Transaction
 from lading.store.databases.copying import copy_records
@@ -149,6 +151,21 @@ class RecordedReferences:
             for uuid, name, text in found
         ]
 
+    async def record(self, counts: Sequence[tuple[Named, CopyCount]], *, at: float) -> int:
+        """Record the copies of collections; see References."""
+        moment, recorded = format_time(datetime.fromtimestamp(at, UTC)), 0
+        async with self._database.writing() as tx:
+            for named, count in counts:
+                changes = storage_classes.confirmation(count.classes, moment) | {
+                    "replication_confirmed": count.copies,
+                    "replication_confirmed_at": moment,
+                }
+                content = {"portable_data_hash": named.content}
+                recorded += await records.update(
+                    tx, COLLECTIONS, named.uuid, changes, expected=content
+                )
+        return recorded
+
     async def _pages(self, page: _Page) -> AsyncGenerator[Named]:
         after = ""
         while True:
@@ -162,7 +179,14 @@ class RecordedReferences:
                     self._copies if one.replication_desired is None else one.replication_desired
                 )
                 # A collection with replication 0 still needs one copy to be readable.
-                yield Named(hashes, max(1, copies), one.storage_classes_desired or self._classes)
+                yield Named(
+                    hashes,
+                    max(1, copies),
+                    one.storage_classes_desired or self._classes,
+                    one.uuid,
+                    one.portable_data_hash,
+                    CopyCount(one.replication_confirmed or 0, one.storage_classes_confirmed),
+                )
             if len(found) < _PAGE:
                 return
             after = found[-1].uuid

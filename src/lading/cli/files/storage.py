@@ -269,7 +269,10 @@ def _show_outcome(look: Look, outcome: CollectorResult | None) -> None:
         display.note(failure)
     left = f"; {outcome.left} left alone, as they were used meanwhile" if outcome.left else ""
     lacking = f"; {len(look.plan.lacking)} lack copies" if look.plan.lacking else ""
-    click.echo(f"lading: {seen}; done: {_done(outcome.done)}{left}{lacking}")
+    recorded = (
+        f"; copies of {_count(outcome.recorded, 'collection')} recorded" if outcome.recorded else ""
+    )
+    click.echo(f"lading: {seen}; done: {_done(outcome.done)}{recorded}{left}{lacking}")
 
 
 def _as_json(look: Look) -> dict[str, Any]:
