@@ -77,16 +77,18 @@ class Look:
     blocks: int
     bytes: int
     named: int
-    counts: Counts
+    counts: CopyCounts
 
 
 @dataclass(slots=True)
-class Counts:
+class CopyCounts:
     """The collections whose recorded count is not the present one: `final` with their count,
     `unmet` those that lack copies which this run may make. `sight` has what was listed.
     """
 
     sight: Sight
+    most_again: int = _COUNTED_AGAIN
+    """Blocks of the unmet collections at most."""
     final: list[tuple[Named, CopyCount]] = field(default_factory=list)
     unmet: list[Named] = field(default_factory=list)
     _blocks: int = 0
@@ -97,7 +99,7 @@ class Counts:
         if count.meets(named.copies, named.classes):
             if count != named.recorded:
                 self.final.append((named, count))
-        elif self._blocks + len(named.hashes) <= _COUNTED_AGAIN:
+        elif self._blocks + len(named.hashes) <= self.most_again:
             self._blocks += len(named.hashes)
             self.unmet.append(named)
 
@@ -174,7 +176,7 @@ class Collector:
         for number, uuid in enumerate(volumes):
             progress("volumes", number, len(volumes))
             size += await self._see(self._mounts.find(uuid), sight)
-        counts, count = Counts(sight), 0
+        counts, count = CopyCounts(sight), 0
         async with aclosing(self._references.all()) as found:  # type: ignore[type-var]
             async for named in found:
                 count += 1
