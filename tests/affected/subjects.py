@@ -169,6 +169,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_registry.py": ("cli.images", "client.images"),
     "tests/system/test_replicas.py": ("api.container_access", "blobs", "wiring.server"),
     "tests/system/test_requests.py": (*RUNS, "api.mounts.git_cache"),
+    "tests/system/test_rootless.py": (
+        "supervisor.engines", "supervisor.limits", "supervisor.rootless",
+    ),
     "tests/system/test_samples.py": (
         "cli.running.mapping", "client.functions", "client.runs", "client.site",
     ),

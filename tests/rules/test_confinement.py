@@ -53,9 +53,11 @@ MAY_WALK = {
     "supervisor/limits/disk_limits.py": (
         "descriptors of directories opened through `process.confined`; names of run directories"
     ),
+    "supervisor/limits/memory_samples.py": "the /proc of a container, by a descriptor",
     "supervisor/limits/open_files.py": "/proc",
     "supervisor/engines/native.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
+    "supervisor/engines/rootless_engine.py": "the machine's own /proc",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
     "supervisor/inputs/daemon_image.py": "`MergedLayers.walk`, by `ConfinedTree`s",

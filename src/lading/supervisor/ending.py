@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
+from lading.core import memory_sampling
 from lading.core.containers.container import OMITTED, Container, ContainerState
 from lading.core.errors import (
     ExecutionError,
@@ -260,6 +261,8 @@ def _judge_complete(exit_: Exit, container: Container, circumstances: Circumstan
     ram = container.runtime_constraints.get("ram")
     amount = format_bytes(ram) if isinstance(ram, int) else "bytes"
     sentence = f"the kernel killed a process because the container used all of its {amount} of ram"
+    if exit_.sampled_memory and isinstance(ram, int):
+        sentence = memory_sampling.sentence(exit_.sampled_memory, ram)
     # The kernel may kill a child that the command does without: only a failed command is blamed on
     # it.
     if exit_.out_of_memory and exit_.code != 0:

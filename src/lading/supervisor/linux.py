@@ -58,8 +58,7 @@ def leave_mount_namespace(*needed: Path) -> None:
     OSError without permission.
     """
     _check(_libc.unshare(CLONE_NEWNS), "unshare")
-    # Slave: mounts of the machine arrive here, mounts made here do not leave.
-    _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
+    receive_mounts()
     kept = [Path.cwd(), Path(__file__), Path(sys.prefix), Path(sys.base_prefix), *needed]
     # The last mounted first, so that inner mounts precede outer ones.
     for kind, point in reversed(_mounts()):
@@ -67,6 +66,13 @@ def leave_mount_namespace(*needed: Path) -> None:
             # The mount may have been detached together with one above it.
             with contextlib.suppress(OSError):
                 unmount(point)
+
+
+def receive_mounts() -> None:
+    """Let mounts of the machine arrive in this mount namespace, but let none made here leave.
+    Raises OSError.
+    """
+    _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
 
 
 def _belongs(point: Path, kept: Sequence[Path]) -> bool:
@@ -112,9 +118,11 @@ def unmount(target: str) -> None:
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), target)
 
 
-def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
+def mount_overlay(
+    target: str, *, lower: Sequence[str], upper: str, work: str, of_user: bool = False
+) -> None:
     """Mount an overlay of the directories `lower`, topmost first; changes go to `upper`. Raises
-    OSError.
+    OSError. `of_user`: its marks are attributes that an ordinary user can set ("userxattr").
 
     Directories are passed by descriptor, so their names may have any characters and any length. The
     upper directory is removed with the container and need not survive a power cut ("volatile").
@@ -125,6 +133,7 @@ def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -
     try:
         *low, up, at = (f"/proc/self/fd/{descriptor}" for descriptor in opened)
         options = f"lowerdir={':'.join(low)},upperdir={up},workdir={at}"
+        options += ",userxattr" if of_user else ""
         try:
             mount("overlay", target, "overlay", options + ",volatile", flags=MS_NODEV)
         # Kernels before 5.10 do not have "volatile".

@@ -136,7 +136,8 @@ def _main(
         kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
-        choose = engine_search(containers) if containers.Dispatcher == "local" else None
+        is_here = containers.Dispatcher == "local"
+        choose = engine_search(containers, directory=directory.root) if is_here else None
         return asyncio.run(
             _serve(
                 directory,

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor.engines.choice import EngineSearch, answers, is_confined, is_private
+from lading.supervisor.rootless_trial import RootlessTrial
+
+_REFUSED = RootlessTrial(fault="this user may make no user namespaces", mend="sudo sysctl x=1")
 
 
 def search(
@@ -22,6 +25,7 @@ def search(
     is_confined: bool = False,
     private: Collection[str] = (),
     has_cgroup2: bool = True,
+    trial: RootlessTrial = _REFUSED,
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -34,6 +38,7 @@ def search(
         is_confined=lambda: is_confined,
         is_private=lambda path, user: path in private,
         has_cgroup2=lambda: has_cgroup2,
+        try_native=lambda directory: trial,
     )
 
 
@@ -53,6 +58,12 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
         ),
         (search(user=0, sockets={"/d.sock"}), "docker", "/d.sock"),
         (search(programs={"crun"}, sockets={"/d.sock", _PODMAN}), "docker", "/d.sock"),
+        (
+            search(programs={"crun"}, sockets={"/d.sock"}, trial=RootlessTrial()),
+            "native rootless",
+            "",
+        ),
+        (search(sockets={"/d.sock"}, trial=RootlessTrial()), "docker", "/d.sock"),
         (search(sockets={_DOCKER, _PODMAN}), "docker rootless", _DOCKER),
         (search(sockets={_PODMAN}), "podman rootless", _PODMAN),
         (search(sockets={"/p.sock"}), "podman", "/p.sock"),
@@ -118,6 +129,8 @@ def test_a_configured_engine_is_not_looked_for() -> None:
     ("made", "mend"),
     [
         (search(user=0), "apt install crun"),
+        (search(trial=RootlessTrial()), "sudo apt install crun"),
+        (search(programs={"crun"}), "sudo sysctl x=1"),
         (
             search(user=0, programs={"crun"}, is_confined=True),
             "this container may not make namespaces: start it with --privileged, "

@@ -46,6 +46,12 @@ def test_another_user(tmp_path: Path) -> None:
         make_process(Exec(command=("x",), user="nobody-there"), config(tmp_path))
 
 
+def test_a_container_with_one_id_is_entered_as_its_root(tmp_path: Path) -> None:
+    single = {"linux": {"uidMappings": [{"containerID": 0, "hostID": 0, "size": 1}]}}
+    made = make_process(Exec(command=("x",), user="me"), {**config(tmp_path), **single})
+    assert made["user"] == {"uid": 0, "gid": 0, "additionalGids": []}
+
+
 async def test_a_container_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="cannot be entered"):
         await execute(Exec(command=("x",)), "uuid", tmp_path / "none", command=["crun"])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.inputs.merged_layers import MergedLayers
 from lading.supervisor.inputs.unpack import LayerContent, hash_layer, merge_layer, unpack_layer
 from lading.testing.images import make_layer
 
@@ -320,3 +321,22 @@ def test_layers_are_merged_into_one_directory(tmp_path: Path) -> None:
     found = sorted(str(one.relative_to(target)) for one in target.rglob("*"))
     assert found == ["d", "d/new", "e", "f", "h"]
     assert [(target / name).stat().st_size for name in "fh"] == [2, 1]
+
+
+def test_a_layer_of_an_ordinary_user_has_no_owners_and_no_devices(tmp_path: Path) -> None:
+    file = member("f", size=1, uid=12, gid=34, mode=0o640)
+    null = member("null", tarfile.CHRTYPE, devmajor=1, devminor=3)
+    fifo = member("p", tarfile.FIFOTYPE, uid=12)
+    opaque, hidden = member("d/.wh..wh..opq"), member(".wh.gone")
+    archive = io.BytesIO(layer_of(member("d", tarfile.DIRTYPE), file, null, fifo, opaque, hidden))
+    content = unpack_layer(archive, tmp_path / "t", limit=1 << 20, of_user=True)
+    place = tmp_path / "t"
+    assert (place / "f").stat().st_uid == (place / "p").lstat().st_uid == os.geteuid()
+    assert stat.S_IMODE((place / "f").stat().st_mode) == 0o640
+    assert not (place / "null").exists()
+    assert not content.left_out.lines()
+    assert os.listxattr(place / "d") == ["user.overlay.opaque"]
+    assert stat.S_ISCHR((place / "gone").lstat().st_mode)
+    with MergedLayers([place]) as merged:
+        assert merged.find("gone") is None
+        assert merged.find("d") is not None

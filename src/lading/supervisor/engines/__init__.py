@@ -25,6 +25,7 @@ import msgspec
 
 from lading.client.caches.disk_space import is_full
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.rootless import entered
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +184,10 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     code: int
     out_of_memory: bool = False
+    sampled_memory: int = 0
+    """Bytes of memory that a sample found, where the supervisor ended the container for them and
+    not the kernel.
+    """
     refused_processes: int = 0
     """Number of new processes and threads that the kernel refused because of the limit."""
     lost: str = ""
@@ -353,6 +358,8 @@ EngineFactory = Callable[[EngineSettings], Engine]
 GROUP = "lading.engines"
 AUTOMATIC = "auto"
 NATIVE = "native"
+NATIVE_PROGRAM = "crun"
+"""The program that starts containers of the native engine."""
 
 
 class EngineEntry(Protocol):
@@ -381,6 +388,8 @@ OWN: Mapping[str, EngineEntry] = MappingProxyType(
     }
 )
 """The engines of this package by name, as pyproject.toml registers them."""
+ROOTLESS = OwnEngine("rootless_engine", "RootlessEngine")
+"""The native engine of a process in the namespaces of an ordinary user."""
 
 
 @functools.cache
@@ -433,6 +442,8 @@ class Engines(msgspec.Struct, frozen=True):
                 warm()
 
     def _find(self, name: str) -> EngineEntry | None:
+        if name == NATIVE and entered() is not None:
+            return ROOTLESS
         return self.found.get(name) or self.others().get(name)
 
 
@@ -458,5 +469,5 @@ def find_engines() -> Engines:
 
 def choose_engine() -> str:
     """The engine for `auto` on this machine."""
-    # Native needs root for mounts and control groups.
-    return NATIVE if os.geteuid() == 0 and shutil.which("crun") else "docker"
+    # Native needs root for mounts: that of the machine, or of the namespaces of an ordinary user.
+    return NATIVE if os.geteuid() == 0 and shutil.which(NATIVE_PROGRAM) else "docker"

@@ -151,7 +151,7 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "process": _process(bundle),
         "root": {"path": bundle.rootfs, "readonly": False},
         "hostname": HOSTNAME,
-        "mounts": [*_system_mounts(), *map(bind, bundle.binds)],
+        "mounts": [*_system_mounts(bundle.ids), *map(bind, bundle.binds)],
         "hooks": {
             **_notice(bundle),
             # crun writes the container's state to the hook's standard input and fails when nobody
@@ -266,9 +266,13 @@ def _device(device: Device) -> dict[str, Any]:
 
 # The machine has 4,096 in all, for containers 3,072 (sysctl kernel.pty.max and kernel.pty.reserve).
 _TERMINALS = 256
+# The group "tty" of all distributions.
+_TERMINAL_GROUP = 5
 
 
-def _system_mounts() -> list[dict[str, Any]]:
+def _system_mounts(ids: Sequence[Extent]) -> list[dict[str, Any]]:
+    # A container with one id has no group of terminals.
+    group = [f"gid={_TERMINAL_GROUP}"] if _has(ids, _TERMINAL_GROUP) else []
     guarded = ["nosuid", "noexec", "nodev"]
     rows = (
         ("/proc", "proc", guarded),
@@ -283,7 +287,7 @@ def _system_mounts() -> list[dict[str, Any]]:
                 "newinstance",
                 "ptmxmode=0666",
                 "mode=0620",
-                "gid=5",
+                *group,
                 f"max={_TERMINALS}",
             ],
         ),
@@ -295,6 +299,11 @@ def _system_mounts() -> list[dict[str, Any]]:
         {"destination": at, "type": kind, "source": kind, "options": options}
         for at, kind, options in rows
     ]
+
+
+def _has(ids: Sequence[Extent], number: int) -> bool:
+    """Whether a container with these extents, or with the ids of the machine, has an id."""
+    return not ids or any(one.inside <= number < one.inside + one.size for one in ids)
 
 
 def _bind(bind: Bind) -> dict[str, Any]:
@@ -322,8 +331,7 @@ def mount_root(
 
     `layers` are lowest first. `name` distinguishes it from other roots of the same user namespace.
     """
-    if os.path.ismount(_UNIFIED):
-        linux.unmount(_UNIFIED)
+    _hide_unified()
     for one in ("upper", "work"):
         (bundle / one).mkdir(mode=0o755, parents=True)
     # overlayfs expects the topmost layer first.
@@ -334,6 +342,19 @@ def mount_root(
         return rootfs, _mount(rootfs, lower, bundle, None)
     rootfs = namespace.rootfs(name)
     return rootfs, _mount(rootfs, namespace.layers(lower), bundle, namespace)
+
+
+def _hide_unified() -> None:
+    # An empty file system lies on it already, see below.
+    if not Path(_UNIFIED, "cgroup.controllers").exists():
+        return
+    try:
+        linux.unmount(_UNIFIED)
+    except OSError as error:
+        # EINVAL: the user namespace of an ordinary user may not remove mounts of the machine.
+        if error.errno != errno.EINVAL:
+            raise
+        linux.mount("tmpfs", _UNIFIED, "tmpfs", "mode=0755")
 
 
 def _mount(
@@ -363,4 +384,6 @@ def _overlay(
     upper = changes / "upper"
     if namespace is not None:
         namespace.own(upper)
-    linux.mount_overlay(str(rootfs), lower=lower, upper=str(upper), work=str(changes / "work"))
+    of_user = namespace is not None and namespace.of_user
+    work = str(changes / "work")
+    linux.mount_overlay(str(rootfs), lower=lower, upper=str(upper), work=work, of_user=of_user)

@@ -1,9 +1,10 @@
-"""The engine of this machine: native for root with crun, else a Docker or podman that answers.
+"""The engine of this machine: native where it can run, else a Docker or podman that answers.
 
-Root of an unprivileged container has no right to make namespaces, so native is not chosen there.
-Without root the services of the user are found by themselves: rootless Docker, and rootless podman
-(`$XDG_RUNTIME_DIR`, or the directory that podman makes without one). Where there is none, the
-command that brings one is named.
+Root of an unprivileged container has no right to make namespaces, so native is not chosen there. An
+ordinary user has native where the machine allows user namespaces, which is found by trying
+(`rootless_trial`). Else the services of the user are found by themselves: rootless Docker, and
+rootless podman (`$XDG_RUNTIME_DIR`, or the directory that podman makes without one). Where there is
+none, the command that brings an engine is named.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import re
 import shutil
 import socket
 import stat
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading.supervisor.engines import AUTOMATIC, NATIVE
+from lading.supervisor.engines import AUTOMATIC, NATIVE, NATIVE_PROGRAM
+from lading.supervisor.limits.user_limits import describe, kernel_can_count
+from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
 
 # Seconds for a connection to a socket of this machine: a service answers at once or not at all.
 _ANSWER_TIME = 1.0
@@ -62,13 +66,20 @@ class EngineSearch:
     is_confined: Callable[[], bool] = lambda: is_confined(Path("/proc/self/status").read_text())
     is_private: Callable[[str, int], bool] = lambda path, user: is_private(path, user)
     has_cgroup2: Callable[[], bool] = lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    directory: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    """The data directory, or one of a file system like it."""
+    try_native: Callable[[Path], RootlessTrial] = lambda directory: try_for_user(directory)
+    """Tries the native engine for an ordinary user."""
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
         if configured != AUTOMATIC:
             return EngineChoice(name=configured)
-        if self.user == 0 and self.which("crun") and not self.is_confined():
-            return EngineChoice(name=NATIVE)
+        if self.which(NATIVE_PROGRAM):
+            if self.user == 0 and not self.is_confined():
+                return EngineChoice(name=NATIVE)
+            if self.user and not self.try_native(self.directory).fault:
+                return EngineChoice(name=NATIVE, is_rootless=True, warning=_user_limits())
         for name, path, is_rootless in self.services():
             if self.answers(path):
                 warning = _NO_LIMITS if is_rootless and not self.has_cgroup2() else ""
@@ -105,7 +116,12 @@ class EngineSearch:
                 f"or with a Docker of the machine at {self.docker_socket}"
             )
         if self.user == 0:
-            return "apt install crun"
+            return f"apt install {NATIVE_PROGRAM}"
+        trial = self.try_native(self.directory)
+        if not self.which(NATIVE_PROGRAM) and not trial.fault:
+            return f"sudo apt install {NATIVE_PROGRAM}"
+        if self.which(NATIVE_PROGRAM) and trial.mend:
+            return trial.mend
         start = (
             "systemctl --user enable --now podman.socket"
             if self.has_systemd()
@@ -115,6 +131,10 @@ class EngineSearch:
         needed = {"podman": "podman", "newuidmap": "uidmap"}
         lacking = [package for program, package in needed.items() if not self.which(program)]
         return f"sudo apt install {' '.join(lacking)}; {start}" if lacking else start
+
+
+def _user_limits() -> str:
+    return f"limits of an ordinary user's containers: {describe((), can_count=kernel_can_count())}"
 
 
 def podman_directory(user: int, environ: Mapping[str, str]) -> str:

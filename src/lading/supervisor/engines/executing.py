@@ -32,6 +32,7 @@ from lading.process.concurrency import cancel_all
 from lading.supervisor.engines import Exec, Execution, Size
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.crun import null
+from lading.supervisor.engines.owner_namespace import one_account
 
 # Bytes read at a time.
 _CHUNK = 1 << 16
@@ -404,12 +405,20 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     }
     if order.user:
         account = account_of(order.user, Path(config["root"]["path"]))
+        if is_of_one_id(config):
+            account, _ = one_account(account)
         process["user"] = {
             "uid": account.uid,
             "gid": account.gid,
             "additionalGids": list(account.groups),
         }
     return process
+
+
+def is_of_one_id(config: Mapping[str, Any]) -> bool:
+    """Whether a container has one id, as that of an ordinary user."""
+    extents = config.get("linux", {}).get("uidMappings", ())
+    return len(extents) == 1 and extents[0]["size"] == 1
 
 
 def _read(path: Path) -> int | None:

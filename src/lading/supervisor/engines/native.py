@@ -89,10 +89,10 @@ class NativeEngine:
         # time when it is removed.
         self._state = self._run
         kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
-        self._store = LayerStore(
+        self._store = self._open_store(
             Path(settings.cache_directory), limit=settings.cache_size, kept=kept
         )
-        self._cgroup = Cgroup(_hierarchy(), settings.container_uuid)
+        self._cgroup = Cgroup(self._hierarchy(), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = self._gate = self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
@@ -131,7 +131,8 @@ class NativeEngine:
         """
         if os.geteuid() != 0:
             raise ExecutionError(
-                "the native engine needs root; use the docker engine", Failure.NODE
+                "the native engine needs root, or user namespaces for this user: lading doctor",
+                Failure.NODE,
             )
         try:
             asked = await asyncio.create_subprocess_exec(
@@ -322,7 +323,7 @@ class NativeEngine:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
         # Also for a process that found the container after a crash and never opened a namespace.
-        (self._namespace or UserNamespace(self._run)).close()
+        (self._namespace or self._new_namespace()).close()
         if not self._is_bundle_bare:
             linux.unmount_below(self._run / "bundle")
         removal.discard(self._run / "bundle", aside=removal.beside(self._run))
@@ -353,7 +354,7 @@ class NativeEngine:
         """
         if self._policy == UserNamespacePolicy.NEVER:
             return
-        self._namespace = UserNamespace(self._run)
+        self._namespace = self._new_namespace()
         try:
             if spec.cuda and shutil.which(CUDA_HOOK):
                 raise OSError(
@@ -527,6 +528,17 @@ class NativeEngine:
 
             return crun.in_thread_of_its_own(start)
 
+    # What differs without root (`rootless_engine`).
+
+    def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
+        return LayerStore(cache, limit=limit, kept=kept)
+
+    def _hierarchy(self) -> Hierarchy:
+        return _machine_hierarchy()
+
+    def _new_namespace(self) -> UserNamespace:
+        return UserNamespace(self._run)
+
     def _joining(self) -> list[str]:
         return crun.joining(self._cgroup.join_files)
 
@@ -580,7 +592,7 @@ class NativeEngine:
 
 
 @functools.cache
-def _hierarchy() -> Hierarchy:
+def _machine_hierarchy() -> Hierarchy:
     # Read once by each process: the controllers of a machine stay where they are mounted, and its
     # mount table takes 0.1 ms to read.
     return find_hierarchy(mount_table())

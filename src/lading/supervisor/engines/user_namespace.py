@@ -86,6 +86,9 @@ class UserNamespace:
     directory.
     """
 
+    of_user = False
+    """Whether it is one of an ordinary user (`supervisor.rootless`), who may mount less."""
+
     def __init__(self, run: Path, machine: Path = MACHINE) -> None:
         # A hash: the path of the run directory may be longer than a name can be.
         self.directory = (
@@ -112,6 +115,10 @@ class UserNamespace:
         if ids:
             self._close_own()
             self._namespace = self._own = make_namespace(self.extents)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Make the directory, a file system in memory. Raises OSError."""
         try:
             self._make(self.directory)
         except FileNotFoundError:

@@ -7,6 +7,10 @@ a leading `/`. The root itself is a directory and stays one.
 Whiteouts hide entries of lower layers only: a directory that the layer has as well is made opaque,
 whichever precedes. A device that no container has, and an attribute that the system cannot store,
 are left out with a remark; attributes of overlayfs are refused.
+
+An ordinary user (`of_user`) can set no owner and make no device: every file belongs to this user,
+and the devices that every container has are left out. A whiteout is a device that each user may
+make.
 """
 
 from __future__ import annotations
@@ -36,7 +40,12 @@ from lading.core.image_layers import (
 from lading.core.images import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.core.remarks import RemarkList, Remarks
 from lading.process.confined import ConfinedTree, open_regular
-from lading.supervisor.inputs.merged_layers import OPAQUE, MergedLayers, is_whiteout
+from lading.supervisor.inputs.merged_layers import (
+    OPAQUE,
+    OPAQUE_OF_USER,
+    MergedLayers,
+    is_whiteout,
+)
 
 # Bytes written at a time.
 _CHUNK = 1 << 20
@@ -72,13 +81,21 @@ class LayerWriter:
     """A layer directory during unpacking, and descriptors of the recently used directories.
 
     `below`: the layers below it. Without them every whiteout is written, and a hard link leads to a
-    file of the layer.
+    file of the layer. `of_user`: an ordinary user writes it.
     """
 
     def __init__(
-        self, tree: ConfinedTree, limit: int, watch: Watch, below: MergedLayers | None = None
+        self,
+        tree: ConfinedTree,
+        limit: int,
+        watch: Watch,
+        below: MergedLayers | None = None,
+        *,
+        of_user: bool = False,
     ) -> None:
         self._tree, self._limit, self._watch, self._below = tree, limit, watch, below
+        self._of_user = of_user
+        self._opaque = OPAQUE_OF_USER if of_user else OPAQUE
         self._files = self._entries = 0
         self._remarks = RemarkList()
         self.is_bound = False
@@ -176,7 +193,7 @@ class LayerWriter:
     def _hide(self, mark: Whiteout) -> None:
         """Hide entries of the layers below; those of this layer stay, whatever precedes."""
         if mark.opaque:
-            set_opaque(self._folder(mark.path))
+            self._set_opaque(self._folder(mark.path))
             return
         if self._below is not None:
             self.is_bound = True
@@ -188,7 +205,7 @@ class LayerWriter:
             os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=folder)
         except FileExistsError:
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                set_opaque(self._folder(mark.path))
+                self._set_opaque(self._folder(mark.path))
 
     def _make_directory(self, member: tarfile.TarInfo, path: str) -> None:
         folder, name = self._place(path)
@@ -242,7 +259,8 @@ class LayerWriter:
         else:
             raise fault(f"{shown_name(member.name)} has the unknown type {member.type!r}")
         # Owner first: changing it clears the set-user-id bit.
-        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+        if not self._of_user:
+            os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
         # There is no call with a directory's descriptor; the last element is not followed.
         self._set_attributes(member, f"/proc/self/fd/{folder}/{name}", follow_symlinks=False)
         if not member.issym():
@@ -313,7 +331,8 @@ class LayerWriter:
         """Set owner, attributes and mode. The owner first: changing it clears the set-user-id bit
         (chown(2)).
         """
-        os.chown(descriptor, member.uid, member.gid)
+        if not self._of_user:
+            os.chown(descriptor, member.uid, member.gid)
         self._set_attributes(member, descriptor)
         os.chmod(descriptor, member.mode & 0o7777)
 
@@ -427,17 +446,25 @@ class LayerWriter:
         if is_whiteout(status):
             made = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                set_opaque(made)
+                self._set_opaque(made)
             finally:
                 os.close(made)
+
+    def _set_opaque(self, directory: int) -> None:
+        """Let a directory of the layer, by its descriptor, hide those of the layers below."""
+        os.setxattr(directory, self._opaque, b"y")
 
     def _leaves_out(self, member: tarfile.TarInfo) -> bool:
         """Whether a member is a device that no container has; with a remark."""
         if not (member.ischr() or member.isblk()):
             return False
         number = member.devmajor, member.devminor
-        if is_kept_device(is_character=member.ischr(), number=number):
+        is_kept = is_kept_device(is_character=member.ischr(), number=number)
+        if is_kept and not self._of_user:
             return False
+        if is_kept:
+            # Its /dev has the device.
+            return True
         remark = device_left_out(
             shown_name(member.name), is_character=member.ischr(), number=number
         )
@@ -492,11 +519,6 @@ def _close(stack: list[int], number: int) -> None:
 
 def _moment(member: tarfile.TarInfo) -> int:
     return int(float(member.mtime) * 1_000_000_000)
-
-
-def set_opaque(directory: int) -> None:
-    """Let a directory of a layer, by its descriptor, hide those of the layers below."""
-    os.setxattr(directory, OPAQUE, b"y")
 
 
 def _set_attribute(place: int | str, name: str, value: bytes, *, follow_symlinks: bool) -> str:

@@ -96,8 +96,20 @@ class LayerStore:
     time.
     """
 
-    def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
-        """`limit`: most bytes of all images; `kept`: free space of the disk that images leave."""
+    def __init__(
+        self,
+        cache: Path,
+        *,
+        limit: int,
+        kept: Amount | None = None,
+        of_user: bool = False,
+        is_merging: bool = False,
+    ) -> None:
+        """`limit`: most bytes of all images; `kept`: free space of the disk that images leave.
+        `of_user`: an ordinary user writes the layers; `is_merging`: all layers of an image become
+        one directory. The layers of different settings must not share a cache.
+        """
+        self._of_user, self._is_merging = of_user, is_merging
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
@@ -191,7 +203,8 @@ class LayerStore:
         with ImageArchive(archive) as opened:
             config = opened.config
             limit, size = opened.limit(self._limit), 0
-            number = merged_below(len(config.diff_ids))
+            layers = len(config.diff_ids)
+            number = layers if self._is_merging else merged_below(layers)
             names: list[str] = []
             if number:
                 name, size = self._merge(opened, number, limit, watch, remarks)
@@ -204,10 +217,10 @@ class LayerStore:
                 size += bytes_
         # One layer may be in an image twice; overlayfs does not take a directory twice, and the
         # upper one hides the lower one.
-        layers = tuple(reversed(dict.fromkeys(reversed(names))))
+        places = tuple(reversed(dict.fromkeys(reversed(names))))
         self._notes[pdh] = tuple(remarks)
-        ids = user_ids.large(self._owners(layers, stop))
-        return _Description(config=config, size=size, proven=True, large_ids=ids, layers=layers)
+        ids = user_ids.large(self._owners(places, stop))
+        return _Description(config=config, size=size, proven=True, large_ids=ids, layers=places)
 
     def _owners(self, layers: Sequence[str], stop: Stop) -> Iterator[int]:
         """Users and groups of all files of an image's layers."""
@@ -243,7 +256,12 @@ class LayerStore:
                     paths = [self._layers / one for one in dict.fromkeys(below)]
                     with archive.open(member) as source, MergedLayers(paths) as merged:
                         return unpack.unpack_layer(
-                            source, aside, limit=limit, watch=watch, below=merged
+                            source,
+                            aside,
+                            limit=limit,
+                            watch=watch,
+                            below=merged,
+                            of_user=self._of_user,
                         )
 
                 return self._build(archive, number, build, remarks)
@@ -298,7 +316,11 @@ class LayerStore:
                 for member, diff_id in zip(members, ids, strict=True):
                     with archive.open(member) as source:
                         content = unpack.merge_layer(
-                            source, aside, limit=max(limit - size, 0), watch=watch
+                            source,
+                            aside,
+                            limit=max(limit - size, 0),
+                            watch=watch,
+                            of_user=self._of_user,
                         )
                     image_archive.check_layer(member, content.digest, diff_id)
                     size += max(content.size, content.unpacked)

@@ -2,6 +2,7 @@
 
 Layers are directories as overlayfs reads them: a whiteout is the character device 0:0, and a
 directory with the attribute `trusted.overlay.opaque` hides those below it (kernel: overlayfs.rst).
+Where an ordinary user has written them it is `user.overlay.opaque`; no image may set either.
 They hold files of strangers, so nothing is opened by a path with links.
 """
 
@@ -12,7 +13,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +23,8 @@ from lading.process.confined import ConfinedTree
 
 OPAQUE = "trusted.overlay.opaque"
 """Attribute of a directory that hides all entries of the layers below it."""
+OPAQUE_OF_USER = "user.overlay.opaque"
+"""The same where an ordinary user writes and mounts the layers."""
 # As the kernel's own limit for one look-up (path_resolution(7)).
 _MOST_LINKS = 40
 
@@ -41,11 +44,12 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 def is_opaque(directory: int) -> bool:
     """Whether a directory of a layer hides those below it, by its descriptor."""
-    try:
-        return os.getxattr(directory, OPAQUE) == b"y"
-    except OSError:
+    for name in (OPAQUE, OPAQUE_OF_USER):
         # It has no such attribute, or its file system has none at all.
-        return False
+        with suppress(OSError):
+            if os.getxattr(directory, name) == b"y":
+                return True
+    return False
 
 
 class MergedLayers:

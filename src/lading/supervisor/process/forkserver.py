@@ -85,7 +85,7 @@ from lading.process.telemetry import LogFormat
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
 from lading.supervisor.gang import rank_launcher
-from lading.supervisor.process.life_cycle import ignore_probes
+from lading.supervisor.process.life_cycle import become_root_of_user, ignore_probes
 from lading.supervisor.process.standalone import clean_after_crash as clean
 from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
@@ -418,6 +418,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.set_inheritable(given.fd, False)
     given.run.mkdir(mode=0o700, parents=True, exist_ok=True)
     spread_directories(given.run)
+    become_root_of_user(given.engine, given.run)
     engines = find_engines()
     engines.preload(given.engine)
     try:

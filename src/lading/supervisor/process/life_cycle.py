@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING
 from lading.client.transport import Transport
 from lading.process import removal
 from lading.process.concurrency import StopEvent
-from lading.supervisor import journal, linux
+from lading.supervisor import journal, linux, rootless
 from lading.supervisor.container_trace import close_tracer
-from lading.supervisor.engines import user_namespace
+from lading.supervisor.engines import AUTOMATIC, NATIVE, NATIVE_PROGRAM, user_namespace
 from lading.supervisor.supervisor import EngineMaker, supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -73,8 +74,34 @@ def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) ->
         close_tracer(assignment.tracing)
 
 
+def become_root_of_user(engine: str, run_root: Path) -> None:
+    """For an ordinary user with the native engine: enter a user namespace in which this process is
+    root (`supervisor.rootless`). `run_root` is the parent of run directories. It changes nothing
+    for another engine, and where the machine does not allow it; the engine then tells so.
+
+    Call it before the process has a second thread.
+    """
+    if os.geteuid() == 0 or engine not in (NATIVE, AUTOMATIC) or not shutil.which(NATIVE_PROGRAM):
+        return
+    from lading.supervisor.rootless_trial import try_in_child
+
+    run_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    trial = try_in_child(run_root)
+    if trial.fault:
+        _logger.warning("the native engine cannot run for this user: %s", trial.fault)
+        return
+    if trial.overlay_fault:
+        _logger.warning(
+            "the kernel mounts no overlay for this user (%s): roots of containers by %s",
+            trial.overlay_fault,
+            trial.root_kind,
+        )
+    rootless.enter(run_root, trial.root_kind)
+
+
 def take_own_mounts(directory: Path) -> None:
-    """As root: leave the mount namespace of the machine. `directory` is needed in the new one.
+    """As root, also of a user namespace: leave the mount namespace of the process that started this
+    one. `directory` is needed in the new one.
 
     Call it before the process has a second thread. Raises OSError without permission.
     """
@@ -86,7 +113,8 @@ def take_own_mounts(directory: Path) -> None:
     if linux.has_own_mounts():
         # A kernel without it: only slower, see above.
         with contextlib.suppress(OSError):
-            user_namespace.hold_in_memory()
+            inside = rootless.entered()
+            user_namespace.hold_in_memory(inside.machine if inside else user_namespace.MACHINE)
 
 
 async def _run(assignment: SupervisorConfig, engines: EngineMaker) -> int:

@@ -29,7 +29,7 @@ from lading.process import removal, telemetry
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import find_engines
 from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
-from lading.supervisor.process.life_cycle import ignore_probes, run_one
+from lading.supervisor.process.life_cycle import become_root_of_user, ignore_probes, run_one
 from lading.supervisor.process.register import Register, RegisterEntry
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -54,6 +54,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     if gpus:
         config = structs.replace(config, visible_gpus=gpus)
     ignore_probes()
+    become_root_of_user(config.engine, Path(config.run_directory).parent)
     locks = _Locks(config, Register(register))
     if not detach:
         telemetry.configure(config.log_level, format=config.log_format)
@@ -76,7 +77,11 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
 def clean(entry: RegisterEntry) -> None:
     """Clean up after a dead supervisor. Raises as `clean_after_crash`."""
     if entry.RunDirectory:
-        asyncio.run(clean_after_crash(Path(entry.RunDirectory), engines=find_engines().make))
+        directory = Path(entry.RunDirectory)
+        found = read_journal(directory)
+        if found is not None:
+            become_root_of_user(found[0].engine, directory.parent)
+        asyncio.run(clean_after_crash(directory, engines=find_engines().make))
 
 
 class _Locks:

@@ -60,6 +60,10 @@ class Kit:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     grace: float = 5.0
     need_program: Callable[[str], None] = skip_without
+    is_of_user: bool = False
+    """Whether it is the native engine of an ordinary user: its containers have one id, and limits
+    without a control group.
+    """
 
     @property
     def settings(self) -> EngineSettings:

@@ -1,0 +1,50 @@
+"""How limits are enforced for an ordinary user."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.supervisor.limits.user_limits import UserLimits, can_count, describe
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (UserLimits(), ""),
+        (UserLimits(ram=64 << 20), "limits without a control group: ram of 64.0 MiB by samples"),
+        (
+            UserLimits(ram=1 << 30, vcpus=2, processes=9),
+            "limits without a control group: ram of 1.0 GiB by samples, 9 processes by"
+            " RLIMIT_NPROC; no limit of vcpus without a control group",
+        ),
+        (
+            UserLimits(vcpus=1, processes=9, can_count=False),
+            "no limit of vcpus and processes without a control group",
+        ),
+    ],
+)
+def test_the_log_says_how_each_limit_is_enforced(limits: UserLimits, sentence: str) -> None:
+    assert limits.sentence() == sentence
+
+
+def test_a_kernel_that_counts_all_processes_of_a_user_limits_none() -> None:
+    assert UserLimits(processes=9).nproc == 9
+    assert UserLimits(processes=9, can_count=False).nproc == 0
+
+
+def test_delegated_controllers_limit_by_the_kernel() -> None:
+    assert describe(("memory", "pids"), can_count=False) == (
+        "ram by the kernel, processes by the kernel, vcpus not at all, disk by samples"
+    )
+    assert describe((), can_count=True) == (
+        "ram by samples, processes by RLIMIT_NPROC, vcpus not at all, disk by samples"
+    )
+    assert "processes not at all" in describe((), can_count=False)
+
+
+@pytest.mark.parametrize(
+    ("release", "counts"),
+    [("6.1.0-18-amd64", True), ("5.14.0", True), ("5.13.19", False), ("4.18.0-553.el8", False)],
+)
+def test_kernels_that_count_by_namespace(release: str, counts: bool) -> None:
+    assert can_count(release) is counts
