@@ -13,16 +13,16 @@ import os
 import secrets
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import h11
-
-from lading.core.errors import Unavailable
+from lading.core.errors import Corrupt, Malformed, Unavailable
 from lading.hpc.plan import Identity
+from lading.net.http_connections import HttpConnections, Outgoing, Sender
+from lading.net.http_upgrade import Way
 
 # The same as `daemon.PORT`.
 PORT = 443
@@ -30,36 +30,21 @@ PORT = 443
 _TIMEOUT = 10.0
 # Longer than the 22 s that the daemon itself takes at most to end the code (`hpc.code`).
 _KILL_TIME = 40.0
-# Bytes read at a time: most answers have a few hundred.
-_CHUNK = 1 << 16
 # Bytes of an answer; a daemon sends at most 4 MiB of a log.
 _MOST_BODY = 64 << 20
 # Bytes of a file that are sent at a time, and a second: slower is no progress.
 _PIECE = 1 << 20
 _SLOWEST = 1 << 20
 _CODE = "/v1/code-configuration"
-_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonReply:
-    """Response of the daemon; header names are in lower case."""
+    """Response of the daemon; `tag` is the entity tag of the state, "" without one."""
 
     status: int
-    headers: Mapping[str, str]
+    tag: str
     body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """The body of a request: its bytes, piece by piece, and their number."""
-
-    size: int
-    pieces: AsyncGenerator[bytes]
-
-
-async def _whole(data: bytes) -> AsyncGenerator[bytes]:
-    yield data
 
 
 @dataclass(slots=True)
@@ -70,7 +55,7 @@ class DaemonClient:
     identity: Identity
     port: int = PORT
     _context: ssl.SSLContext = field(init=False, repr=False)
-    _line: _Line | None = field(default=None, init=False, repr=False)
+    _following: HttpConnections | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._context = ssl.create_default_context(cadata=self.identity.certificate)
@@ -78,9 +63,9 @@ class DaemonClient:
 
     def close(self) -> None:
         """Close the connection that `follow` uses."""
-        line, self._line = self._line, None
-        if line is not None:
-            line[1].transport.abort()
+        if self._following is not None:
+            self._following.close()
+            self._following = None
 
     async def ask(self, path: str) -> dict[str, Any]:
         """The data of a GET. Raises Unavailable."""
@@ -92,18 +77,16 @@ class DaemonClient:
         Also returns the entity tag to pass as `known` next time. Raises Unavailable.
         """
         headers = {"If-None-Match": known, "Prefer": f"wait={wait:.0f}"} if known and wait else {}
-        line, self._line = self._line, None
+        if self._following is None:
+            self._following = self._connections()
         try:
-            if line is None:
-                line = await self._connect()
-            reply = await self._exchange(line, "GET", "/v1/query", b"", headers, wait + _TIMEOUT)
+            reply = await self._exchange(
+                self._following, "GET", "/v1/query", b"", headers, wait + _TIMEOUT
+            )
         except BaseException:
-            # A reply that is cut off would be taken for that of the next call.
-            if line is not None:
-                line[1].transport.abort()
+            self.close()
             raise
-        self._line = line
-        return reply.headers.get("etag", ""), self._data(reply)
+        return reply.tag, self._data(reply)
 
     async def tell(
         self, path: str, body: Mapping[str, Any], *, timeout: float = _TIMEOUT
@@ -120,22 +103,25 @@ class DaemonClient:
         named = f"form-data; name=\"file\"; filename*=UTF-8''{quote(name, safe='')}"
         head = f"--{mark}\r\nContent-Disposition: {named}\r\n\r\n".encode()
         tail = f"\r\n--{mark}--\r\n".encode()
-        kind = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+        kind = f"multipart/form-data; boundary={mark}"
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
 
-                async def pieces() -> AsyncGenerator[bytes]:
-                    yield head
+                async def send(outgoing: Outgoing) -> None:
+                    await outgoing.write(head)
                     left = size
                     while left and (piece := await asyncio.to_thread(file.read, min(_PIECE, left))):
                         left -= len(piece)
-                        yield piece
-                    yield tail
+                        await outgoing.write(piece)
+                    await outgoing.write(tail)
 
-                body = _Body(len(head) + size + len(tail), pieces())
+                headers = {
+                    "Content-Type": kind,
+                    "Content-Length": str(len(head) + size + len(tail)),
+                }
                 seconds = _TIMEOUT + size / _SLOWEST
-                self._data(await self._once("POST", _CODE, body, kind, seconds))
+                self._data(await self._once("POST", _CODE, b"", headers, seconds, send=send))
         except OSError as error:
             raise Unavailable(f"{name}: cannot be read: {error.strerror}") from error
 
@@ -166,72 +152,49 @@ class DaemonClient:
         self,
         method: str,
         path: str,
-        body: bytes | _Body,
+        body: bytes,
         headers: Mapping[str, str],
         timeout: float,
+        *,
+        send: Sender | None = None,
     ) -> DaemonReply:
         """One request on a connection of its own. Raises Unavailable."""
-        line = await self._connect()
-        try:
+        with closing(self._connections()) as connections:
             return await self._exchange(
-                line, method, path, body, {**headers, "Connection": "close"}, timeout
+                connections, method, path, body, headers, timeout, send=send
             )
-        finally:
-            line[1].transport.abort()
 
-    async def _connect(self) -> _Line:
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                return await asyncio.open_connection(self.host, self.port, ssl=self._context)
-        except OSError as error:
-            raise Unavailable(f"{self.host}: its daemon does not answer: {error}") from error
+    def _connections(self) -> HttpConnections:
+        way = Way(host=self.host, port=self.port, tls=self._context)
+        return HttpConnections(way, "daemon")
 
     async def _exchange(
         self,
-        line: _Line,
+        connections: HttpConnections,
         method: str,
         path: str,
-        body: bytes | _Body,
+        body: bytes,
         headers: Mapping[str, str],
         timeout: float,
+        *,
+        send: Sender | None = None,
     ) -> DaemonReply:
-        reader, writer = line
-        connection = h11.Connection(h11.CLIENT)
-        sent = body if isinstance(body, _Body) else _Body(len(body), _whole(body))
-        fields = {
-            "Host": "daemon",
-            "Authorization": self.identity.authorization,
-            "Content-Length": str(sent.size),
-            **headers,
-        }
+        fields = {"Authorization": self.identity.authorization, **headers}
+        fields.setdefault("Content-Length", str(len(body)))
+        asked = connections.exchange(method, path, fields, body, send=send, timeout=timeout)
         try:
-            async with asyncio.timeout(timeout):
-                request = h11.Request(method=method, target=path, headers=list(fields.items()))
-                writer.write(connection.send(request) or b"")
-                async with aclosing(sent.pieces) as pieces:
-                    async for piece in pieces:
-                        writer.write(connection.send(h11.Data(data=piece)) or b"")
-                        await writer.drain()
-                writer.write(connection.send(h11.EndOfMessage()) or b"")
-                await writer.drain()
-                return await _read_reply(connection, reader)
-        except (OSError, h11.ProtocolError) as error:
+            async with asyncio.timeout(timeout), asked as answer:
+                content = await _read_all(answer.pieces)
+        except (OSError, Malformed, Corrupt) as error:
             raise Unavailable(f"{self.host}: its daemon does not answer: {error}") from error
+        return DaemonReply(answer.head.status, answer.head.get("etag"), content)
 
 
-async def _read_reply(connection: h11.Connection, reader: asyncio.StreamReader) -> DaemonReply:
-    """The answer to the request that was sent. Raises h11.RemoteProtocolError, OSError."""
-    status, headers, body = 0, dict[str, str](), bytearray()
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(_CHUNK))
-        elif isinstance(event, h11.Response):
-            status = event.status_code
-            headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > _MOST_BODY:
-                raise h11.RemoteProtocolError("the answer is too long")
-        elif isinstance(event, h11.EndOfMessage):
-            return DaemonReply(status, headers, bytes(body))
+async def _read_all(pieces: AsyncGenerator[bytes]) -> bytes:
+    """The body of an answer. Raises Corrupt for one that is too long."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > _MOST_BODY:
+            raise Corrupt("the answer is too long")
+    return bytes(body)
