@@ -25,10 +25,11 @@ import h11
 
 from bench.figures import Figure
 from bench.report import table
-from lading.client.receiving import Receiver, ServerAddress
+from lading.client.receiving import Receiver
 from lading.core.protocols import http_head
 from lading.hpc.package import write_package
 from lading.net.http_bodies import read_body
+from lading.net.http_upgrade import Way
 
 _HEAD = b"GET /services/page?x=1 HTTP/1.1\r\n" + b"".join(
     b"X-Field-Number-%d: some value of a usual length\r\n" % number for number in range(12)
@@ -149,7 +150,7 @@ async def _receive() -> float:
         sizes: list[int] = []
         sending = threading.Thread(target=answer)
         sending.start()
-        receiver = Receiver(ServerAddress(name="h", unix_socket=path))
+        receiver = Receiver(Way(unix_socket=path), "h")
         began = time.thread_time()
         await receiver.receive("/", headers={}, sink=count, timeout=60.0)
         seconds = time.thread_time() - began

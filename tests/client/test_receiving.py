@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.client.receiving import Broken, Receiver, ServerAddress, Unusual
+from lading.client.receiving import Broken, Receiver, Unusual
+from lading.net.http_upgrade import Way
 
 DATA = bytes(range(256)) * 20_000
 """More than all pieces of a connection together."""
@@ -46,7 +47,7 @@ async def server() -> AsyncGenerator[Server]:
 
 @pytest.fixture
 async def receiver(server: Server) -> AsyncGenerator[Receiver]:
-    made = Receiver(ServerAddress(name="here", host="127.0.0.1", port=server.port))
+    made = Receiver(Way(host="127.0.0.1", port=server.port), "here")
     yield made
     made.close()
 
@@ -165,4 +166,4 @@ async def test_a_sink_that_fails_ends_the_connection(server: Server, receiver: R
 
 async def test_nobody_there() -> None:
     with pytest.raises(Broken):
-        await _get(Receiver(ServerAddress(name="here", unix_socket="/nonexistent/socket")))
+        await _get(Receiver(Way(unix_socket="/nonexistent/socket"), "here"))

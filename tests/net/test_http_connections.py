@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from lading.core.errors import Corrupt, Invalid, Malformed
-from lading.net.http_connections import HttpConnections, Outgoing
+from lading.net.http_connections import HttpConnections, IdleConnections, Outgoing
 from lading.net.http_upgrade import Way
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -163,3 +163,20 @@ def test_on_the_loop_of_uvloop() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(talk()) == b"ok"
+
+
+def test_the_connection_that_was_used_last_is_used_next() -> None:
+    now, gone = [0.0], list[str]()
+    idle: IdleConnections[str] = IdleConnections(
+        lambda connection: connection != "closed", gone.append, lambda: now[0]
+    )
+    assert idle.take() is None
+    for connection in ("old", "new", "closed"):
+        idle.keep(connection)
+    assert (idle.take(), gone) == ("new", ["closed"])
+    now[0] = 5.0
+    assert (idle.take(), gone) == (None, ["closed", "old"])
+    idle.keep("kept")
+    idle.close()
+    idle.close()
+    assert gone == ["closed", "old", "kept"]

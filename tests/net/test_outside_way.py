@@ -93,4 +93,15 @@ async def test_when_no_address_answers() -> None:
         port = closed.getsockname()[1]
         network = OutsideNetwork(allowed=("127.0.0.0/8",), lookup=Names(["127.0.0.1"]))
         with pytest.raises(OSError, match="Connect call failed"):
-            await network.connect("host", port, asyncio.StreamReader(), timeout=5)
+            way = OutsideWay(host="host", port=port, network=network)
+            await way.connect(asyncio.StreamReader(), timeout=5)
+
+
+async def test_no_way_to_open_a_connection_goes_around_the_rules() -> None:
+    """`create` opens the connections of `Way`: for pipes, and for protocols of other parts."""
+    network = OutsideNetwork(lookup=Names(["127.0.0.1"], ["10.0.0.1"]))
+    way = OutsideWay(host="host", port=9, network=network)
+    with pytest.raises(Forbidden):
+        await way.create(asyncio.Protocol, timeout=5)
+    with pytest.raises(Forbidden):
+        await way.connect(asyncio.StreamReader(), timeout=5)

@@ -8,27 +8,21 @@ the request with the HTTP library.
 from __future__ import annotations
 
 import asyncio
-import ssl
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, cast, runtime_checkable
 
-import msgspec
-
 from lading.core.errors import Malformed
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
+from lading.net.http_connections import CONNECT_TIMEOUT, IdleConnections
+from lading.net.http_upgrade import Way
 
 Sink = Callable[[memoryview], Awaitable[None]]
 """Consumer of the body, called with each piece; the memory is reused after it returns."""
 # Bytes per buffer, and buffers per connection: one is filled while the others wait for the sink.
 _PIECE = 1 << 20
 _PIECES = 3
-# Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7)).
-_CONNECT_TIMEOUT = 20.0
-# Seconds; below the five seconds after which the servers close idle connections.
-_IDLE = 4.0
 
 
 class Unusual(Exception):
@@ -57,33 +51,22 @@ class Receiving(Protocol):
         ...
 
 
-class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is the Host
-    header.
+class Receiver:
+    """Connections to one server, reused for a few seconds; `name` is the header Host. Must be used
+    within one event loop.
     """
 
-    name: str
-    unix_socket: str = ""
-    host: str = ""
-    port: int = 0
-    tls: ssl.SSLContext | None = None
-
-
-class Receiver:
-    """Connections to one server, reused for a few seconds. Must be used within one event loop."""
-
-    def __init__(self, address: ServerAddress) -> None:
-        self._address = address
-        self._idle: list[tuple[float, _Connection]] = []
+    def __init__(self, way: Way, name: str) -> None:
+        self._way = way
+        self._name = name
+        self._idle = IdleConnections(_Connection.is_usable, _Connection.abort)
 
     async def receive(
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
         """See Receiving. Raises Unusual, Broken, and the errors of `sink`."""
-        head = HttpHead(
-            f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())
-        ).encode()
-        while (connection := self._take_idle()) is not None:
+        head = HttpHead(f"GET {path} HTTP/1.1", (("Host", self._name), *headers.items())).encode()
+        while (connection := self._idle.take()) is not None:
             try:
                 return await self._exchange(connection, head, sink, timeout)
             except Broken:
@@ -95,8 +78,7 @@ class Receiver:
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._idle.pop()[1].abort()
+        self._idle.close()
 
     async def _exchange(
         self, connection: _Connection, head: bytes, sink: Sink, timeout: float
@@ -106,30 +88,14 @@ class Receiver:
         except BaseException:
             connection.abort()
             raise
-        if connection.is_reusable:
-            self._idle.append((time.monotonic(), connection))
+        if connection.is_usable():
+            self._idle.keep(connection)
         else:
             connection.abort()
 
-    def _take_idle(self) -> _Connection | None:
-        while self._idle:
-            since, connection = self._idle.pop()
-            if time.monotonic() - since < _IDLE and connection.is_reusable:
-                return connection
-            connection.abort()
-        return None
-
     async def _connect(self, timeout: float) -> _Connection:
-        loop, address = asyncio.get_running_loop(), self._address
         try:
-            async with asyncio.timeout(min(timeout, _CONNECT_TIMEOUT)):
-                if address.unix_socket:
-                    return (await loop.create_unix_connection(_Connection, address.unix_socket))[1]
-                return (
-                    await loop.create_connection(
-                        _Connection, address.host, address.port, ssl=address.tls
-                    )
-                )[1]
+            return (await self._way.create(_Connection, timeout=min(timeout, CONNECT_TIMEOUT)))[1]
         except OSError as error:
             raise Broken(error) from error
 
@@ -153,8 +119,7 @@ class _Connection(asyncio.BufferedProtocol):
         # Bytes of the body still to come; -1 while the head is read.
         self._missing = -1
 
-    @property
-    def is_reusable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the connection can be used for another exchange."""
         return self._is_kept and self._transport is not None and not self._transport.is_closing()
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
+from lading.client.receiving import Broken, Receiver, Sink
 from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
 from lading.net.http_connections import (
     CONNECTIONS,
@@ -213,16 +213,7 @@ class HttpTransport:
     ) -> None:
         """GET in pieces; see Receiving."""
         if self._receiver is None:
-            way = self._way()
-            self._receiver = Receiver(
-                ServerAddress(
-                    name=self._host,
-                    unix_socket=way.unix_socket,
-                    host=way.host,
-                    port=way.port,
-                    tls=way.tls,
-                )
-            )
+            self._receiver = Receiver(self._way(), self._host)
         try:
             await self._receiver.receive(path, headers=headers, sink=sink, timeout=timeout)
         except Broken as error:

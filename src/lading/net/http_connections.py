@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,8 +24,9 @@ from lading.net.http_upgrade import LIMIT, Way
 from lading.net.pipes import Pipe, receive_head
 from lading.process.concurrency import cancel_all
 
-# Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7)).
-_CONNECT_TIMEOUT = 20.0
+CONNECT_TIMEOUT = 20.0
+"""Seconds: Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7))."""
+_Connection = TypeVar("_Connection")
 CONNECTIONS = 100
 """Connections at a time; further exchanges wait for one."""
 # Seconds; below the five seconds after which the servers close idle connections, so that no request
@@ -68,6 +69,41 @@ class Outgoing:
         return done
 
 
+class IdleConnections(Generic[_Connection]):
+    """Open connections to one server that the next exchanges use, for some seconds. Must be used
+    within one event loop.
+    """
+
+    def __init__(
+        self,
+        is_open: Callable[[_Connection], bool],
+        abort: Callable[[_Connection], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._is_open = is_open
+        self._abort = abort
+        self._clock = clock
+        self._kept: list[tuple[float, _Connection]] = []
+
+    def take(self) -> _Connection | None:
+        """The connection that was used last, or None."""
+        while self._kept:
+            since, connection = self._kept.pop()
+            if self._is_open(connection) and self._clock() - since < _IDLE:
+                return connection
+            self._abort(connection)
+        return None
+
+    def keep(self, connection: _Connection) -> None:
+        """Let a further exchange use a connection."""
+        self._kept.append((self._clock(), connection))
+
+    def close(self) -> None:
+        """Close all. Idempotent."""
+        while self._kept:
+            self._abort(self._kept.pop()[1])
+
+
 Sender = Callable[[Outgoing], Awaitable[None]]
 """Sends a body, as the head of the request announces it."""
 
@@ -95,9 +131,8 @@ class HttpConnections:
     ) -> None:
         self._way = way
         self._name = name
-        self._clock = clock
         self._room = asyncio.Semaphore(most)
-        self._idle: list[tuple[float, Pipe]] = []
+        self._idle = IdleConnections(_is_open, abort, clock)
 
     @asynccontextmanager
     async def exchange(
@@ -132,14 +167,13 @@ class HttpConnections:
 
     def close(self) -> None:
         """Close the connections that are not in use. Idempotent."""
-        while self._idle:
-            abort(self._idle.pop()[1])
+        self._idle.close()
 
     async def _ask(
         self, request: bytes, send: Sender | None, timeout: float, *, repeats: bool
     ) -> _Asked:
         """The head of the response, over a kept connection or a new one."""
-        while (pipe := self._take_idle()) is not None:
+        while (pipe := self._idle.take()) is not None:
             try:
                 return await _ask(pipe, request, send, timeout)
             except TimeoutError:
@@ -149,18 +183,9 @@ class HttpConnections:
                 if not repeats:
                     raise
         pipe = await self._way.connect(
-            ConnectionReader(limit=LIMIT), timeout=min(timeout, _CONNECT_TIMEOUT)
+            ConnectionReader(limit=LIMIT), timeout=min(timeout, CONNECT_TIMEOUT)
         )
         return await _ask(pipe, request, send, timeout)
-
-    def _take_idle(self) -> Pipe | None:
-        while self._idle:
-            since, pipe = self._idle.pop()
-            is_open = not (pipe.reader.at_eof() or pipe.writer.transport.is_closing())
-            if is_open and self._clock() - since < _IDLE:
-                return pipe
-            abort(pipe)
-        return None
 
     async def _leave(self, asked: _Asked) -> None:
         is_sent = True
@@ -168,7 +193,7 @@ class HttpConnections:
             await cancel_all(asked.sending)
             is_sent = not asked.sending.cancelled() and asked.sending.exception() is None
         if is_sent and asked.is_whole and _is_kept(asked.head):
-            self._idle.append((self._clock(), asked.pipe))
+            self._idle.keep(asked.pipe)
         else:
             abort(asked.pipe)
 
@@ -284,6 +309,10 @@ def encode_head(method: str, path: str, headers: Mapping[str, str]) -> bytes:
         # Without the text: a header may contain a token.
         raise Invalid(f"{method}: a header or the address has a character that HTTP does not allow")
     return head
+
+
+def _is_open(pipe: Pipe) -> bool:
+    return not (pipe.reader.at_eof() or pipe.writer.transport.is_closing())
 
 
 def abort(pipe: Pipe) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -24,6 +24,8 @@ from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.net.pipes import Pipe, read_head
 
+ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
+"""A protocol of asyncio."""
 LIMIT = 1 << 17
 """Bytes that a connection reads ahead."""
 # Seconds for the response to an upgrade.
@@ -59,21 +61,30 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
     async def connect(self, reader: asyncio.StreamReader, *, timeout: float) -> Pipe:
         """Open a connection that feeds `reader`. Raises OSError, TimeoutError after `timeout`
+        seconds, and the errors of `create`.
+        """
+        loop = asyncio.get_running_loop()
+        transport, protocol = await self.create(
+            lambda: asyncio.StreamReaderProtocol(reader, loop=loop), timeout=timeout
+        )
+        return Pipe(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+    async def create(
+        self, make_protocol: Callable[[], ProtocolT], *, timeout: float
+    ) -> tuple[asyncio.Transport, ProtocolT]:
+        """Open a connection for a protocol of asyncio. Raises OSError, TimeoutError after `timeout`
         seconds.
         """
         loop = asyncio.get_running_loop()
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         async with asyncio.timeout(timeout):
             if self.unix_socket:
-                opened = await loop.create_unix_connection(lambda: protocol, self.unix_socket)
-                return Pipe(reader, asyncio.StreamWriter(opened[0], protocol, reader, loop))
+                return await loop.create_unix_connection(make_protocol, self.unix_socket)
             # The loop of uvloop tries one address after the other, and does not know the option.
             is_quick = isinstance(loop, asyncio.BaseEventLoop)
             more: dict[str, Any] = {"happy_eyeballs_delay": _NEXT_ADDRESS} if is_quick else {}
-            transport, _ = await loop.create_connection(
-                lambda: protocol, self.host, self.port, ssl=self.tls, **more
+            return await loop.create_connection(
+                make_protocol, self.host, self.port, ssl=self.tls, **more
             )
-            return Pipe(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
 
 def trusting(authorities: Path | None, *, insecure: bool = False) -> ssl.SSLContext:

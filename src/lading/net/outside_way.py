@@ -19,9 +19,8 @@ from typing import TypeAlias
 
 from lading.core.containers.container_network import is_inside_address
 from lading.core.errors import Forbidden, Unavailable
-from lading.net.http_upgrade import Way
+from lading.net.http_upgrade import ProtocolT, Way
 from lading.net.name_lookup import NameLookup
-from lading.net.pipes import Pipe
 
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """Gives the addresses of a host. Raises OSError."""
@@ -70,22 +69,26 @@ class OutsideNetwork:
             return True
         return not is_inside_address(address) and not _is_own(text)
 
-    async def connect(
+    async def create(
         self,
+        make_protocol: Callable[[], ProtocolT],
         host: str,
         port: int,
-        reader: asyncio.StreamReader,
         *,
         timeout: float,
         tls: ssl.SSLContext | None = None,
-    ) -> Pipe:
+    ) -> tuple[asyncio.Transport, ProtocolT]:
         """Connect to a host. Raises Forbidden, Unavailable, OSError of the last address."""
         fault: OSError = OSError("no address")
-        found = await self.addresses(host, port)
-        each = timeout if len(found) == 1 else min(timeout, _EACH_TIMEOUT)
-        for address in found:
+        addresses = await self.addresses(host, port)
+        each = timeout if len(addresses) == 1 else min(timeout, _EACH_TIMEOUT)
+        server_name = host if tls is not None else None
+        for address in addresses:
             try:
-                return await _connect(address, port, reader, tls, host, each)
+                async with asyncio.timeout(each):
+                    return await asyncio.get_running_loop().create_connection(
+                        make_protocol, address, port, ssl=tls, server_hostname=server_name
+                    )
             except OSError as error:
                 fault = error
         raise fault
@@ -96,32 +99,13 @@ class OutsideWay(Way, frozen=True, kw_only=True):
 
     network: OutsideNetwork
 
-    async def connect(self, reader: asyncio.StreamReader, *, timeout: float) -> Pipe:
-        """Open a connection that feeds `reader`. Raises OSError, Forbidden, Unavailable."""
-        return await self.network.connect(
-            self.host, self.port, reader, timeout=timeout, tls=self.tls
+    async def create(
+        self, make_protocol: Callable[[], ProtocolT], *, timeout: float
+    ) -> tuple[asyncio.Transport, ProtocolT]:
+        """Open a connection for a protocol of asyncio. Raises OSError, Forbidden, Unavailable."""
+        return await self.network.create(
+            make_protocol, self.host, self.port, timeout=timeout, tls=self.tls
         )
-
-
-async def _connect(
-    address: str,
-    port: int,
-    reader: asyncio.StreamReader,
-    tls: ssl.SSLContext | None,
-    host: str,
-    timeout: float,
-) -> Pipe:
-    loop = asyncio.get_running_loop()
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    async with asyncio.timeout(timeout):
-        transport, _ = await loop.create_connection(
-            lambda: protocol,
-            address,
-            port,
-            ssl=tls,
-            server_hostname=host if tls is not None else None,
-        )
-    return Pipe(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
 
 def _is_own(address: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound
 from lading.core.tes.locations import Location, shown
 from lading.core.tes.transfers import ObjectFacts
-from lading.net.outside_way import OutsideNetwork
+from lading.net.outside_way import OutsideNetwork, OutsideWay
 from lading.net.pipes import Pipe
 from lading.tes.transfers.endpoints import OpenObject, OutgoingFile
 from lading.tes.transfers.outside_http import TIMEOUT, PassingFault
@@ -101,7 +101,9 @@ class FtpSession:
         if not 0 < port < 1 << 16:
             raise Invalid(f"{self._host}: named no port for the data")
         reader = asyncio.StreamReader(limit=_PIECE)
-        return await self._network.connect(address, port, reader, timeout=TIMEOUT)
+        return await OutsideWay(host=address, port=port, network=self._network).connect(
+            reader, timeout=TIMEOUT
+        )
 
 
 @asynccontextmanager
@@ -112,7 +114,8 @@ async def open_session(network: OutsideNetwork, location: Location) -> AsyncGene
     host = location.host
     pipe: Pipe | None = None
     try:
-        pipe = await network.connect(host, location.port, asyncio.StreamReader(), timeout=TIMEOUT)
+        way = OutsideWay(host=host, port=location.port, network=network)
+        pipe = await way.connect(asyncio.StreamReader(), timeout=TIMEOUT)
         session = FtpSession(pipe, host, network)
         await session.log_in(location.user, location.password)
         yield session
