@@ -20,15 +20,16 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from lading.api import expectations, learning, priorities
+from lading.api import learning, priorities, run_times
 from lading.api.events import audit
 from lading.api.metrics import METRICS
 from lading.api.services import ApiServices
-from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
+from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Mark, Unit
 from lading.api.wait_statuses import STATUSES
 from lading.core.containers import finalize, request
 from lading.core.containers.attempts import retry
 from lading.core.containers.attempts.retry_rules import RetryRules, read_container_policy
+from lading.core.containers.constraints import Learning
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.mounting import mounts
@@ -76,8 +77,9 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
         policy=unit.services.policy,
         projects=await _project_rules(unit.tx, after, left.values()),
     )
-    await learning.learn(unit, after, left.values(), earlier)
-    await expectations.learn(unit, after)
+    if unit.services.policy.learning is not Learning.OFF:
+        await learning.learn(unit, after, left.values(), earlier)
+    await run_times.learn(unit, after)
     effects: list[Effect] = []
     if again is not None:
         await unit.add_container(again.container)
@@ -372,18 +374,17 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
     }
 
 
-_ACCOUNTED: Final = ("state", "priority", "container_uuid")
-
-
 class Endings(ChangeFollower):
     """Keeps intervals of allocation, counts changes of states, and lets the dependents of requests
     that ended go on.
     """
 
+    of_requests = ("state", "priority", "container_uuid")
+    of_containers = ("state", "priority")
+    works_off = Mark.ENDED
+
     async def request_changed(self, unit: Unit, old: Record, new: Record) -> None:
         """End and begin intervals after a request's change or creation."""
-        if all(old.get(name) == new[name] for name in _ACCOUNTED):
-            return
         if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
             await intervals.end_intervals(
                 unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
@@ -421,10 +422,9 @@ class Endings(ChangeFollower):
         if new["state"] in HELD:
             await intervals.begin_intervals(unit.tx, new["uuid"], new["state"], unit.now)
 
-    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+    async def settle(self, unit: Unit) -> Sequence[Effect]:
         """Release or end the requests that depend on requests that ended or were deleted."""
-        ended = unit.take_ended()
-        return await _release_dependents(unit, ended) if ended else None
+        return await _release_dependents(unit, unit.take(Mark.ENDED))
 
 
 async def end_request(unit: Unit, row: Record) -> None:

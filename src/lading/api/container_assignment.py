@@ -15,12 +15,12 @@ from functools import partial
 from lading.api import (
     authorization,
     completion,
-    expectations,
     image_lookup,
     learning,
     priorities,
     quotas,
     reuse_candidates,
+    run_times,
 )
 from lading.api.authorization import acting_for
 from lading.api.events import audit
@@ -28,11 +28,12 @@ from lading.api.metrics import METRICS
 from lading.api.mounts.live_mounts import check_live_places
 from lading.api.mounts.tree_cache import CONTENTS
 from lading.api.services import ApiServices
-from lading.api.unit import Unit
+from lading.api.unit import Feature, Unit
 from lading.core import images
 from lading.core.containers import recipe, recipe_resolution, request, reuse, reuse_rights
 from lading.core.containers.attempts import learned
 from lading.core.containers.attempts.learned import Advice
+from lading.core.containers.constraints import Learning
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
 from lading.core.containers.mounting import git_trees, mounts
 from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
@@ -153,7 +154,11 @@ async def decide(
     # Filters on a container that was reused are met already; only a new one may miss them.
     if isinstance(choice, Reuse):
         return AssignmentChoice(made_of, choice)
-    advice = await learning.advise(tx, services, made_of)
+    advice = (
+        await learning.advise(tx, services, made_of)
+        if services.policy.learning is not Learning.OFF
+        else None
+    )
     if not filters:
         return AssignmentChoice(made_of, choice, True, advice)
     own = learned.advised(made_of, advice)
@@ -266,10 +271,13 @@ async def resolve(
     else:
         uuid = services.ids.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
-        made_of = learned.advised(decision.recipe, decision.advice)
-        made_of = await expectations.with_run_time(unit.tx, made_of)
+        made_of = decision.recipe
+        if decision.advice is not None:
+            made_of = learned.advised(made_of, decision.advice)
+        made_of = await run_times.with_run_time(unit.tx, made_of)
         container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
-        await quotas.check_new(unit, change, container)
+        if await unit.uses(Feature.QUOTAS):
+            await quotas.check_new(unit, change, container)
         container = await priorities.prioritized(unit, container, change.request)
         await unit.add_container(container)
         # They lose this request, and with it perhaps their priority.
@@ -279,7 +287,8 @@ async def resolve(
     explanation = reuse.explain(
         decision.choice, container_uuid=container.uuid, trees=trees, rule=rule
     )
-    explanation |= learning.shown(decision.advice)
+    if decision.advice is not None:
+        explanation |= learning.shown(decision.advice)
     await _remember(unit, change.request, explanation, decision.choice)
     return change
 
@@ -292,7 +301,8 @@ async def _attach(
     if container.state in FINAL and change.request.state is request.RequestState.COMMITTED:
         end = await completion.make_final(unit, change.request, container, reused=True)
         return request.then(change, end)
-    await quotas.check_commit(unit, change)
+    if await unit.uses(Feature.QUOTAS):
+        await quotas.check_commit(unit, change)
     sizes = recipe.joined(made_of, container)
     row = await unit.container(container.uuid) if sizes else None
     if row is not None:
@@ -385,7 +395,9 @@ async def _facts(
     if is_limited:
         await _check_scopes(tx, services, acting, image, term.uuid or "", named, found)
     found |= await _outputs(tx, services, subject, acting)
-    await check_live_places(tx, services, subject, acting)
+    live = mounts.live_places(subject.mounts)
+    if live:
+        await check_live_places(tx, services, live, acting)
     return RequestFacts(
         trees=trees,
         image_pdh=image,

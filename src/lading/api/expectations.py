@@ -2,35 +2,31 @@
 
 The decisions are those of `core.scheduling.expected_times`, the rows are in `store.run_times`.
 
-- The run time of a container that succeeded is kept for its tool at its end, in one statement.
 - A dispatcher's report that containers wait makes expectations about their start, for a few
   containers every few seconds. When the dispatcher withdraws the reason because a container was
   taken, the error of the expectation is kept. Submitting and starting a container do none of this.
-- A container gets the run time of its tool among its scheduling parameters when it is made.
-  Dispatchers plan with it: deadlines, preemptible machines, and who may pass whom.
+
+`api.run_times` keeps and finds the run times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from msgspec import structs
 
 from lading.api import authorization
+from lading.api.run_times import run_time_of
 from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
-from lading.api.unit import Unit
 from lading.config.instance_types import instance_types
 from lading.core import resources
 from lading.core.containers.attempts import learned, spot
-from lading.core.containers.attempts.retry import has_succeeded
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.disk_space import disk_factor
-from lading.core.containers.mounting import mounts
-from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
 from lading.core.quantities import later, parse_time, told_time
@@ -42,7 +38,6 @@ from lading.core.scheduling.instance_types import requested_gpus
 from lading.core.scheduling.planning import Category
 from lading.core.scheduling.wait_reasons import Scene, WaitReason
 from lading.core.values import JsonObject
-from lading.store import learned as lessons
 from lading.store import records, run_times
 from lading.store.database import Transaction
 from lading.store.run_times import ExpectedStart
@@ -68,38 +63,6 @@ async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) 
     fresh = [uuid for uuid, one in said.items() if one and one.reason in _IN_QUEUE]
     if fresh and services.features[_WORK_INTERVAL].is_over(services.clock.time(), seconds=_PAUSE):
         await _note(services, fresh[:_MOST_NOTED])
-
-
-async def learn(unit: Unit, ended: Container) -> None:
-    """Keep the run time of a container that succeeded."""
-    if not has_succeeded(ended) or not ended.started_at or not ended.finished_at:
-        return
-    taken = parse_time(ended.finished_at) - parse_time(ended.started_at)
-    tool = learned.tool_of(ended, await _input_size(unit.tx, ended.mounts))
-    await run_times.keep(unit.tx, tool, taken.total_seconds(), now=unit.now)
-
-
-async def run_time_of(
-    tx: Transaction, of: Container | Recipe, *, user_uuid: str | None = None
-) -> RunTime | None:
-    """The run time of the tool of a container or recipe, in runs of its user or of another one;
-    None if it has not run yet.
-    """
-    tool = learned.tool_of(of, await _input_size(tx, of.mounts))
-    tool = replace(tool, user_uuid=user_uuid or tool.user_uuid)
-    return expected_times.run_time(await run_times.find(tx, tool))
-
-
-async def with_run_time(tx: Transaction, made_of: Recipe) -> Recipe:
-    """The recipe of a new container, with the run time of its tool as far as that is known: its
-    place depends on that, and whether it may pass another one.
-    """
-    scheduling = made_of.scheduling_parameters
-    known = await run_time_of(tx, made_of)
-    if known is None:
-        return made_of
-    seconds = max(1, round(known.median))
-    return structs.replace(made_of, scheduling_parameters={**scheduling, spot.RUN_TIME: seconds})
 
 
 async def explain(
@@ -354,10 +317,6 @@ async def _compare(services: ApiServices, uuids: Sequence[str]) -> None:
             if state in _TAKEN
         ]
         await run_times.keep_errors(tx, errors)
-
-
-async def _input_size(tx: Transaction, mounted: JsonObject) -> int:
-    return await lessons.input_size(tx, dict.fromkeys(mounts.named_hashes(mounted)))
 
 
 class WorkInterval:

@@ -1,7 +1,7 @@
 """Fair share between projects: accounts and tickets, kept in the transaction of each change.
 
 `core.policy.fair_share` decides; the rows are in `store.fair_shares`. Without
-`Containers.FairShare.Enabled` a unit has no `FairShares` (`of`), and nothing is read or stored.
+`Containers.FairShare.Enabled` no unit uses this module, and nothing is read or stored.
 
 - `priorities` and `enter`: a container that comes to wait gets a ticket, and from it its priority.
 - `follow`: a lock, a return to the queue, an end.
@@ -20,7 +20,7 @@ from typing import Final
 
 from lading.api.machine_board import CAPACITY
 from lading.api.services import ApiServices
-from lading.api.unit import ChangeFollower, Unit
+from lading.api.unit import ChangeFollower, Feature, Unit
 from lading.core import resources
 from lading.core.containers import priority
 from lading.core.containers.attempts import learned
@@ -55,21 +55,21 @@ _RETIRED: Final = 200
 _FORGOTTEN: Final = 20
 
 
-def of(unit: Unit) -> FairShares | None:
-    """The accounts and tickets of a unit; None where fair share is off."""
-    is_on = unit.services.config.Containers.FairShare.Enabled
-    return unit.part(FairShares) if is_on else None
+def of(unit: Unit) -> FairShares:
+    """The accounts and tickets of a unit, where fair share is on (`Unit.uses`)."""
+    return unit.part(FairShares)
 
 
 class ShareTickets(ChangeFollower):
     """Keeps the tickets of containers whose state changes."""
 
+    feature = Feature.SHARES
+    of_containers = ("state",)
+
     async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
         """Follow a lock, a return to the queue, an end."""
-        if old and new["state"] != old["state"]:
-            shares = of(unit)
-            if shares is not None:
-                await shares.follow(old, new)
+        if old:
+            await of(unit).follow(old, new)
 
 
 class FairShares:

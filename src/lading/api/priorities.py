@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from lading.api import fair_shares, quotas
-from lading.api.unit import ChangeFollower, Effect, Unit
+from lading.api.unit import ChangeFollower, Effect, Feature, Mark, Unit
 from lading.core.containers import priority, request, reuse_rights
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
@@ -39,12 +39,11 @@ _FREE = (
 class Priorities(ChangeFollower):
     """Computes the priorities of marked containers, and of marked groups."""
 
-    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+    works_off = Mark.STALE
+
+    async def settle(self, unit: Unit) -> Sequence[Effect]:
         """Compute them anew, with those below them."""
-        stale, groups = unit.take_stale()
-        if not stale and not groups:
-            return None
-        await _settle(unit, stale, groups)
+        await _settle(unit, unit.take(Mark.STALE), unit.take_groups())
         return ()
 
 
@@ -62,13 +61,13 @@ async def _settle(unit: Unit, stale: Collection[str], groups: Iterable[GroupKey]
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
     known |= await _of_parents(unit.tx, counting, known.keys())
-    counting = await quotas.admit(unit, rows, recompute, counting, known)
-    shares = fair_shares.of(unit)
-    if shares is None:
-        changed = priority.propagate(known, counting, recompute=recompute)
-    else:
+    if await unit.uses(Feature.QUOTAS):
+        counting = await quotas.admit(unit, rows, recompute, counting, known)
+    if await unit.uses(Feature.SHARES):
         claims = fair_share.claims(known, counting, recompute=recompute)
-        changed = await shares.priorities(claims, rows)
+        changed = await fair_shares.of(unit).priorities(claims, rows)
+    else:
+        changed = priority.propagate(known, counting, recompute=recompute)
     changes: dict[str, Record] = {uuid: {"priority": value} for uuid, value in changed.items()}
     for uuid, user in _heirs(rows, wanting):
         changes.setdefault(uuid, {})["runtime_user_uuid"] = user
@@ -99,19 +98,18 @@ def _heirs(
 
 async def prioritized(unit: Unit, container: Container, subject: ContainerRequest) -> Container:
     """A new container, which one request wants, with its priority."""
-    if await quotas.ledger_of(unit).concerning(subject):
+    if await unit.uses(Feature.QUOTAS) and await quotas.ledger_of(unit).concerning(subject):
         # Once the request is stored, `settle` finds out whether there is room in its quotas.
         unit.stale([container.uuid])
         return container
     parents = await parent_priority(unit, subject)
     verdicts = await _judge_others(unit.tx, [subject], now=unit.now)
     counting = [subject] if verdicts[subject.uuid].counts else []
-    shares = fair_shares.of(unit)
-    if shares is None:
-        worth = priority.container_priority(counting, parents)
-    else:
+    if await unit.uses(Feature.SHARES):
         claim = fair_share.claims(parents, counting, recompute=[container.uuid])[container.uuid]
-        worth = await shares.enter(container, claim) if claim is not None else 0
+        worth = await fair_shares.of(unit).enter(container, claim) if claim is not None else 0
+    else:
+        worth = priority.container_priority(counting, parents)
     return replace(container, priority=worth)
 
 
@@ -199,6 +197,8 @@ async def _still_waiting(
 ) -> list[ContainerRequest]:
     """The requests; the dependencies of a request that no longer waits are left out."""
     depending = [one.uuid for one in subjects if one.depends_on]
+    if not depending:
+        return subjects
     waiting_ones = await waits.watching(tx, depending)
     return [
         replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one
@@ -209,6 +209,8 @@ async def _still_waiting(
 async def _dependencies(tx: Transaction, subjects: list[ContainerRequest]) -> dict[str, Dependency]:
     """The requests that others depend on, with their containers, by uuid."""
     named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
+    if not named:
+        return {}
     found = await records.among(tx, REQUESTS, "uuid", named)
     others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
     wanted = {one.container_uuid for one in others.values() if one.container_uuid}

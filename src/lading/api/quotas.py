@@ -21,7 +21,7 @@ from typing import Final
 
 from lading.api import spending
 from lading.api.events import audit
-from lading.api.unit import ChangeFollower, Effect, Unit
+from lading.api.unit import ChangeFollower, Effect, Feature, Mark, Unit
 from lading.core.containers import priority, request
 from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
 from lading.core.containers.priority import Readiness, ReadinessVerdict
@@ -55,19 +55,12 @@ class Ledger:
         self.queued: dict[str, int] = {}
         """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
         self._tx = unit.tx
-        self._cluster = unit.services.config.ClusterID
-        self._kinds: frozenset[str] | None = None
+        self._unit = unit
         self._found: dict[QuotaKey, list[Quota]] = {}
-
-    async def kinds(self) -> frozenset[str]:
-        """The kinds of subjects that have quotas."""
-        if self._kinds is None:
-            self._kinds = await quotas.kinds(self._tx, self._cluster)
-        return self._kinds
 
     async def concerning(self, subject: ContainerRequest) -> list[Quota]:
         """The quotas that concern a request."""
-        kinds = await self.kinds()
+        kinds = await self._unit.quota_kinds()
         if not kinds:
             return []
         in_tree = Infix.REQUEST in kinds
@@ -95,8 +88,6 @@ async def admit(
 
     `parents` are the priorities of containers in `rows`, and of others that made the requests.
     """
-    if not await ledger_of(unit).kinds():
-        return counting
     known = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
     waits = await quotas.waits_for(unit.tx, recompute)
     charges = await quotas.charges_of(unit.tx, recompute)
@@ -325,31 +316,27 @@ async def _rank(unit: Unit, subject: ContainerRequest) -> int:
 class Quotas(ChangeFollower):
     """Charges containers to quotas, and gives the room of quotas to requests that wait for it."""
 
+    feature = Feature.QUOTAS
+    of_containers = ("state", "cost")
+    works_off = Mark.TOUCHED
+
     async def container_changed(self, unit: Unit, old: Record, new: Record) -> None:
         """Change the charges of a container after a change of its state or its cost. Raises NoRoom
         when it may not be locked now.
         """
         if not old:
             # One that is made with a priority, for a further attempt, may have no room.
-            if new["priority"] > 0 and await ledger_of(unit).kinds():
+            if new["priority"] > 0:
                 unit.stale([new["uuid"]])
-            return
-        state = new["state"]
-        if (state, new["cost"]) == (old["state"], old["cost"]):
-            return
-        if not await ledger_of(unit).kinds():
             return
         if new["cost"] != old["cost"] and old["state"] in HELD:
             await spending.spend(unit, old, new, ledger_of(unit).concerning)
-        if state != old["state"]:
+        if new["state"] != old["state"]:
             await _follow_state(unit, new)
 
-    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+    async def settle(self, unit: Unit) -> Sequence[Effect]:
         """Give room that became free to the first requests that wait for it."""
-        touched = unit.take_touched()
-        if not touched:
-            return None
-        await fill(unit, touched)
+        await fill(unit, unit.take(Mark.TOUCHED))
         return ()
 
 
@@ -441,7 +428,7 @@ async def _room_to_hold(
 
 async def end_tree(unit: Unit, request_uuid: str) -> None:
     """Remove the budget of a request that was deleted; what waits for it is looked at."""
-    if Infix.REQUEST not in await ledger_of(unit).kinds():
+    if Infix.REQUEST not in await unit.quota_kinds():
         return
     for row in await records.matching(unit.tx, QUOTAS, subject_uuid=request_uuid):
         await records.delete(unit.tx, QUOTAS, row["uuid"])

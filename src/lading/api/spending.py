@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from lading.api.events import audit
-from lading.api.unit import CancelRequest, ChangeFollower, Effect, Unit
+from lading.api.unit import CancelRequest, ChangeFollower, Effect, Mark, Unit
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.request import ContainerRequest
 from lading.core.policy import budgets
@@ -54,23 +54,14 @@ Concerning: TypeAlias = Callable[[ContainerRequest], Awaitable[Sequence[Quota]]]
 """Finds the quotas that concern a request."""
 
 
-class _Stopped:
-    """The requests of a unit that are to be cancelled because a budget is spent."""
-
-    def __init__(self, _unit: Unit) -> None:
-        self.request_uuids: dict[str, None] = {}
-
-
 class SpentBudgets(ChangeFollower):
     """Cancels the requests whose budget, which stops them, is spent."""
 
-    async def settle(self, unit: Unit) -> Sequence[Effect] | None:
+    works_off = Mark.STOPPED
+
+    async def settle(self, unit: Unit) -> Sequence[Effect]:
         """The cancellations."""
-        stopped = unit.part(_Stopped)
-        if not stopped.request_uuids:
-            return None
-        uuids, stopped.request_uuids = stopped.request_uuids, {}
-        return [CancelRequest(uuid) for uuid in uuids]
+        return [CancelRequest(uuid) for uuid in unit.take(Mark.STOPPED)]
 
 
 async def spend(unit: Unit, old: Record, new: Record, concerning: Concerning) -> None:
@@ -127,4 +118,4 @@ async def _stop(unit: Unit, quota: Quota, concerning: Concerning) -> None:
     for container_uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
         for _, subject in await unit.committed(container_uuid):
             if any(other.uuid == quota.uuid for other in await concerning(subject)):
-                unit.part(_Stopped).request_uuids[subject.uuid] = None
+                unit.stop(subject.uuid)

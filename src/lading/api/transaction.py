@@ -32,7 +32,15 @@ from lading.api.priorities import Priorities
 from lading.api.server.identifiers import hash_secret
 from lading.api.services import ApiServices
 from lading.api.spending import SpentBudgets
-from lading.api.unit import CancelRequest, ChangeFollower, ChangeRequest, Effect, FailRequest, Unit
+from lading.api.unit import (
+    CancelRequest,
+    ChangeFollower,
+    ChangeRequest,
+    Effect,
+    FailRequest,
+    Feature,
+    Unit,
+)
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import (
     FINAL,
@@ -209,8 +217,9 @@ class UnitOfWork(Unit):
             commit.awaits_output = await container_assignment.waits_for_output(
                 self, change.request, principal
             )
-        if commit.is_early or commit.awaits_output:
-            # Else once its container is known: a result that exists is given in any case.
+        # Else once its container is known: a result that exists is given in any case.
+        is_without = commit.is_early or commit.awaits_output
+        if is_without and await self.uses(Feature.QUOTAS):
             await quotas.check_commit(self, change)
         for effect in change.effects:
             await self._carry_out(effect, commit)
@@ -230,7 +239,8 @@ class UnitOfWork(Unit):
         """
         was: Record = old or {}
         for follower in FOLLOWERS:
-            await follower.request_changed(self, was, new)
+            if any(was.get(name) != new[name] for name in follower.of_requests):
+                await follower.request_changed(self, was, new)
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await containers.note_attempts(self.tx, new)
@@ -260,7 +270,8 @@ class UnitOfWork(Unit):
         # Its rows in other tables go with it; its dependents end in `settle`.
         await containers.forget_attempts(self.tx, row["uuid"])
         await completion.end_request(self, row)
-        await quotas.end_tree(self, row["uuid"])
+        if await self.uses(Feature.QUOTAS):
+            await quotas.end_tree(self, row["uuid"])
         if row["state"] == request.RequestState.COMMITTED:
             await completion.charge_parent(self, ContainerRequest.from_record(row))
 
@@ -337,17 +348,9 @@ class UnitOfWork(Unit):
         stale priorities, and those below them, anew; fill quotas.
         """
         # Each step may mark more: a chain of dependencies ends one link in each.
-        while await self._settle_first():
-            pass
-
-    async def _settle_first(self) -> bool:
-        """Do the marked work of the first follower that has some; whether there was any."""
-        for follower in FOLLOWERS:
-            effects = await follower.settle(self)
-            if effects is not None:
-                await self._carry_out_all(effects)
-                return True
-        return False
+        while marked := self.marked:
+            first = next(follower for follower in FOLLOWERS if follower.works_off in marked)
+            await self._carry_out_all(await first.settle(self))
 
     async def _mint_tokens(self, effect: MintTokens) -> None:
         system = self.services.ids.system_user

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, cast
+from enum import Enum, auto
+from typing import ClassVar, TypeAlias, TypeVar, cast
 
 from lading.api.events import audit
 from lading.api.services import ApiServices
@@ -21,7 +22,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
 from lading.process.tracing import current_traceparent
-from lading.store import cascades, contents, records
+from lading.store import cascades, contents, quotas, records
 from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
 
@@ -54,11 +55,39 @@ class CancelRequest:
 Effect: TypeAlias = ChangeRequest | FailRequest | CancelRequest
 
 
+class Feature(Enum):
+    """A feature that takes part in a transaction only where its site uses it."""
+
+    QUOTAS = auto()
+    SHARES = auto()
+
+
+class Mark(Enum):
+    """Work that is left in a transaction."""
+
+    STOPPED = auto()
+    """Requests are to be cancelled whose budget is spent."""
+    ENDED = auto()
+    """Requests ended or were deleted, so that their dependents are to be looked at."""
+    STALE = auto()
+    """Priorities of containers, or the turns of groups, are to be computed anew."""
+    TOUCHED = auto()
+    """Requests may wait for quotas that have room now."""
+
+
 class ChangeFollower:
     """A feature that hears of the changes of requests and containers.
 
-    It writes by the unit, and marks what is left. `transaction.FOLLOWERS` has the order.
+    It hears only of changes of attributes that it names, and only where its `feature` is used, so
+    that no other change enters it. It writes by the unit, and marks what is left.
+    `transaction.FOLLOWERS` has the order.
     """
+
+    feature: ClassVar[Feature | None] = None
+    """The feature without whose use it hears nothing; None: it always hears."""
+    of_requests: ClassVar[tuple[str, ...]] = ()
+    of_containers: ClassVar[tuple[str, ...]] = ()
+    works_off: ClassVar[Mark | None] = None
 
     async def request_changed(self, unit: Unit, old: Record, new: Record) -> None:
         """Follow the change of a request, or its creation (`old` is empty)."""
@@ -68,9 +97,9 @@ class ChangeFollower:
         where the change may not be made now.
         """
 
-    async def settle(self, _unit: Unit, /) -> Sequence[Effect] | None:
-        """Do the work that is marked for this follower; None if there is none."""
-        return None
+    async def settle(self, _unit: Unit, /) -> Sequence[Effect]:
+        """Do the work of the mark `works_off`; what else is to be changed."""
+        return ()
 
 
 class Unit:
@@ -93,10 +122,21 @@ class Unit:
         """Uuids of the containers that were made in this transaction."""
         self._followers = followers
         self._parts: dict[object, object] = {}
-        self._stale: dict[str, None] = {}
-        self._ended: dict[str, None] = {}
+        self._marks: dict[Mark, dict[str, None]] = {}
         self._groups: dict[GroupKey, None] = {}
-        self._touched: dict[str, None] = {}
+        self._quota_kinds: frozenset[str] | None = None
+
+    async def uses(self, feature: Feature) -> bool:
+        """Whether the site uses a feature."""
+        if feature is Feature.SHARES:
+            return self.services.config.Containers.FairShare.Enabled
+        return bool(await self.quota_kinds())
+
+    async def quota_kinds(self) -> frozenset[str]:
+        """The kinds of subjects that have quotas."""
+        if self._quota_kinds is None:
+            self._quota_kinds = await quotas.kinds(self.tx, self.services.config.ClusterID)
+        return self._quota_kinds
 
     def part(self, make: Callable[[Unit], _Part]) -> _Part:
         """What a feature knows while this unit lasts; made at its first use."""
@@ -111,11 +151,11 @@ class Unit:
     def stale(self, container_uuids: Iterable[str]) -> None:
         """Mark containers whose priorities are to be computed anew."""
         # Computed once at the end: many changes of a transaction concern the same few containers.
-        self._stale |= dict.fromkeys(container_uuids)
+        self._mark(Mark.STALE, container_uuids)
 
     def touch(self, subjects: Iterable[str]) -> None:
         """Mark subjects of quotas for which requests may wait that have room now."""
-        self._touched |= dict.fromkeys(subjects)
+        self._mark(Mark.TOUCHED, subjects)
 
     async def defer(self, kind: CascadeKind, subject_uuid: str) -> None:
         """Have a consequence for many records worked off by `api.background.cascades`."""
@@ -125,7 +165,14 @@ class Unit:
 
     def ended(self, request_uuid: str) -> None:
         """Mark a request that ended or was deleted, so that its dependents are looked at."""
-        self._ended[request_uuid] = None
+        self._mark(Mark.ENDED, [request_uuid])
+
+    def stop(self, request_uuid: str) -> None:
+        """Mark a request that is to be cancelled because a budget is spent."""
+        self._mark(Mark.STOPPED, [request_uuid])
+
+    def _mark(self, mark: Mark, uuids: Iterable[str]) -> None:
+        self._marks.setdefault(mark, {}).update(dict.fromkeys(uuids))
 
     def regroup(self, row: Record) -> None:
         """Mark the group of a request: it may be the turn of another one."""
@@ -134,20 +181,19 @@ class Unit:
             if key is not None:
                 self._groups[key] = None
 
-    def take_stale(self) -> tuple[dict[str, None], dict[GroupKey, None]]:
-        """The marked containers and groups, which are marked no more."""
-        taken = self._stale, self._groups
-        self._stale, self._groups = {}, {}
-        return taken
+    @property
+    def marked(self) -> frozenset[Mark]:
+        """The marks of work that is left."""
+        marks = {mark for mark, uuids in self._marks.items() if uuids}
+        return frozenset(marks | {Mark.STALE} if self._groups else marks)
 
-    def take_touched(self) -> dict[str, None]:
-        """The marked subjects of quotas, which are marked no more."""
-        taken, self._touched = self._touched, {}
-        return taken
+    def take(self, mark: Mark) -> dict[str, None]:
+        """The uuids that are marked so, which are marked no more."""
+        return self._marks.pop(mark, {})
 
-    def take_ended(self) -> dict[str, None]:
-        """The marked requests that ended, which are marked no more."""
-        taken, self._ended = self._ended, {}
+    def take_groups(self) -> dict[GroupKey, None]:
+        """The marked groups, which are marked no more."""
+        taken, self._groups = self._groups, {}
         return taken
 
     async def container(self, uuid: str) -> Record | None:
@@ -178,8 +224,7 @@ class Unit:
         await contents.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
-        for follower in self._followers:
-            await follower.container_changed(self, {}, row)
+        await self._tell_container({}, row)
         return row
 
     async def write_container(
@@ -189,9 +234,15 @@ class Unit:
         if not changed:
             return old
         new = await self._write(CONTAINERS, old, changed, expected)
-        for follower in self._followers:
-            await follower.container_changed(self, old, new)
+        await self._tell_container(old, new)
         return new
+
+    async def _tell_container(self, old: Record, new: Record) -> None:
+        for follower in self._followers:
+            if any(old.get(name) != new[name] for name in follower.of_containers) and (
+                follower.feature is None or await self.uses(follower.feature)
+            ):
+                await follower.container_changed(self, old, new)
 
     async def write_request(
         self, old: Record, changed: JsonObject, *, expected: JsonObject

@@ -27,13 +27,14 @@ from typing import Final
 
 import msgspec
 
-from lading.api import authorization, fair_shares, quotas
+from lading.api import authorization
 from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
+from lading.api.unit import Feature
 from lading.api.wait_statuses import STATUSES
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
@@ -377,8 +378,8 @@ async def _facts(
     """What decides how each request is cancelled, in the order of the rows."""
     dialect = unit.services.database.dialect
     needed = await cancellations.with_dependents(unit.tx, dialect, [row["uuid"] for row in rows])
-    charged = set(held) if fair_shares.of(unit) is not None else set[str]()
-    if await quotas.ledger_of(unit).kinds():
+    charged = set(held) if await unit.uses(Feature.SHARES) else set[str]()
+    if await unit.uses(Feature.QUOTAS):
         charged |= await cancellations.with_charges(unit.tx, dialect, list(held))
     refused = await _refused(unit.tx, principal, rows)
     found = []

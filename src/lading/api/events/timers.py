@@ -110,9 +110,8 @@ async def _keep_shares(services: ApiServices) -> None:
     if is_due:
         async with services.database.writing() as tx:
             unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
-            shares = of(unit)
-            if shares is not None:
-                await shares.prolong()
+            if is_on:
+                await of(unit).prolong()
             else:
                 await retire(unit)
                 await unit.settle()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lading.api.services import ApiServices
-from lading.core.containers.mounting import mounts
-from lading.core.containers.request import ContainerRequest
+from lading.core.containers.mounting.mounts import LivePlace
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -15,12 +16,9 @@ from lading.store.database import Transaction
 
 
 async def check_live_places(
-    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+    tx: Transaction, services: ApiServices, places: Iterable[LivePlace], acting: Principal
 ) -> None:
     """Raise Invalid for a live mount of a directory that this user may not use in this way."""
-    places = mounts.live_places(subject.mounts)
-    if not places:
-        return
     user = await records.get(tx, USERS, acting.user_uuid) or {}
     names = [str(user[name]) for name in ("uuid", "username", "email") if user.get(name)]
     roots = make_roots(services.config.TES.FileRoots)

@@ -237,7 +237,8 @@ async def preview(call: ApiCall) -> ApiResponse:
         uuid = choice.container.uuid if isinstance(choice, Reuse) and choice.shown else None
         rule = reuse_rights.rule(decision.recipe)
         said = reuse.explain(choice, container_uuid=uuid, near=near, trees=trees, rule=rule)
-        said |= learning.shown(decision.advice)
+        if decision.advice is not None:
+            said |= learning.shown(decision.advice)
         await narrow(tx, call, said)
     return ApiResponse(
         body={
