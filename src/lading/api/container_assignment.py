@@ -148,7 +148,9 @@ async def decide(
         policy=services.policy,
         use_existing=subject.use_existing,
         only_reproduced=subject.only_reproduced,
-        waiting=await reuse_candidates.waiting(tx, subject.requesting_container_uuid),
+        waiting=await reuse_candidates.waiting(tx, subject.requesting_container_uuid)
+        if subject.requesting_container_uuid
+        else set(),
         is_admin=acting.is_admin,
     )
     # Filters on a container that was reused are met already; only a new one may miss them.
@@ -225,6 +227,8 @@ async def waits_for_output(unit: Unit, subject: ContainerRequest, principal: Pri
     Raises Invalid for a draft, and for a token of limited scopes.
     """
     sources = [one.request_uuid for one in mounts.outputs(subject.mounts)]
+    if not sources:
+        return False
     rows = await records.among(unit.tx, REQUESTS, "uuid", sources)
     open_ones = [row["uuid"] for row in rows if row["state"] != request.RequestState.FINAL]
     if not open_ones:
@@ -377,7 +381,9 @@ async def _facts(
     trees: GitTrees,
 ) -> RequestFacts:
     # Later changes of the mounts by another call leave trees that belong to the earlier mounts.
-    if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
+    has_trees = mounts.has_kind(subject.mounts, mounts.MountKind.GIT_TREE)
+    named_trees = git_trees.references(subject.mounts) if has_trees else ()
+    if {one.target for one in named_trees} != trees.keys():
         raise Conflict(f"{subject.uuid}: its mounts were changed at the same time; read it again")
     named, term = (
         mounts.references(subject.mounts),
@@ -395,8 +401,8 @@ async def _facts(
     if is_limited:
         await _check_scopes(tx, services, acting, image, term.uuid or "", named, found)
     found |= await _outputs(tx, services, subject, acting)
-    live = mounts.live_places(subject.mounts)
-    if live:
+    if mounts.has_kind(subject.mounts, mounts.MountKind.LIVE):
+        live = mounts.live_places(subject.mounts)
         await check_live_places(tx, services, live, acting)
     return RequestFacts(
         trees=trees,

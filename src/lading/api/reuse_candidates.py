@@ -77,12 +77,12 @@ async def check_rights(
         reuse.check_rights(made_of, candidate, is_admin=acting.is_admin)
 
 
-async def waiting(tx: Transaction, uuid: str | None) -> set[str]:
+async def waiting(tx: Transaction, uuid: str) -> set[str]:
     """The containers above a request: the container that made it, and all containers above that
     one.
     """
     seen: set[str] = set()
-    frontier = [uuid] if uuid else []
+    frontier = [uuid]
     while frontier:
         seen.update(frontier)
         rows = await records.among(tx, REQUESTS, "container_uuid", frontier)

@@ -382,7 +382,9 @@ def _read(
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
     shares = nodes > 1 and scheduling.get(SHARE_VCPUS) is True
     need, fault = _size(limits, disk, nodes, shares_vcpus=shares)
-    partitions, accepted = scheduling.get("partitions"), spot.preemption(scheduling)
+    partitions, accepted = scheduling.get("partitions"), spot.Preemption.NEVER
+    if scheduling.get(spot.PREEMPTIBLE) is True:
+        accepted = spot.preemption(scheduling)
     return TrackedContainer(
         uuid=str(item["uuid"]),
         state=ContainerState(str(item["state"])),

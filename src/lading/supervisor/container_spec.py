@@ -22,7 +22,7 @@ import msgspec
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure, Invalid
-from lading.core.hpc.gang import FILES, read_gang
+from lading.core.hpc.gang import FILES, KEYS, NO_GANG, read_gang
 from lading.core.scheduling import instance_types
 from lading.core.scheduling.instance_types import Gpu, GpuDevice, GpuDevices, requested_gpus
 from lading.supervisor.engines import Bind, ContainerSpec, Device, NetworkAccess, Spread
@@ -187,7 +187,8 @@ def specify(
     `token` is the container's own token, which it gets only when it may use the API; `given` has
     its GPUs.
     """
-    gang = read_gang(container.scheduling_parameters)
+    scheduling = container.scheduling_parameters
+    gang = NO_GANG if scheduling.keys().isdisjoint(KEYS) else read_gang(scheduling)
     # Without `spread` all ranks of the gang share one container on this machine.
     here = gang.nodes if spread is None else 1
     environment = {name: str(value) for name, value in container.environment.items()}

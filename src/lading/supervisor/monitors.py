@@ -44,7 +44,6 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.core.hpc.gang import read_gang
 from lading.supervisor.capture import save_log
 from lading.supervisor.engines import Engine
 from lading.supervisor.inputs.keep_mount import KeepMount
@@ -105,7 +104,7 @@ class Monitors:
     def used(self) -> dict[str, float]:
         """Totals of the command's resource use, after its end; empty if unknown."""
         # For a container on several machines, only the processes on this machine are counted.
-        if read_gang(self.session.container.scheduling_parameters).nodes > 1:
+        if self.session.container.nodes > 1:
             return {}
         return self.usage.used
 

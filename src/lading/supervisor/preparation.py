@@ -28,7 +28,6 @@ from lading.core.containers.disk_space import (
 from lading.core.containers.mounting import mount_plan
 from lading.core.containers.mounting.mount_plan import HostPath, MountPlan
 from lading.core.containers.mounting.mounts import slower
-from lading.core.hpc.gang import read_gang
 from lading.supervisor.container_spec import GpuLocks
 from lading.supervisor.engines import Engine, is_occupied
 from lading.supervisor.inputs.collection_image import CollectionImage
@@ -214,7 +213,7 @@ def _mount_use(plan: MountPlan, container: Container) -> MountUse | None:
     """
     factor = disk_factor(container.scheduling_parameters)
     capacities = own_capacities(container.mounts, output_path=container.output_path, factor=factor)
-    if not capacities or read_gang(container.scheduling_parameters).nodes > 1:
+    if not capacities or container.nodes > 1:
         return None
     from lading.supervisor.limits.mount_use import MountUse
 

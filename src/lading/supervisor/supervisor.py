@@ -34,7 +34,6 @@ from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import DiskAllowance
 from lading.core.errors import ExecutionError, Failure, LadingError
-from lading.core.hpc.gang import read_gang
 from lading.process.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
@@ -482,7 +481,7 @@ class Supervisor:
 
     @property
     def _nodes(self) -> int:
-        return read_gang(self._session.container.scheduling_parameters).nodes
+        return self._session.container.nodes
 
     def _pump(self, name: str) -> int:
         pump = Pump(self._log, name)

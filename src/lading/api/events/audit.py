@@ -32,6 +32,7 @@ from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
 from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.core.records.service_records import WEBHOOKS
 from lading.process.concurrency import together
 from lading.process.telemetry import event
 from lading.store import records
@@ -55,6 +56,8 @@ async def created(
     tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Write the log row of a new record."""
+    if kind is WEBHOOKS:
+        tx.after_commit(services.events.wakeups.webhooks.set)
     new = _logged(services, kind, record)
     properties = {"new_etag": etag(record), "new_attributes": new}
     await _write(
@@ -66,7 +69,8 @@ async def deleted(
     tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Write the log row of a deleted record."""
-    _note_token(tx, services, kind)
+    if kind is TOKENS:
+        _note_token(tx, services)
     old = _logged(services, kind, record)
     await _write(
         tx,
@@ -88,7 +92,10 @@ async def changed(
     user_uuid: str,
 ) -> None:
     """Write the log row of a change of a record from `old` to `new`, both whole."""
-    _note_token(tx, services, kind)
+    if kind is TOKENS:
+        _note_token(tx, services)
+    if kind is WEBHOOKS:
+        tx.after_commit(services.events.wakeups.webhooks.set)
     properties = _difference(services, kind, old, new)
     former = old["owner_uuid"] if old["owner_uuid"] != new["owner_uuid"] else None
     await _write(tx, services, new, LogRowType.UPDATE, user_uuid, properties, former=former)
@@ -201,11 +208,10 @@ async def note(
         tell(tx, services, row)
 
 
-def _note_token(tx: Transaction, services: ApiServices, kind: RecordType) -> None:
-    if kind is TOKENS:
-        tx.after_commit(services.events.bus.note_token_change)
-        # The containers that a dispatcher holds with it have lost their dispatcher.
-        tx.after_commit(services.events.wakeups.wake)
+def _note_token(tx: Transaction, services: ApiServices) -> None:
+    tx.after_commit(services.events.bus.note_token_change)
+    # The containers that a dispatcher holds with it have lost their dispatcher.
+    tx.after_commit(services.events.wakeups.wake)
 
 
 def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:

@@ -33,8 +33,9 @@ from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
+from lading.core.containers.mounting import mounts
 from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
-from lading.core.containers.mounting.mounts import git_references
+from lading.core.containers.mounting.mounts import MountKind
 from lading.core.containers.priority import bind_siblings
 from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.containers.request_rules import Parent
@@ -296,7 +297,9 @@ async def look_up_given(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; None if they are not found within
     Containers.ResolveTimeout.
     """
-    if isinstance(given.get("mounts"), dict) and not git_references(given["mounts"]):
+    if isinstance(given.get("mounts"), dict) and not mounts.has_kind(
+        given["mounts"], MountKind.GIT_TREE
+    ):
         return NO_TREES
     subject = ContainerRequest.from_record(
         {"uuid": "", **{name: given.get(name) for name in _LOOKED_AT}}
@@ -316,8 +319,17 @@ async def _look_up(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; the contents of its other mounts are found too."""
     if not given.get("mounts"):
         return NO_TREES
-    await mount_contents.look_up(call.services, call.caller, [given["mounts"]])
+    if _names_content(given["mounts"]):
+        await mount_contents.look_up(call.services, call.caller, [given["mounts"]])
     return await look_up_given(call, given)
+
+
+def _names_content(mounted: JSON) -> bool:
+    """Whether a mount may show a part of a collection."""
+    return isinstance(mounted, dict) and any(
+        isinstance(spec, dict) and (spec.get("path") or spec.get("portable_data_hash"))
+        for spec in mounted.values()
+    )
 
 
 async def _look_up_stored(call: ApiCall, given: Record) -> GitTrees | None:

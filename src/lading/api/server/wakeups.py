@@ -13,6 +13,8 @@ class Wakeups:
     """
 
     def __init__(self) -> None:
+        self.webhooks = asyncio.Event()
+        """Wakes the sending of events: a webhook was made or changed, or an event may be due."""
         self._moment = asyncio.Event()
         self._sought = asyncio.Event()
         self._cancelled = asyncio.Event()

@@ -105,7 +105,7 @@ class WebhookWorker:
         self._holder = ""
         self._is_crowded = False
         # Events, ends of deliveries and faults; more to send at once, which waits for no pause.
-        self._woken = asyncio.Event()
+        self._woken = services.events.wakeups.webhooks
         self._hurried = asyncio.Event()
         self._loop = WorkLoop(_logger, "sending events failed")
         # After a failure the webhook is due at a time of its own.
@@ -122,10 +122,15 @@ class WebhookWorker:
         if self._most <= 0:
             return
         try:
-            with self._services.events.bus.watch(self._woken.set):
+            with self._services.events.bus.watch(self._note_event):
                 await self._loop.run(self._look_anew, self._rest, sweep=self._sweep)
         finally:
             await self._tasks.close()
+
+    def _note_event(self) -> None:
+        # A server alone hears of its first webhook by a wake-up (`events.audit`).
+        if self._is_used or self._services.database.shared:
+            self._woken.set()
 
     async def _look_anew(self) -> None:
         self._woken.clear()

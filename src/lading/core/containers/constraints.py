@@ -263,7 +263,7 @@ def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
     }
     filled.update((key, value) for key, value in given.items() if value is not None)
     filled["max_run_time"] = _whole(filled["max_run_time"])
-    return spot.filled(filled)
+    return spot.filled(filled) if filled[spot.PREEMPTIBLE] == spot.PREFER else filled
 
 
 def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
@@ -279,11 +279,18 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
         )
     if not isinstance(parameters["supervisor"], bool):
         raise Invalid("Scheduling parameters [supervisor]: must be true or false")
-    spot.check(parameters)
+    if parameters[spot.PREEMPTIBLE] is not False or not parameters.keys().isdisjoint(spot.KEYS):
+        _check_preemptible(parameters, committing=committing, policy=policy)
     _check_times(parameters)
     _check_partitions(parameters["partitions"])
-    read_gang(parameters)
-    read_rules(f"Scheduling parameters [{RETRY}]", parameters.get(RETRY))
+    if not parameters.keys().isdisjoint(GANG_KEYS):
+        read_gang(parameters)
+    if parameters.get(RETRY) is not None:
+        read_rules(f"Scheduling parameters [{RETRY}]", parameters[RETRY])
+
+
+def _check_preemptible(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
+    spot.check(parameters)
     # A request that prefers preemptible machines runs on ordinary ones where there are no others.
     needed = spot.preemption(parameters) is spot.Preemption.ONLY
     if committing and needed and not policy.preemptible:

@@ -188,6 +188,12 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         given["state"] = ContainerState(record.get("state") or INITIAL)
         return cls(**given)
 
+    @property
+    def nodes(self) -> int:
+        """The nodes that it takes; 1 unless it is a gang."""
+        nodes = self.scheduling_parameters.get("nodes", 1)
+        return nodes if isinstance(nodes, int) else 1
+
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""
         return msgspec.structs.asdict(self)

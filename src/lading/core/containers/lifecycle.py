@@ -409,7 +409,7 @@ def _locked(
             granted=container.runtime_auth_scopes,
             collections=(
                 container.container_image,
-                *image_names(container.steps),
+                *(image_names(container.steps) if container.steps else ()),
                 *mounts.named_hashes(container.mounts),
             ),
         ),

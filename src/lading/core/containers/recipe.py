@@ -138,11 +138,13 @@ def compared(recipe: Recipe) -> JsonObject:
     if recipe.steps:
         # The first step has the command. Recipes without steps keep the keys that they had.
         values["command"] = [*recipe.steps]
-    gang = hpc_gang.part_of_recipe(recipe.scheduling_parameters)
+    needs = constraints.essential(recipe.runtime_constraints)
+    if not recipe.scheduling_parameters.keys().isdisjoint(hpc_gang.KEYS):
+        needs |= hpc_gang.part_of_recipe(recipe.scheduling_parameters)
     return {
         **values,
         "mounts": mounts.seen(recipe.mounts, recipe.mount_contents),
-        "runtime_constraints": {**constraints.essential(recipe.runtime_constraints), **gang},
+        "runtime_constraints": needs,
     }
 
 

@@ -24,6 +24,7 @@ from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
 from lading.core.data.storage_classes import check_names
 from lading.core.errors import Invalid
+from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
 from lading.core.records.filters import check_filters
@@ -239,7 +240,9 @@ def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
 def committed_scheduling(record: Mapping[str, Json], policy: Policy, *, now: str) -> JsonObject:
     """The scheduling parameters of a committed request, with the values that the cluster adds."""
     given = as_object("scheduling_parameters", record["scheduling_parameters"])
-    scheduling = spot.committed(with_runner_rule(given, record["command"]), now=now)
+    scheduling = with_runner_rule(given, record["command"])
+    if spot.DEADLINE in scheduling:
+        scheduling = spot.committed(scheduling, now=now)
     if policy.always_preemptible and record["requesting_container_uuid"] is not None:
         return {**scheduling, "preemptible": True}
     return scheduling
@@ -281,7 +284,8 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
         raise Invalid("Priority cannot be nil")
     scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
     tables = [as_object(name, record[name]) for name in ("mounts", "secret_mounts")]
-    if read_gang(scheduling).nodes > 1:
+    nodes = 1 if scheduling.keys().isdisjoint(GANG_KEYS) else read_gang(scheduling).nodes
+    if nodes > 1:
         if record["command"] is None:
             raise Invalid("Command can't be blank where several nodes are asked for")
         if record["output_path"] not in tables[0]:
@@ -290,8 +294,10 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     attributes.environment("environment", record["environment"])
     needs = as_object("runtime_constraints", record["runtime_constraints"])
     mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
-    check_variables(as_object("environment", record["environment"]), tables[1])
-    validate_steps(record, tables[0], nodes=read_gang(scheduling).nodes)
+    if tables[1]:
+        check_variables(as_object("environment", record["environment"]), tables[1])
+    if record["steps"]:
+        validate_steps(record, tables[0], nodes=nodes)
     constraints.check(needs, committed=committed)
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]

@@ -62,13 +62,14 @@ class Gang(msgspec.Struct, frozen=True):
 
 SHARE_VCPUS = "share_vcpus"
 KEYS = ("nodes", "launcher", "rank_failure", SHARE_VCPUS)
-_NO_GANG = Gang()
+"""Scheduling parameters of a gang."""
+NO_GANG = Gang()
 
 
 def read_gang(parameters: Mapping[str, Json]) -> Gang:
     """The gang in scheduling parameters; one node by default. Raises Invalid naming the key."""
     if not any(name in parameters for name in KEYS):
-        return _NO_GANG
+        return NO_GANG
     nodes = parameters.get("nodes", 1)
     if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= MOST_NODES:
         raise Invalid(f"Scheduling parameters [nodes]: must be an integer from 1 to {MOST_NODES}")

@@ -200,6 +200,11 @@ def covering(targets: Container[str], path: str) -> str | None:
     return None
 
 
+def has_kind(mounts: Mapping[str, Json], kind: MountKind) -> bool:
+    """Whether there is a mount of this kind; the mounts need not be valid."""
+    return any(isinstance(spec, dict) and spec.get("kind") == kind for spec in mounts.values())
+
+
 def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.GitReference, ...]:
     """The checked git trees of mounts, safe to look up before the other mounts are checked. Raises
     Invalid.
@@ -259,7 +264,7 @@ def resolve(
     Invalid 'cannot mount collection "x": not found'.
     """
     resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
-    for one in git_trees.references(mounts):
+    for one in git_trees.references(mounts) if has_kind(mounts, MountKind.GIT_TREE) else ():
         if not trees.get(one.target):
             raise Invalid(
                 f"Mounts [{one.target}]: cannot mount git tree: "
