@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
+import lading
 from lading.core.records.schema import JSON
 from lading.testing.world import World
 
@@ -21,10 +23,14 @@ FEATURES = {
     "webhooks": ("api/webhooks/", "core/webhooks/", "store/webhooks.py"),
     "gangs": ("core/hpc/",),
     "steps": ("core/containers/steps.py",),
-    "git trees": ("mounting/git_trees.py", "api/resources/repositories.py", "git_cache.py"),
+    "git trees": (
+        "core/containers/mounting/git_trees.py",
+        "api/resources/repositories.py",
+        "api/mounts/git_cache.py",
+    ),
     "live mounts": ("api/mounts/live_mounts.py",),
     "contents of mounts": ("api/mounts/mount_contents.py",),
-    "spot": ("attempts/spot.py",),
+    "spot": ("core/containers/attempts/spot.py",),
 }
 """Files below the package that belong to a feature, in whole or as a folder."""
 
@@ -63,8 +69,15 @@ def features_of(files: set[str]) -> set[str]:
     return {
         name
         for name, paths in FEATURES.items()
-        if any(path in file for path in paths for file in files)
+        if any(file.startswith(path) for path in paths for file in files)
     }
+
+
+def test_the_files_of_features_are_there() -> None:
+    package = Path(lading.__file__).parent
+    assert [
+        path for paths in FEATURES.values() for path in paths if not (package / path).exists()
+    ] == []
 
 
 async def test_a_plain_request_enters_no_feature(it: World) -> None:
