@@ -137,7 +137,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/system/test_mount.py": ("cli.files.mount", "client.mount"),
     "tests/system/test_mounted_inputs.py": ("client.mount", "supervisor.inputs"),
-    "tests/system/test_mounts_and_waits.py": (*RUNS, "api.wait_statuses"),
+    "tests/system/test_mounts_and_waits.py": (*RUNS, "api.server.wait_statuses"),
     "tests/system/test_newcomer.py": ("api.resources", "blobs"),
     "tests/system/test_node_cache.py": ("client.caches.content_caches", "supervisor.inputs"),
     "tests/system/test_observability.py": (
@@ -150,7 +150,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_page_journey.py": ("web",),
     "tests/system/test_page_login.py": ("api.logins", "web.login", "web.single_sign_on"),
     "tests/system/test_page_machines.py": (
-        "api.machine_board", "api.resources.machines", "dispatch.fleets.cloud.management",
+        "api.server.machine_board", "api.resources.machines", "dispatch.fleets.cloud.management",
         "dispatch.machine_reporter", "web.site",
     ),
     "tests/system/test_page_request.py": ("web.requests",),
@@ -209,7 +209,7 @@ PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/snakemake.md": ("client.runs", "client.site"),
     "docs/tes.md": ("tes",),
     "docs/webhooks.md": ("api.webhooks",),
-    "docs/why.md": ("api.wait_statuses", "dispatch"),
+    "docs/why.md": ("api.server.wait_statuses", "dispatch"),
 }
 """Beside the module of each command that a page shows."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lading.api.authorization import ACCEPT_TOKEN
 from lading.api.logins.provider_client import PROVIDER
-from lading.api.machine_board import MACHINES, OwnMachines
-from lading.api.wait_statuses import STATUSES, OwnStatuses
+from lading.api.server.machine_board import MACHINES, OwnMachines
+from lading.api.server.wait_statuses import STATUSES, OwnStatuses
 from lading.testing.world import world
 
 

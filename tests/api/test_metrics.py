@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from lading.api.server.blocks import STORAGE
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.core.quantities import format_time
 from lading.core.records.schema import Record
 from lading.core.scheduling.wait_reasons import WaitReason

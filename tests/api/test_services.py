@@ -9,8 +9,8 @@ from subprocess import run
 from lading.api.services import ApiServices
 
 _FEATURES = (
-    "expectations", "fair_shares", "learning", "logins", "machine_board", "metrics", "mounts",
-    "quotas", "resources", "wait_statuses", "webhooks",
+    "expectations", "fair_shares", "learning", "logins", "metrics", "mounts",
+    "quotas", "resources", "server.machine_board", "server.wait_statuses", "webhooks",
 )  # fmt: skip
 
 

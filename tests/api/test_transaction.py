@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import WITH_API, World
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.checks import CheckState, CheckStep

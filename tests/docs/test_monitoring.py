@@ -14,7 +14,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from lading.api.metrics import METRICS, ServerMetrics
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.blobs.metrics import BlockMetrics
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.metrics import DispatchMetrics

@@ -13,14 +13,14 @@ from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.supervisor_registry import Tunnels
 from lading.api.logins import access_tokens
 from lading.api.logins.provider_client import PROVIDER, OpenIdClient
-from lading.api.machine_board import MACHINES, OwnMachines, SharedMachines
 from lading.api.mounts.git_cache import GIT, GitCache
 from lading.api.server.blocks import STORAGE, Blocks
 from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.api.server.machine_board import MACHINES, OwnMachines, SharedMachines
 from lading.api.server.policy import make_policy
 from lading.api.server.vocabulary import VOCABULARY, load_vocabulary
+from lading.api.server.wait_statuses import STATUSES, OwnStatuses, SharedStatuses
 from lading.api.services import ApiServices, Events
-from lading.api.wait_statuses import STATUSES, OwnStatuses, SharedStatuses
 from lading.api.webhooks.mail import Mailer
 from lading.api.webhooks.receivers import WEBHOOK_SENDER, OutsideSender, WebhookSender
 from lading.client.transport import HttpTransport, Transport

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from lading.api import learning, priorities, run_times
 from lading.api.events import audit
 from lading.api.metrics import METRICS
+from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Mark, Unit
-from lading.api.wait_statuses import STATUSES
 from lading.core.containers import finalize, request
 from lading.core.containers.attempts import retry
 from lading.core.containers.attempts.retry_rules import RetryRules, read_container_policy

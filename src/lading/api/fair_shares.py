@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from lading.api.machine_board import CAPACITY
+from lading.api.server.machine_board import CAPACITY
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, Feature, Unit
 from lading.core import resources

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from lading.api.server.blocks import LookAtStorage
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
-from lading.api.wait_statuses import Statuses
+from lading.api.server.wait_statuses import Statuses
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Choice, Reuse

@@ -20,7 +20,7 @@ from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.server.blocks import STORAGE
 from lading.api.server.vocabulary import VOCABULARY
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.config.site import export
 from lading.core.errors import Unauthenticated, Unavailable
 from lading.core.records import access

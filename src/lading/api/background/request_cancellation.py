@@ -32,10 +32,10 @@ from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.metrics import METRICS
 from lading.api.resources import generic
+from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
 from lading.api.unit import Feature
-from lading.api.wait_statuses import STATUSES
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState

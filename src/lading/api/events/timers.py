@@ -22,12 +22,12 @@ from typing import Final
 from lading.api.authorization import committer
 from lading.api.fair_shares import forget_before, of, retire
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.machine_board import CAPACITY, MACHINES
 from lading.api.mounts import mount_contents
 from lading.api.mounts.git_cache import GIT
 from lading.api.resources import groups
 from lading.api.resources.container_endings import end_orphans
 from lading.api.resources.repositories import look_up
+from lading.api.server.machine_board import CAPACITY, MACHINES
 from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork

@@ -18,9 +18,9 @@ from typing import Final
 
 from lading.api import authorization, expectations
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.api.wait_statuses import STATUSES
 from lading.core import ids
 from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind

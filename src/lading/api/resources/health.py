@@ -17,7 +17,7 @@ from lading import __version__
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.server.blocks import STORAGE
 from lading.api.server.readiness import READINESS
-from lading.api.wait_statuses import STATUSES, believed_since
+from lading.api.server.wait_statuses import STATUSES, believed_since
 from lading.core.errors import LadingError, Unavailable
 from lading.core.records import access
 from lading.core.records.record_types import USERS

@@ -14,8 +14,8 @@ import msgspec
 
 from lading.api.authorization import readable_uuids
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.machine_board import MACHINES
 from lading.api.resources.dispatching import check_lease
+from lading.api.server.machine_board import MACHINES
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access

@@ -23,7 +23,7 @@ from lading.api.resources.container_requests import (
 )
 from lading.api.resources.evidence import evidence_about
 from lading.api.resources.log_rows import narrow
-from lading.api.wait_statuses import STATUSES, believed_since
+from lading.api.server.wait_statuses import STATUSES, believed_since
 from lading.core.containers import recipe, request, reuse, reuse_rights
 from lading.core.containers.attempts import learned, retry
 from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState

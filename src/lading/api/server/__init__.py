@@ -1,1 +1,1 @@
-"""What a server has for all its calls: clock, identifiers, access to blocks, states, wake-ups."""
+"""What a server has for all its calls: clock, identifiers, blocks, states, reports, wake-ups."""

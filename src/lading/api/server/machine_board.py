@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from lading.api.server.features import FeatureKey
-from lading.api.wait_statuses import believed_since
+from lading.api.server.wait_statuses import believed_since
 from lading.core import resources
 from lading.core.policy import fair_share
 from lading.core.resources import Resources

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api.wait_statuses import STATUSES
+from lading.api.server.wait_statuses import STATUSES
 from lading.core.quantities import format_time
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.testing.world import START, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.machine_board import MachineBoard, OwnMachines, SharedMachines
+from lading.api.server.machine_board import MachineBoard, OwnMachines, SharedMachines
 from lading.core.scheduling.machines import (
     MachineAction,
     MachineKind,
