@@ -6,80 +6,61 @@ the cloud fleet uses it too. Every call needs the ManagementToken.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
-import msgspec
-from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
-
-from lading.core.errors import Invalid, LadingError
+from lading.core.errors import Invalid
+from lading.core.protocols.http_head import HttpHead
 from lading.dispatch.metrics import DispatchMetrics
+from lading.net.http_service import CallHandler, HttpAnswer, HttpCall, HttpService
 from lading.process.metrics import CONTENT_TYPE, check_management_token, text_of
 
 _KEY: Final = "Containers.MetricsAddress"
-
-
-def guard(token: str) -> Middleware:
-    """A middleware that asks for the ManagementToken, before the handler of any route, and sends
-    errors as JSON.
-    """
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            kind, _, given = request.headers.get("Authorization", "").partition(" ")
-            is_bearer = kind.lower() in ("bearer", "oauth2")
-            check_management_token(given.strip() if is_bearer else "", token)
-            return await handler(request)
-        except LadingError as error:
-            body = {"errors": [error.message]}
-            return web.Response(
-                body=msgspec.json.encode(body), status=error.status, content_type="application/json"
-            )
-
-    return check
 
 
 @asynccontextmanager
 async def monitored(metrics: DispatchMetrics, address: str, token: str) -> AsyncGenerator[str]:
     """Answer monitors at HOST:PORT while inside; the URL. Raises Invalid."""
 
-    async def show(_: web.Request) -> web.Response:
-        return web.Response(body=text_of(metrics.registry), headers={"Content-Type": CONTENT_TYPE})
+    async def show(_: HttpCall) -> HttpAnswer:
+        return HttpAnswer(body=text_of(metrics.registry), media=CONTENT_TYPE)
 
-    async def ping(_: web.Request) -> web.Response:
-        return web.json_response({"health": "OK"})
+    async def ping(_: HttpCall) -> HttpAnswer:
+        return HttpAnswer(body=b'{"health": "OK"}')
 
-    application = web.Application(middlewares=[guard(token)])
-    application.add_routes([web.get("/metrics", show), web.get("/_health/ping", ping)])
-    async with answering(application, address, token, key=_KEY) as url:
+    routes = {("GET", "/metrics"): show, ("GET", "/_health/ping"): ping}
+    async with answering(routes, address, token, key=_KEY) as url:
         yield url
 
 
 @asynccontextmanager
 async def answering(
-    application: web.Application, address: str, token: str, *, key: str
+    routes: Mapping[tuple[str, str], CallHandler], address: str, token: str, *, key: str
 ) -> AsyncGenerator[str]:
-    """Serve an application at the address that the configuration has under `key` while inside; the
-    URL. Raises Invalid when that cannot be.
+    """Answer calls with the ManagementToken at the address that the configuration has under `key`
+    while inside; the URL. Raises Invalid when that cannot be.
     """
     host, port = parse_address(address, key=key)
     if not token:
         raise Invalid(f"configuration: ManagementToken: it is empty; {key} needs one")
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
+    service = HttpService(routes, check=partial(_check, token=token))
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            said = f"{address!r} cannot be served: {error.strerror}"
-            raise Invalid(f"configuration: {key}: {said}") from error
-        yield f"http://{host}:{runner.addresses[0][1]}"
+        opened = await service.open(host, port)
+    except OSError as error:
+        fault = f"{address!r} cannot be served: {error.strerror}"
+        raise Invalid(f"configuration: {key}: {fault}") from error
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{opened}"
     finally:
-        await runner.cleanup()
+        await service.close()
+
+
+def _check(head: HttpHead, *, token: str) -> None:
+    """Raises Unauthenticated, Forbidden."""
+    kind, _, given = head.get("authorization").partition(" ")
+    check_management_token(given.strip() if kind.lower() in ("bearer", "oauth2") else "", token)
 
 
 def parse_address(text: str, *, key: str) -> tuple[str, int]:

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -26,9 +25,9 @@ from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
 from lading.core.hpc.daemon_document import DocumentStatus, jsend
 from lading.core.protocols.connection_limits import Connection, HttpLimits
 from lading.core.protocols.daemon_http import MOST_HEAD, RequestHead, Searchable, parse_head
-from lading.core.protocols.http_head import END, HttpHead
+from lading.core.protocols.http_head import END
 from lading.net.acceptor import StreamServer
-from lading.net.http_bodies import read_chunks, read_sized
+from lading.net.http_bodies import discard_body, read_chunks, read_sized, write_answer
 
 # Bytes of a body: JSON in memory, forms with files on disk.
 MOST_JSON = 1 << 20
@@ -36,10 +35,6 @@ MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
 # Seconds for receiving a request.
 _BODY_TIME = 600.0
-# Seconds without further bytes of a refused body; then the connection is closed.
-_LINGER_PAUSE = 3.0
-# Bytes read at a time.
-_CHUNK = 1 << 16
 # Bytes that are searched at a time, and their overlap: more than the longest thing searched for.
 _PIECE, _OVERLAP = 1 << 20, 1 << 8
 LIMITS = HttpLimits(
@@ -151,8 +146,10 @@ class DaemonService:
         except asyncio.LimitOverrunError:
             answer = refusal(Malformed("the request's headers are too long"))
         async with asyncio.timeout(_BODY_TIME):
-            await _send(writer, answer, keep=keep)
-        await _linger(reader, min(unread, self._limits.linger_bytes), self._limits.head_seconds)
+            await write_answer(writer, answer.status, answer.headers, answer.body, is_kept=keep)
+        await discard_body(
+            reader, min(unread, self._limits.linger_bytes), self._limits.head_seconds
+        )
         return keep
 
     async def _handle(
@@ -243,30 +240,6 @@ class FileBody:
 
 def _chunks(head: RequestHead, reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     return read_chunks(reader) if head.length is None else read_sized(reader, head.length)
-
-
-async def _send(writer: asyncio.StreamWriter, answer: DaemonResponse, *, keep: bool) -> None:
-    fields = {
-        **answer.headers,
-        "Content-Length": str(len(answer.body)),
-        "Connection": "keep-alive" if keep else "close",
-    }
-    start = f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"
-    writer.write(HttpHead(start, tuple(fields.items())).encode() + answer.body)
-    await writer.drain()
-
-
-async def _linger(reader: asyncio.StreamReader, left: int, seconds: float) -> None:
-    """Receive and discard the rest of a body: a connection that is reset meanwhile could lose the
-    response.
-
-    Source: RFC 9112, 9.6.
-    """
-    async with asyncio.timeout(seconds):
-        while left > 0:
-            async with asyncio.timeout(_LINGER_PAUSE):
-                data = await reader.read(_CHUNK)
-            left = left - len(data) if data else 0
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,4 +1,5 @@
-"""Reads bodies of HTTP messages from a connection, up to the end that the head announces.
+"""Reads bodies of HTTP messages from a connection, up to the end that the head announces; writes
+answers in one piece.
 
 Source: RFC 9112, 6.3. Written by hand: h11 copies each piece three times, and takes bytes of the
 connection that come after the body (`python -m bench.http` has the figures). Standard library only:
@@ -8,8 +9,9 @@ the HPC daemon uses this.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from http import HTTPStatus
 
 from lading.core.errors import Corrupt, Malformed
 from lading.core.protocols.http_head import HttpHead
@@ -22,6 +24,8 @@ _LONGEST_LINE = 8192
 _LONGEST_NUMBER = 16
 # Trailer fields are read and dropped; a hostile peer must not send them for ever.
 _MOST_TRAILERS = 100
+# Seconds without further bytes of a body that is discarded.
+_DISCARD_PAUSE = 3.0
 
 
 async def read_body(
@@ -65,6 +69,41 @@ async def read_chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
         if not await _line(reader):
             return
     raise Malformed("the body has too many trailers")
+
+
+async def discard_body(reader: asyncio.StreamReader, left: int, seconds: float) -> None:
+    """Receive and discard the rest of a body: a connection that is reset meanwhile could lose the
+    answer. Raises TimeoutError, OSError.
+
+    Source: RFC 9112, 9.6.
+    """
+    async with asyncio.timeout(seconds):
+        while left > 0:
+            async with asyncio.timeout(_DISCARD_PAUSE):
+                data = await reader.read(_PIECE)
+            left = left - len(data) if data else 0
+
+
+async def write_answer(
+    writer: asyncio.StreamWriter,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    is_kept: bool,
+    is_head: bool = False,
+) -> None:
+    """Send an answer; `is_kept`: another request may follow; `is_head`: the body is left out.
+    Raises OSError.
+    """
+    fields = {
+        **headers,
+        "Content-Length": str(len(body)),
+        "Connection": "keep-alive" if is_kept else "close",
+    }
+    start = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
+    writer.write(HttpHead(start, tuple(fields.items())).encode() + (b"" if is_head else body))
+    await writer.drain()
 
 
 def _pieces(reader: asyncio.StreamReader, head: HttpHead) -> AsyncGenerator[bytes]:

@@ -24,10 +24,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 
 from lading.core.errors import NotFound, RequestError
 from lading.core.scheduling.instance_lifecycle import Behavior
@@ -37,7 +37,8 @@ from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.instance_journal import MachineLogRecord
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.supervisor_assignment import described, price_of, spent
-from lading.dispatch.monitoring import answering, guard
+from lading.dispatch.monitoring import answering
+from lading.net.http_service import CallHandler, HttpAnswer, HttpCall
 from lading.process.metrics import CONTENT_TYPE
 
 PREFIX = "/arvados/v1/dispatch"
@@ -47,81 +48,79 @@ _KEY: Final = "Containers.CloudVMs.ManagementAddress"
 class Management:
     """Answers for one fleet."""
 
-    def __init__(self, fleet: CloudFleet, token: str) -> None:
+    def __init__(self, fleet: CloudFleet) -> None:
         self._fleet = fleet
-        self._token = token
 
-    def application(self) -> web.Application:
-        """The routes; all need the token, as the metrics too are about containers of all users."""
-        made = web.Application(middlewares=[guard(self._token)])
-        made.add_routes(
-            [
-                web.get(f"{PREFIX}/containers", self._containers),
-                web.get(f"{PREFIX}/container", self._container),
-                web.post(f"{PREFIX}/containers/kill", self._kill_container),
-                web.get(f"{PREFIX}/instances", self._instances),
-                web.get(f"{PREFIX}/instances/logs", self._logs),
-                web.post(f"{PREFIX}/instances/{{act:hold|drain|run|kill}}", self._act),
-                web.get("/metrics", self._metrics),
-                web.get("/metrics.json", self._metrics),
-                web.get("/_health/ping", self._health),
-            ]
-        )
-        return made
+    def routes(self) -> dict[tuple[str, str], CallHandler]:
+        """The handlers; all need the token, as the metrics too are about containers of all
+        users.
+        """
+        orders = ("hold", "drain", "run", "kill")
+        return {
+            ("GET", f"{PREFIX}/containers"): self._containers,
+            ("GET", f"{PREFIX}/container"): self._container,
+            ("POST", f"{PREFIX}/containers/kill"): self._kill_container,
+            ("GET", f"{PREFIX}/instances"): self._instances,
+            ("GET", f"{PREFIX}/instances/logs"): self._logs,
+            **{
+                ("POST", f"{PREFIX}/instances/{order}"): partial(self._order, order)
+                for order in orders
+            },
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/metrics.json"): self._metrics,
+            ("GET", "/_health/ping"): self._health,
+        }
 
-    async def _containers(self, _: web.Request) -> web.Response:
+    async def _containers(self, _: HttpCall) -> HttpAnswer:
         return _json({"items": self._entries()})
 
-    async def _container(self, request: web.Request) -> web.Response:
-        uuid = _wanted(request.query, "container_uuid")
+    async def _container(self, call: HttpCall) -> HttpAnswer:
+        uuid = _wanted(call.query, "container_uuid")
         found = [one for one in self._entries() if one["container"]["uuid"] == uuid]
         if not found:
             raise NotFound(f"{uuid}: this dispatcher has no such container")
         return _json(found[0])
 
-    async def _kill_container(self, request: web.Request) -> web.Response:
-        fields = await request.post()
-        uuid = _wanted(fields, "container_uuid", request.query)
+    async def _kill_container(self, call: HttpCall) -> HttpAnswer:
+        uuid = _wanted(call.form, "container_uuid", call.query)
         # A waiting container is cancelled by its requests, not here.
         if self._fleet.place(uuid) is None:
             raise NotFound(f"{uuid}: it is on no instance of this dispatcher")
-        await self._fleet.stop(uuid, _reason(fields, request.query))
+        await self._fleet.stop(uuid, _reason(call.form, call.query))
         return _json({})
 
-    async def _instances(self, _: web.Request) -> web.Response:
+    async def _instances(self, _: HttpCall) -> HttpAnswer:
         machines = sorted(self._fleet.pool.machines.values(), key=lambda one: one.name)
         return _json(
             {"items": [shown(one, now=asyncio.get_running_loop().time()) for one in machines]}
         )
 
-    async def _logs(self, request: web.Request) -> web.Response:
-        kept, id = self._fleet.pool.journal.logs, request.query.get("instance_id")
+    async def _logs(self, call: HttpCall) -> HttpAnswer:
+        kept, id = self._fleet.pool.journal.logs, call.query.get("instance_id")
         if not id:
             records = await asyncio.to_thread(kept.records)
             return _json({"items": [_gone(one) for one in records]})
         record, texts = await asyncio.to_thread(kept.find, id)
         return _json({**_gone(record), "texts": texts})
 
-    async def _act(self, request: web.Request) -> web.Response:
-        fields = await request.post()
-        name = _wanted(fields, "instance_id", request.query)
+    async def _order(self, order: str, call: HttpCall) -> HttpAnswer:
+        name = _wanted(call.form, "instance_id", call.query)
         machine = self._fleet.pool.by_name().get(name)
         if machine is None or machine.instance is None:
             raise NotFound(f"{name}: this dispatcher has no such instance")
-        act = request.match_info["act"]
         # The VM goes with all that runs on it; the other orders leave containers alone.
-        if act == "kill":
+        if order == "kill":
             self._fleet.pool.shut_down(
-                machine, f"killed by an operator: {_reason(fields, request.query)}"
+                machine, f"killed by an operator: {_reason(call.form, call.query)}"
             )
         else:
-            await self._fleet.pool.hold(machine, Behavior(act))
+            await self._fleet.pool.hold(machine, Behavior(order))
         return _json({})
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._fleet.counts.text(), headers={"Content-Type": CONTENT_TYPE})
+    async def _metrics(self, _: HttpCall) -> HttpAnswer:
+        return HttpAnswer(body=self._fleet.counts.text(), media=CONTENT_TYPE)
 
-    async def _health(self, _: web.Request) -> web.Response:
+    async def _health(self, _: HttpCall) -> HttpAnswer:
         pool = self._fleet.pool
         if pool.listed and not pool.fault:
             return _json({"health": "OK"})
@@ -232,14 +231,12 @@ def _wanted(fields: Mapping[str, object], name: str, more: Mapping[str, str] | N
     return value
 
 
-def _json(value: object, *, status: int = 200) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(value), status=status, content_type="application/json"
-    )
+def _json(value: object, *, status: int = 200) -> HttpAnswer:
+    return HttpAnswer(body=msgspec.json.encode(value), status=status)
 
 
 @asynccontextmanager
 async def managing(fleet: CloudFleet, address: str, token: str) -> AsyncGenerator[str]:
     """Serve at an address while inside; where that is. Raises Invalid when that cannot be."""
-    async with answering(Management(fleet, token).application(), address, token, key=_KEY) as url:
+    async with answering(Management(fleet).routes(), address, token, key=_KEY) as url:
         yield url
