@@ -152,6 +152,8 @@ async def test_a_container_runs_without_a_gateway_that_the_server_does_not_conne
         assert "HOST must be the address" in await one.report_running(gateway="192.0.2.7:9000")
         assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"
         assert await one.report_running(gateway="tunnel") == ""
+        # The server has not reached it, and has stored a tunnel.
+        assert "does not reach" in await one.report_running(gateway="try 192.0.2.7:9000")
 
 
 async def test_who_joins_may_find_it_running(server: FakeServer) -> None:

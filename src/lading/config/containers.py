@@ -140,7 +140,8 @@ class Containers:
         "HOST:PORT where the server reaches the gateways of containers (port 0: any), `direct`:"
         " each machine's own address, or a tunnel where the server sees another, or `tunnel`:"
         " they connect to the server; empty: the loopback where the server is on the same machine,"
-        " else a tunnel.",
+        " else each machine's own address if the one server has reached a gateway there, or a"
+        " tunnel.",
         private=True,
     )
     GatewayHosts: list[str] = key(

@@ -24,7 +24,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
-from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.container import TUNNEL, Container, ContainerState
 from lading.core.containers.mounting.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
@@ -204,7 +204,9 @@ class SupervisorSession:
             changes["gateway_address"] = gateway
         try:
             try:
-                await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
+                answer = await self._api.update(
+                    "containers", self._uuid, changes, select=("uuid", "state", "gateway_address")
+                )
             except Invalid as error:
                 # The server may refuse to connect to this address: the container runs without a
                 # gateway.
@@ -214,7 +216,9 @@ class SupervisorSession:
                 return error.message
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error
-        return ""
+        # The server did not reach the address that was offered.
+        is_tunnel = gateway not in ("", TUNNEL) and answer.get("gateway_address") == TUNNEL
+        return "the server does not reach its address" if is_tunnel else ""
 
     async def give_back(self) -> None:
         """Return the container to Queued: nothing was run."""

@@ -323,6 +323,7 @@ class Supervisor:
                 pump.handed_over()
 
     async def _become_running(self) -> None:
+        await self._gateway.find_address()
         shown, gateway = bool(self._activity.reported), self._gateway.open()
         self._costing.begin()
         refused = await self._session.report_running(clear_status=shown, gateway=gateway)

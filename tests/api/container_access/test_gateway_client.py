@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.container_access.gateway_client import Gateway, reach
+from lading.api.container_access.gateway_client import Gateway, choose_address, reach
+from lading.core.containers import sessions
 from lading.core.containers.container import Container
+from lading.core.containers.sessions import Places
 from lading.core.errors import Corrupt, Unavailable
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
@@ -125,3 +127,55 @@ async def test_an_address_says_nothing_about_what_is_there(it: World, tmp_path: 
             said.add(raised.value.message)
     plain.close()
     assert len(said) == 1
+
+
+LISTED = Places(seen="192.0.2.1", hosts=("127.0.0.1",))
+
+
+async def test_an_offered_address_is_used_where_the_gateway_answers(
+    it: World, tmp_path: Path
+) -> None:
+    services = it.app.services
+    key = services.access.gateway_key(UUID)
+    async with listening(tmp_path, arvados(key)) as listener:
+        address = f"127.0.0.1:{listener.port}"
+        assert await choose_address(services, container(0), address, LISTED) == address
+        assert len(listener.heard) == 1
+        # The machine is not asked again.
+        assert await choose_address(services, container(0), address, LISTED) == address
+        assert len(listener.heard) == 1
+    # A session that finds nobody there: the next container uses a tunnel.
+    with pytest.raises(Unavailable):
+        await reach(services, container(listener.port))
+    assert await choose_address(services, container(0), address, LISTED) == "tunnel"
+
+
+async def test_an_offered_address_at_which_somebody_else_answers(it: World, tmp_path: Path) -> None:
+    async with listening(tmp_path, arvados("another key")) as listener:
+        address = f"127.0.0.1:{listener.port}"
+        assert await choose_address(it.app.services, container(0), address, LISTED) == "tunnel"
+        assert len(listener.heard) == 1
+        # Without its place in the configuration nothing is sent there: the loopback of the server
+        # is not that of the machine, and a worker names no other machine.
+        for places in (Places(seen="127.0.0.1"), Places(seen="192.0.2.1")):
+            assert await choose_address(it.app.services, container(0), address, places) == "tunnel"
+        assert len(listener.heard) == 1
+
+
+async def test_servers_that_share_a_database_use_tunnels(it: World, tmp_path: Path) -> None:
+    it.app.services.config.PostgreSQL.Connection["host"] = "db"
+    async with listening(tmp_path, arvados("any")) as listener:
+        address = f"127.0.0.1:{listener.port}"
+        assert await choose_address(it.app.services, container(0), address, LISTED) == "tunnel"
+        assert listener.heard == []
+
+
+async def test_a_supervisor_offers_an_address(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    body = {"state": "Running", "gateway_address": sessions.offer("127.0.0.1:40000")}
+    # Only the supervisor of the container has its address tried.
+    for token in (it.admin, it.dispatcher):
+        assert (await it.request("PUT", f"containers/{uuid}", body, token=token)).status >= 400
+    stored = await it.ok("PUT", f"containers/{uuid}", body, token=supervisor)
+    assert (stored["state"], stored["gateway_address"]) == ("Running", "tunnel")

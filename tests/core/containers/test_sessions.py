@@ -134,6 +134,32 @@ def test_gateway_addresses() -> None:
     assert sessions.tunnel_url("tunnel https://a:1/") == "https://a:1/"
 
 
+def test_offered_gateway_addresses() -> None:
+    assert sessions.offered(sessions.offer("192.0.2.1:4000")) == "192.0.2.1:4000"
+    for address in ("192.0.2.1:4000", "tunnel", "tunnel https://a:1/", "", None, 7):
+        assert sessions.offered(address) == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "places", "may"),
+    [
+        ("192.0.2.1:4000", sessions.Places(seen="192.0.2.1"), True),
+        ("[2001:db8::1]:4000", sessions.Places(seen="2001:db8::1"), True),
+        ("192.0.2.2:4000", sessions.Places(seen="192.0.2.1"), False),
+        ("192.0.2.2:4000", sessions.Places(seen="192.0.2.1", hosts=("192.0.2.0/24",)), True),
+        # The loopback of the server is not that of the machine, unless the site says so.
+        ("127.0.0.1:4000", sessions.Places(seen="127.0.0.1"), False),
+        ("127.0.0.1:4000", sessions.Places(seen="", hosts=("127.0.0.1",)), True),
+        # Services of the machine listen below.
+        ("192.0.2.1:80", sessions.Places(seen="192.0.2.1"), False),
+        ("nonsense", sessions.Places(seen="192.0.2.1"), False),
+        ("192.0.2.1:4000", sessions.NOWHERE, False),
+    ],
+)
+def test_addresses_that_a_server_tries(address: str, places: sessions.Places, may: bool) -> None:
+    assert sessions.may_be_tried(address, places) is may
+
+
 def test_a_refusal_is_one_line() -> None:
     assert sessions.refusal(Forbidden("a\nb")) == "lading: a b"
 

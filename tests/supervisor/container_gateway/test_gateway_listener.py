@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lading.core.containers import sessions
-from lading.supervisor.container_gateway import outbound
+from lading.supervisor.container_gateway import gateway_listener, outbound
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -62,8 +62,9 @@ async def test_it_opens_when_somebody_knocks(engine: StubEngine) -> None:
 
 
 async def test_one_that_nobody_used_is_closed(engine: StubEngine) -> None:
-    for more in ({"api_socket": "/s"}, {"api_url": "https://x:1"}):
+    for more in ({"api_socket": "/s"}, {"api_url": "https://127.0.0.1:1"}):
         listener = make_listener(engine, [], **more)
+        await listener.find_address()
         assert listener.is_tunnelled is ("api_url" in more)
         assert listener.open()
         assert listener.open() == ""
@@ -87,19 +88,40 @@ async def test_direct_is_the_address_from_which_its_calls_come(engine: StubEngin
     said: list[str] = []
     far: dict[str, Any] = {"api_url": "https://127.0.0.1:1", "tunnel_delay": 60.0}
     listener = make_listener(engine, said, gateway="direct", **far)
+    await listener.find_address()
     assert listener.open().startswith("127.0.0.1:")
     # The server sees another address.
     assert await listener.fall_back()
     assert listener.is_tunnelled
     assert not await listener.fall_back()
     await listener.close()
-    nowhere = make_listener(engine, said, gateway="direct", api_url="https://[::1%nowhere]:1")
-    assert nowhere.is_tunnelled
-    here = make_listener(engine, said, gateway="direct", api_socket="/s")
-    assert here.is_tunnelled
+    for more in ({"api_url": "https://[::1%nowhere]:1"}, {"api_socket": "/s"}):
+        listener = make_listener(engine, said, gateway="direct", **more)
+        await listener.find_address()
+        assert listener.is_tunnelled
     fixed = make_listener(engine, said, gateway="127.0.0.1:0", **far)
     assert not await fixed.fall_back()
     assert said == []
+
+
+async def test_without_a_configured_address_the_own_one_is_offered(
+    engine: StubEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_listener, "own_address", lambda config: "192.0.2.1")
+    far: dict[str, Any] = {"api_url": "https://192.0.2.2:1", "tunnel_delay": 60.0}
+    listener = make_listener(engine, [], **far)
+    await listener.find_address()
+    assert sessions.offered(listener.open()).startswith("192.0.2.1:")
+    # The server did not reach it.
+    assert await listener.fall_back()
+    assert listener.is_tunnelled
+    await listener.close()
+    # The loopback of this machine is not that of the server.
+    monkeypatch.setattr(gateway_listener, "own_address", lambda config: "127.0.0.1")
+    listener = make_listener(engine, [], **far)
+    await listener.find_address()
+    assert listener.open() == "tunnel"
+    await listener.close()
 
 
 async def test_an_address_that_cannot_be_had_is_said_and_no_more(engine: StubEngine) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lading.api.container_access.direct_hosts import DirectHosts
 from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.supervisor_registry import Supervisors, Tunnels
 from lading.config.site import Config
@@ -26,6 +27,7 @@ class ContainerAccess:
     """
     tunnels: Tunnels = field(default_factory=Tunnels)
     supervisors: Supervisors = field(default_factory=Supervisors)
+    direct_hosts: DirectHosts = field(default_factory=DirectHosts)
     turns: Turns = field(default_factory=Turns)
     """Shares the event loop between the bytes of all sessions and the calls."""
 

@@ -28,7 +28,8 @@ from lading.api.authorization import authenticate, nobody
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import sessions
-from lading.core.containers.container import Container
+from lading.core.containers.container import TUNNEL, Container
+from lading.core.containers.sessions import Places
 from lading.core.errors import Corrupt, LadingError, Unauthenticated, Unavailable
 from lading.core.protocols import forwarding_claims, http_head
 from lading.core.protocols.forwarding_claims import HEADER, LIFE, ForwardingClaim, Purpose
@@ -40,6 +41,8 @@ from lading.net.http_upgrade import TIMEOUT, Way
 from lading.net.pipes import Pipe, read_head
 from lading.store import records
 
+# Seconds of an attempt to reach the gateways of a machine.
+_ATTEMPT = 3.0
 _NOBODY = "container.invalid"
 # Bytes of a refusal that are read, so that its connection can be used again.
 _MOST_ANSWER = 1 << 16
@@ -88,6 +91,34 @@ async def reach(services: ApiServices, container: Container) -> Gateway:
     return await _reach(services, container, last)
 
 
+async def choose_address(
+    services: ApiServices, container: Container, address: str, places: Places
+) -> str:
+    """The gateway address of a container whose supervisor offers `address`: itself if the gateway
+    of the container answers there, else a tunnel.
+
+    Servers that share a database use tunnels: an address that one of them reaches may be out of
+    reach for another one.
+    """
+    if services.config.PostgreSQL.Connection or not sessions.may_be_tried(address, places):
+        return TUNNEL
+    host, port = sessions.parse_gateway(address)
+
+    async def attempt() -> bool:
+        try:
+            async with asyncio.timeout(_ATTEMPT):
+                plain = await Way(host=host, port=port).open()
+                try:
+                    await _meet(container.uuid, services.access.gateway_key(container.uuid), plain)
+                finally:
+                    _drop(plain)
+        except (OSError, TimeoutError, LadingError, EOFError):
+            return False
+        return True
+
+    return address if await services.access.direct_hosts.is_reached(host, attempt) else TUNNEL
+
+
 async def _reach(services: ApiServices, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
         plain = await services.access.tunnels.open(container.uuid)
@@ -96,6 +127,7 @@ async def _reach(services: ApiServices, container: Container, key: str) -> Gatew
         try:
             plain = await Way(host=host, port=port).open()
         except Unavailable as error:
+            services.access.direct_hosts.miss(host)
             raise _silent(container.uuid) from error
     try:
         async with asyncio.timeout(TIMEOUT):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from lading.api import authorization, quotas
 from lading.api.container_access import port_addresses
+from lading.api.container_access.gateway_client import choose_address
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.quotas import NoRoom
@@ -27,7 +28,7 @@ from lading.api.resources.container_changes import (
 from lading.api.resources.container_results import save_spooled
 from lading.api.resources.dispatching import check_lease
 from lading.api.transaction import UnitOfWork
-from lading.core.containers import lifecycle, recipe, writers
+from lading.core.containers import lifecycle, recipe, sessions, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
 from lading.core.containers.lifecycle import NewTokens
 from lading.core.containers.sessions import Places
@@ -107,6 +108,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
         # it.
         await _spooled_log(call, given) if given.get("state") == ContainerState.CANCELLED else None
     )
+    given = await _with_gateway(call, given)
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         await check_lease(tx, call)
@@ -135,6 +137,19 @@ async def update_container(call: ApiCall) -> ApiResponse:
         role = writers.role_of(container, caller_of(call))
         services.access.supervisors.note_writer(container, role, call.caller.token)
     return ApiResponse(body=show(CONTAINERS, row, select))
+
+
+async def _with_gateway(call: ApiCall, given: Record) -> Record:
+    """The report with the gateway address that the server chooses, where the supervisor of the
+    container offers one. Outside of transactions: the address may not answer.
+    """
+    address = sessions.offered(given.get("gateway_address"))
+    if not address or call.caller.supervises != call.uuid:
+        return given
+    async with call.services.database.reading() as tx:
+        container = Container.from_record(await find_container(tx, call))
+    chosen = await choose_address(call.services, container, address, _places(call))
+    return {**given, "gateway_address": chosen}
 
 
 async def _spooled_log(call: ApiCall, given: Record) -> tuple[ApiCall, Record] | None:

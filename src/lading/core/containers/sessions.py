@@ -14,6 +14,9 @@ The server connects to `gateway_address`, and a worker writes it. So a worker ma
     HOST:PORT       HOST is the source address of the call, or a configured one;
                     PORT is above 1023
 
+    try HOST:PORT   such an address that the server is to try, and a tunnel where it does not
+                    answer: the server stores HOST:PORT or `tunnel`
+
 A loopback address from another machine is written by Arvados' crunch-run before it has opened its
 tunnel; it uses the token of the dispatcher. It is stored as `tunnel`.
 """
@@ -263,6 +266,29 @@ def parse_gateway(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def offer(address: str) -> str:
+    """The value of `gateway_address` by which a supervisor offers HOST:PORT."""
+    return f"{_TRY} {address}"
+
+
+def offered(address: object) -> str:
+    """HOST:PORT of a gateway that the server is to try to reach; "" for other addresses."""
+    word, _, place = address.partition(" ") if isinstance(address, str) else ("", "", "")
+    return place if word == _TRY else ""
+
+
+def may_be_tried(address: str, places: Places) -> bool:
+    """Whether a server may connect to an offered address: the machine that makes the call, or a
+    configured one. The loopback of the server is not that of the machine.
+    """
+    try:
+        host = _host_of(address)
+    except Invalid:
+        return False
+    is_own = _is_seen(host, places.seen) and not is_loopback(host)
+    return is_own or is_listed(host, places.hosts)
+
+
 def tunnel_url(address: str) -> str | None:
     """The server with the tunnel (`tunnel URL`), "" when unknown; None for other addresses."""
     word, _, url = address.partition(" ")
@@ -274,6 +300,7 @@ def refusal(error: LadingError) -> str:
     return f"lading: {' '.join(error.message.split())}"
 
 
+_TRY = "try"
 FIRST_PORT = 1024
 """Services of the machine listen below; a gateway has a port that its kernel chose."""
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lading.core.containers.container import TUNNEL
+from lading.core.containers.sessions import is_loopback, offer
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine
 from lading.supervisor.session import SupervisorSession
@@ -54,21 +55,32 @@ class GatewayListener:
         self._socket: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._server: Any = None
-        self._wanted = config.gateway
-        if self._wanted == DIRECT:
-            host = own_address(config)
-            self._wanted = f"{host}:0" if host else TUNNEL
+        # Without a configured address the server decides whether it can reach this machine.
+        self._is_offer = not config.gateway and not config.api_socket
+        self._is_own = self._is_offer or config.gateway == DIRECT
+        self._wanted = TUNNEL if self._is_own else config.gateway
+
+    async def find_address(self) -> None:
+        """Find the address of this machine where the gateway is to listen at it. Call it before
+        `open`.
+        """
+        if not self._is_own:
+            return
+        # In a thread: the name of the server may have to be looked up.
+        host = await asyncio.to_thread(own_address, self._config)
+        if host and not (self._is_offer and is_loopback(host)):
+            self._wanted = f"{host}:0"
 
     @property
     def is_tunnelled(self) -> bool:
         """Whether the gateway connects to the server, rather than the server to it."""
-        return self._wanted == TUNNEL or (not self._wanted and not self._config.api_socket)
+        return self._wanted == TUNNEL
 
     async def fall_back(self) -> bool:
         """Open a tunnel where the server has refused to connect to this machine; whether that is
         wanted.
         """
-        if self._config.gateway != DIRECT or self.is_tunnelled:
+        if self.is_tunnelled or not self._is_own:
             return False
         await self.close()
         self._wanted = TUNNEL
@@ -92,7 +104,8 @@ class GatewayListener:
             self._start(self._reach_out())
             return TUNNEL
         shown = f"[{host}]" if ":" in host else host
-        return f"{shown}:{self._socket.getsockname()[1]}"
+        address = f"{shown}:{self._socket.getsockname()[1]}"
+        return offer(address) if self._is_offer else address
 
     async def close(self) -> None:
         """End all sessions. Idempotent."""
