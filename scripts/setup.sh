@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prepares this checkout: setup.sh run|demo|test|kubernetes. Installs system packages only as root on Debian or Ubuntu; elsewhere says
-# exactly what is missing. Safe to run again: what is there already is left alone. Without root, containers run in Docker
-# or podman: `run` says what is missing for them and goes on, as data can be served without; `demo` stops before it installs anything.
+# exactly what is missing. Safe to run again: what is there already is left alone. Without root, containers run by the native engine where
+# the kernel lets this user make namespaces, else in Docker or podman: `run` says what is missing for them and goes on, as data can be
+# served without; `demo` stops before it installs anything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -101,16 +102,29 @@ need_tools() {
 # Whether a service listens on a socket, and admits this user.
 answers() { [ -S "$1" ] && "$2" -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(1); s.connect(sys.argv[1])' "$1" 2>/dev/null; }
 
-# Without root: a Docker or podman that answers this user (lading.supervisor.engines.choice looks in the same places). It is looked for
-# before anything is installed, and the one command that brings it is said.
+# Whether the kernel lets this user make the namespaces of containers, and mount in them (lading.supervisor.rootless_trial tries more).
+makes_namespaces() { unshare --user --map-root-user --mount mount -t tmpfs tmpfs /mnt 2>/dev/null; }
+
+# Without root: the native engine, or a Docker or podman that answers this user (lading.supervisor.engines.choice looks in the same
+# places). It is looked for before anything is installed, and the one command that brings it is said.
 need_engine_of_user() {
     local python runtime socket remedy="" missing=()
+    if makes_namespaces; then
+        ! has crun || return 0
+        remedy="sudo apt-get install --no-install-recommends crun"
+    fi
     python=$(find_python)
     runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
     for socket in "${DOCKER_HOST:+${DOCKER_HOST#unix://}}" /var/run/docker.sock "$runtime/docker.sock" /run/podman/podman.sock \
         "$runtime/podman/podman.sock" "${TMPDIR:-/tmp}/podman-run-$(id -u)/podman/podman.sock"; do
         ! answers "$socket" "$python" || return 0
     done
+    if [ -n "$remedy" ]; then
+        say "crun is missing, the one program that containers of this user need. First (on Debian or Ubuntu):"
+        say "    $remedy"
+        [ "$1" != demo ] || exit 1
+        return 0
+    fi
     has podman || missing+=(podman)
     has newuidmap || missing+=(uidmap)
     has slirp4netns || missing+=(slirp4netns)

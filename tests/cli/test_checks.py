@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from lading.cli.doctor import Check, CheckedMachine, CheckResult, can_run, examine
+from lading.supervisor.rootless_trial import RootlessTrial
+
+_REFUSED = RootlessTrial(fault="this user may make no user namespaces", mend="sudo sysctl x=1")
 
 
 @pytest.fixture
@@ -37,6 +40,7 @@ def machine(tmp_path: Path) -> CheckedMachine:
         version=(3, 11, 2),
         python_is_optimised=lambda: True,
         user_ids_fault=lambda path: "",
+        try_native=lambda path: _REFUSED,
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
     )
@@ -100,10 +104,24 @@ def test_how_python_was_built(
 
 def test_either_engine_is_enough(machine: CheckedMachine) -> None:
     user = replace(machine, user=1000)
-    assert _find(user, "root").mend == "sudo lading up"
+    assert _find(user, "native").mend == "sudo sysctl x=1"
     assert can_run(examine(user)), "Docker answers"
     assert not can_run(examine(replace(user, docker_answers=lambda path: False)))
     assert can_run(examine(replace(machine, docker_answers=lambda path: False)))
+
+
+def test_an_ordinary_user_may_have_the_native_engine(machine: CheckedMachine) -> None:
+    alone = replace(machine, user=1000, docker_answers=lambda path: False)
+    allowed = replace(alone, try_native=lambda path: RootlessTrial())
+    assert can_run(examine(allowed))
+    found = _find(allowed, "native").found
+    assert "as user id 1000" in found
+    assert "ram by samples" in found
+    forbidden = replace(alone, try_native=lambda path: RootlessTrial(fault="no"))
+    assert _find(forbidden, "native").mend == "sudo lading up"
+    bare = replace(allowed, which=lambda name: None)
+    assert _find(bare, "native").mend == "sudo apt install crun"
+    assert _find(replace(bare, user=0), "native").found == "crun: not on PATH"
 
 
 def test_root_of_an_unprivileged_container(machine: CheckedMachine) -> None:

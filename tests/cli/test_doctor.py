@@ -15,7 +15,7 @@ from tests.cli.site import Site
 
 
 def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
-    names = ("python", "root", "overlay", "namespaces")
+    names = ("python", "overlay", "namespaces")
     fine = [Check(name=name, verdict=CheckResult.OK, found="yes") for name in names]
     fine.append(Check(name="podman", verdict=CheckResult.WARNING, found="none"))
     other = Check(
@@ -27,7 +27,7 @@ def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
             *fine,
             other,
             Check(
-                name="crun",
+                name="native",
                 verdict=crun,
                 found="x",
                 mend="" if crun is CheckResult.OK else "mend it",
@@ -53,7 +53,7 @@ def test_an_unfit_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).stdout)
     assert answer["can_run"] is False
     assert answer["checks"][-1] == {
-        "name": "crun",
+        "name": "native",
         "verdict": "missing",
         "found": "x",
         "mend": "mend it",
@@ -85,14 +85,13 @@ def test_the_checks_of_a_site_as_json(site: Site) -> None:
 @pytest.mark.parametrize(
     ("user", "faults", "first"),
     [
-        (0, ("crun", "docker", "podman"), "crun"),
-        (0, ("namespaces", "docker", "podman"), "namespaces"),
-        (1000, ("root", "crun", "docker", "podman"), "podman"),
-        (1000, ("root", "docker"), None),
+        (0, ("native", "docker", "podman"), "native"),
+        (1000, ("native", "docker", "podman"), "native"),
+        (1000, ("native", "docker"), None),
     ],
 )
 def test_one_remedy_comes_first(user: int, faults: tuple[str, ...], first: str | None) -> None:
-    names = ("python", "root", "crun", "overlay", "namespaces", "docker", "podman")
+    names = ("python", "native", "docker", "podman")
     checks = [
         Check(
             name=name,

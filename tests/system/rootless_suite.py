@@ -1,6 +1,8 @@
 """The conformance suite of engines, run by an ordinary user in namespaces of its own.
 
-    python -m tests.system.rootless_suite DIRECTORY [arguments of pytest]
+    python -m tests.system.rootless_suite DIRECTORY KIND [arguments of pytest]
+
+KIND is how a container gets its root (`RootKind`).
 
 `test_rootless` starts it. It is a program, since a process with several threads cannot enter a user
 namespace.
@@ -16,6 +18,7 @@ import pytest
 
 from lading.supervisor import linux, rootless
 from lading.supervisor.engines.rootless_engine import RootlessEngine
+from lading.supervisor.rootless import RootKind
 from lading.testing.conformance.engines import Kit
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from tests.reality import need_program
@@ -36,13 +39,13 @@ class TestRootless(IsolatingEngineSuite):
         return Kit(RootlessEngine, clean_directory, need_program=need_program, is_of_user=True)
 
 
-def main(directory: Path, arguments: list[str]) -> int:
+def main(directory: Path, kind: RootKind, arguments: list[str]) -> int:
     """Enter, and run the tests of this module; the exit code of pytest."""
-    rootless.enter(directory)
+    rootless.enter(directory, kind)
     linux.leave_mount_namespace()
     options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(directory / "tests")]
     return pytest.main([*options, "--override-ini", "python_files=*.py", __file__, *arguments])
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), RootKind(sys.argv[2]), sys.argv[3:]))

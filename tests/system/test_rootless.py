@@ -25,14 +25,20 @@ def user() -> Iterator[OrdinaryUser]:
         yield found
 
 
+def run_suite(user: OrdinaryUser, kind: str, *arguments: str) -> tuple[int, str]:
+    """Run the suite as a user; the exit code of pytest, and what it says."""
+    command = [sys.executable, "-m", "tests.system.rootless_suite", str(user.temporary), kind]
+    process = user.start([*command, "--tb=native", *arguments], cwd=_ROOT)
+    said, _ = process.communicate()
+    return process.returncode, said.decode()
+
+
 @pytest.fixture(scope="module")
 def results(user: OrdinaryUser) -> Mapping[str, list[str]]:
     """The outcome of each case of the suite, by its name: "" or a message."""
     report = user.temporary / "report.xml"
-    command = [sys.executable, "-m", "tests.system.rootless_suite", str(user.temporary)]
-    process = user.start([*command, "--tb=native", f"--junitxml={report}"], cwd=_ROOT)
-    said, _ = process.communicate()
-    assert report.exists(), said.decode()
+    _, said = run_suite(user, "overlay", f"--junitxml={report}")
+    assert report.exists(), said
     found: dict[str, list[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         name = str(case.get("name")).partition("[")[0]
@@ -48,3 +54,10 @@ def test_native_as_an_ordinary_user(results: Mapping[str, list[str]], name: str)
     assert [text for text in results[name] if text and text not in skipped] == []
     if len(skipped) == len(results[name]):
         pytest.skip(skipped[0])
+
+
+def test_copies_of_images_where_the_kernel_mounts_no_overlay(user: OrdinaryUser) -> None:
+    cases = "image_is_not_changed or upper_layers or other_builders or what_it_is"
+    code, said = run_suite(user, "copy", "-k", cases)
+    assert code == 0, said
+    assert "4 passed" in said

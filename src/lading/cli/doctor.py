@@ -1,7 +1,7 @@
 """`lading doctor`: checks of this machine, or of a running site, with a remedy for each fault.
 
-A check examines one thing and never changes it. Containers need either the native engine (root,
-crun, overlayfs) or Docker; all other results are warnings or information.
+A check examines one thing and never changes it. Containers need one of the engines, each of which
+has a check of its name: native, docker, podman. All other results are warnings or information.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lading.process import removal
 
 if TYPE_CHECKING:
     from lading.client.checks import CheckStep
+    from lading.supervisor.rootless_trial import RootlessTrial
 
 _GIB = 1 << 30
 # Less free disk than this (5 GiB) is a warning.
@@ -70,6 +71,8 @@ class CheckedMachine:
         sys.base_prefix, sysconfig.get_config_var("CONFIG_ARGS")
     )
     user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
+    try_native: Callable[[Path], RootlessTrial] | None = None
+    """Tries the native engine for an ordinary user; None: with the real kernel."""
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -90,23 +93,21 @@ def examine(machine: CheckedMachine) -> list[Check]:
 def can_run(checks: Sequence[Check]) -> bool:
     """Whether one of the engines has everything that it needs."""
     verdicts = {check.name: check.verdict for check in checks}
-    native = all(verdicts[name] is not CheckResult.MISSING for name in _NATIVE)
-    return verdicts["python"] is not CheckResult.MISSING and (
-        native or CheckResult.OK in (verdicts["docker"], verdicts["podman"])
+    return verdicts["python"] is not CheckResult.MISSING and any(
+        verdicts[name] is CheckResult.OK for name in _ENGINES
     )
 
 
-_NATIVE = ("root", "crun", "overlay", "namespaces")
-"""Checks that the native engine needs."""
+_ENGINES = ("native", "docker", "podman")
 
 
 def first_remedy(checks: Sequence[Check], *, user: int) -> Check | None:
-    """The check whose remedy comes first where no container can run: as root the native engine,
-    which needs no service; else podman, which needs no further rights. None where one can.
+    """The check whose remedy comes first where no container can run: the native engine, which needs
+    no service; without root else podman, which needs no further rights. None where one can.
     """
     if can_run(checks):
         return None
-    names = ("python", *_NATIVE) if user == 0 else ("python", "podman")
+    names = ("python", "native") if user == 0 else ("python", "native", "podman")
     known = {check.name: check for check in checks}
     wanted = [known[name] for name in names if known[name].verdict is not CheckResult.OK]
     return next((check for check in wanted if check.mend), None)
@@ -125,11 +126,33 @@ def _python(machine: CheckedMachine) -> Check:
     return Check(name="python", verdict=CheckResult.OK, found=text)
 
 
-def _root(machine: CheckedMachine) -> Check:
-    if machine.user == 0:
-        return Check(name="root", verdict=CheckResult.OK, found="yes")
-    found = f"user id {machine.user}; the native engine needs root"
-    return Check(name="root", verdict=CheckResult.MISSING, found=found, mend="sudo lading up")
+def _native(machine: CheckedMachine) -> Check:
+    """The native engine, as root or as an ordinary user."""
+    parts = (_crun, _overlay, _namespaces) if machine.user == 0 else (_crun, _trial)
+    checks = [check(machine) for check in parts]
+    missing = next((one for one in checks if one.verdict is CheckResult.MISSING), None)
+    if missing is None:
+        found = "as root" if machine.user == 0 else checks[-1].found
+        return Check(name="native", verdict=CheckResult.OK, found=found)
+    found = missing.found if missing.name == "native" else f"{missing.name}: {missing.found}"
+    mend = f"sudo {missing.mend}" if machine.user and missing.name == "crun" else missing.mend
+    return Check(name="native", verdict=CheckResult.MISSING, found=found, mend=mend)
+
+
+def _trial(machine: CheckedMachine) -> Check:
+    """The native engine of an ordinary user, found by trying."""
+    from lading.supervisor.limits.user_limits import describe, kernel_can_count
+    from lading.supervisor.rootless_trial import try_for_user
+
+    trial = (machine.try_native or try_for_user)(machine.data)
+    if trial.fault:
+        mend = trial.mend or "sudo lading up"
+        return Check(name="native", verdict=CheckResult.MISSING, found=trial.fault, mend=mend)
+    found = (
+        f"as user id {machine.user}, the one id of all its containers outside; roots by "
+        f"{trial.root_kind}; limits: {describe((), can_count=kernel_can_count())}"
+    )
+    return Check(name="native", verdict=CheckResult.OK, found=found)
 
 
 def _crun(machine: CheckedMachine) -> Check:
@@ -181,7 +204,7 @@ def _user_ids(machine: CheckedMachine) -> Check:
     name = "user ids"
     if machine.user != 0:
         return Check(
-            name=name, verdict=CheckResult.OK, found="only looked at as root, for the native engine"
+            name=name, verdict=CheckResult.OK, found="containers have the one id of this user"
         )
     fault = machine.user_ids_fault(machine.data)
     if not fault:
@@ -276,9 +299,12 @@ def _container_network(machine: CheckedMachine) -> Check:
             found=found,
             mend=f"apt install {' '.join(lacking)}",
         )
-    if machine.user:
-        found = f"user id {machine.user}: containers that ask for the API or the internet fail"
-        return Check(name=name, verdict=CheckResult.WARNING, found=found, mend="sudo lading up")
+    tun = machine.root / "dev/net/tun"
+    if machine.user and not (tun.exists() and tun.stat().st_mode & stat.S_IWOTH):
+        found = f"user id {machine.user} may not use /dev/net/tun: no internet for containers"
+        return Check(
+            name=name, verdict=CheckResult.WARNING, found=found, mend="sudo chmod 666 /dev/net/tun"
+        )
     return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
 
 
@@ -403,7 +429,7 @@ def _port(machine: CheckedMachine) -> Check:
 
 _CHECKS = (
     _python,
-    _root,
+    _native,
     _crun,
     _overlay,
     _namespaces,

@@ -384,6 +384,5 @@ def _overlay(
     upper = changes / "upper"
     if namespace is not None:
         namespace.own(upper)
-    of_user = namespace is not None and namespace.of_user
-    work = str(changes / "work")
-    linux.mount_overlay(str(rootfs), lower=lower, upper=str(upper), work=work, of_user=of_user)
+    mount = linux.mount_overlay if namespace is None else namespace.mount_overlay
+    mount(str(rootfs), lower=lower, upper=str(upper), work=str(changes / "work"))

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from lading.core.images import Account
 from lading.core.user_ids import Extent
-from lading.supervisor.engines import Bind, Device
+from lading.supervisor import linux
+from lading.supervisor.engines import Bind, Device, user_roots
 from lading.supervisor.engines.user_namespace import (
+    NO_DEVICES,
     NO_SUID,
     UserNamespace,
     attach_mount,
     copy_mount,
 )
+from lading.supervisor.rootless import RootKind
 
 _EXTENTS = (Extent(0, 0, 1),)
 
@@ -21,7 +24,9 @@ _EXTENTS = (Extent(0, 0, 1),)
 class OwnerNamespace(UserNamespace):
     """The mounts of one container of an ordinary user, whose one id its root has."""
 
-    of_user = True
+    def __init__(self, run: Path, machine: Path, *, root_kind: RootKind = RootKind.OVERLAY) -> None:
+        super().__init__(run, machine)
+        self._root_kind = root_kind
 
     def open(self, ids: Collection[int] = ()) -> None:
         """Make the directory. Large `ids` do not exist in this namespace, and are ignored."""
@@ -33,6 +38,19 @@ class OwnerNamespace(UserNamespace):
         """No id: each command runs as root (`one_account`)."""
         del account
         return frozenset()
+
+    def mount_overlay(self, target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
+        """Mount the root, or what the machine has in its place. Raises OSError, ExecutionError."""
+        match self._root_kind:
+            case RootKind.OVERLAY:
+                linux.mount_overlay(target, lower=lower, upper=upper, work=work, of_user=True)
+            case RootKind.FUSE_OVERLAY:
+                user_roots.mount_fuse_overlay(target, lower=lower, upper=upper, work=work)
+            case RootKind.COPY:
+                # All layers are one directory (`LayerStore`).
+                (layer,) = lower
+                user_roots.copy_layer(layer, upper)
+                attach_mount(copy_mount(upper, attributes=NO_DEVICES), target)
 
     def own(self, path: Path) -> None:
         """Do nothing: every file that this process makes belongs to the container's root."""

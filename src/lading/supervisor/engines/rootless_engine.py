@@ -122,7 +122,8 @@ class RootlessEngine(NativeEngine):
         return _NO_CONTROL_GROUPS
 
     def _new_namespace(self) -> UserNamespace:
-        return OwnerNamespace(self._run, self._entered_as.machine)
+        inside = self._entered_as
+        return OwnerNamespace(self._run, inside.machine, root_kind=inside.root_kind)
 
     def _leave_namespace(self, error: OSError) -> None:
         raise ExecutionError(

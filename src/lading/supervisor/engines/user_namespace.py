@@ -86,9 +86,6 @@ class UserNamespace:
     directory.
     """
 
-    of_user = False
-    """Whether it is one of an ordinary user (`supervisor.rootless`), who may mount less."""
-
     def __init__(self, run: Path, machine: Path = MACHINE) -> None:
         # A hash: the path of the run directory may be longer than a name can be.
         self.directory = (
@@ -153,6 +150,10 @@ class UserNamespace:
     def rootfs(self, name: str = "rootfs") -> Path:
         """The directory to mount a root on. Raises OSError."""
         return self._make(self.directory / name)
+
+    def mount_overlay(self, target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
+        """Mount the root of the container (`linux.mount_overlay`). Raises OSError."""
+        linux.mount_overlay(target, lower=lower, upper=upper, work=work)
 
     def own(self, path: Path) -> None:
         """Change the owner of a file or directory to the container's root. Raises OSError."""
