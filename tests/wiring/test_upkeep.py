@@ -134,6 +134,29 @@ async def test_both_are_done_at_their_periods_and_failures_are_outlived(storage:
     assert 300.0 in slept
 
 
+async def test_a_fault_of_the_disk_does_not_end_the_server(storage: Storage) -> None:
+    """`keep_up` is one of the tasks of the server: with it all of them end."""
+    lock = storage.directory.root / "storage.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    done = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(0)
+        if seconds == 600.0 and lock.is_dir():
+            lock.rmdir()
+        if read_state(storage.directory).balance.at:
+            done.set()
+            await asyncio.Event().wait()
+
+    keeping = asyncio.create_task(keep_up(storage, sleep=sleep))
+    waiting = asyncio.create_task(done.wait())
+    await asyncio.wait((keeping, waiting), return_when=asyncio.FIRST_COMPLETED)
+    assert not keeping.done(), keeping
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
 async def test_nothing_is_done_when_it_is_switched_off(storage: Storage) -> None:
     from lading.config.site import load
 

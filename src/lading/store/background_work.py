@@ -27,11 +27,22 @@ _Work = TypeVar("_Work")
 
 
 class WorkLoop:
-    """Repeats steps. `failure` is the log line of a fault."""
+    """Repeats steps. `failure` is the log line of a fault, after which the next step waits for
+    `fault_pause` seconds more.
+    """
 
-    def __init__(self, logger: logging.Logger, failure: str) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger,
+        failure: str,
+        *,
+        fault_pause: float = _FAULT_PAUSE,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._logger = logger
         self._failure = failure
+        self._fault_pause = fault_pause
+        self._sleep = sleep
         self._is_faulty = False
 
     @contextmanager
@@ -51,12 +62,13 @@ class WorkLoop:
     async def run(
         self,
         step: Callable[[], Awaitable[object]],
-        rest: Callable[[float], Awaitable[object]],
+        rest: Callable[[float], Awaitable[object]] | None = None,
         *,
         sweep: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """Repeat a step until cancelled. `rest` waits for the next one: it gets the seconds that it
-        has to wait at least. `sweep` is called with the first step, and once an hour.
+        has to wait at least; without it the step waits itself. `sweep` is called with the first
+        step, and once an hour.
         """
         loop = asyncio.get_running_loop()
         swept = -math.inf
@@ -68,10 +80,11 @@ class WorkLoop:
                 swept = began
                 with self.boundary():
                     await sweep()
-            await rest((loop.time() - began) / _SHARE)
+            if rest is not None:
+                await rest((loop.time() - began) / _SHARE)
             if self._is_faulty:
                 self._is_faulty = False
-                await asyncio.sleep(_FAULT_PAUSE)
+                await self._sleep(self._fault_pause)
 
 
 class WorkTasks(Generic[_Work]):

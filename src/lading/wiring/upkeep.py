@@ -24,8 +24,8 @@ from lading.blobs.collector import Collector, CollectorResult, Look, References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
 from lading.blobs.volume_set import VolumeSet
 from lading.config.site import Config
-from lading.core.errors import Conflict, Invalid, LadingError
-from lading.process.telemetry import event
+from lading.core.errors import Conflict, Invalid
+from lading.store.background_work import WorkLoop
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 
@@ -220,11 +220,24 @@ async def keep_up(
     storage: Storage, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
     """Collect garbage and scrub at their periods, until cancelled."""
+    settings = storage.config.Collections
+    balancing, scrubbing = settings.BalancePeriod, settings.ScrubPeriod
+
+    def balance_due(state: UpkeepState) -> float:
+        return state.balance.at + balancing
+
+    def scrub_due(state: UpkeepState) -> float:
+        # An interrupted scrub continues without waiting for its next period.
+        return 0.0 if state.scrub.position else state.scrub.began + scrubbing
+
     async with asyncio.TaskGroup() as tasks:
-        if storage.config.Collections.BalancePeriod > 0:
-            tasks.create_task(_balance_for_ever(storage, sleep), name="garbage collection")
-        if storage.config.Collections.ScrubPeriod > 0:
-            tasks.create_task(_scrub_for_ever(storage, sleep), name="scrub")
+        for period, work, due, failure in (
+            (balancing, balance, balance_due, "not balanced"),
+            (scrubbing, scrub, scrub_due, "not scrubbed"),
+        ):
+            if period > 0:
+                doing = _repeat(storage, work, due, period=period, failure=failure, sleep=sleep)
+                tasks.create_task(doing, name=work.__name__)
 
 
 async def balance(storage: Storage) -> CollectorResult:
@@ -265,32 +278,25 @@ async def scrub(storage: Storage, *, save_period: float = _SAVE) -> Findings:
     return findings
 
 
-async def _balance_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[None]]) -> None:
-    period = storage.config.Collections.BalancePeriod
-    while True:
-        last = (await asyncio.to_thread(read_state, storage.directory)).balance.at
-        # Not before _SETTLE after the start, and one period after the last collection, also across
-        # restarts.
-        await sleep(max(min(_SETTLE, period), last + period - time.time()))
-        try:
-            await balance(storage)
-        except LadingError as error:
-            event(_logger, "not balanced", reason=error.message)
-            await sleep(min(_RETRY, period))
+async def _repeat(
+    storage: Storage,
+    work: Callable[[Storage], Awaitable[object]],
+    due: Callable[[UpkeepState], float],
+    *,
+    period: float,
+    failure: str,
+    sleep: Callable[[float], Awaitable[None]],
+) -> None:
+    """Do a work when it is due, in Unix seconds by what is stored, until cancelled."""
 
+    async def step() -> None:
+        state = await asyncio.to_thread(read_state, storage.directory)
+        # Not before _SETTLE after the start, also where restarts are frequent.
+        await sleep(max(min(_SETTLE, period), due(state) - time.time()))
+        await work(storage)
 
-async def _scrub_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[None]]) -> None:
-    period = storage.config.Collections.ScrubPeriod
-    while True:
-        state = (await asyncio.to_thread(read_state, storage.directory)).scrub
-        # An interrupted scrub continues without waiting for its next period.
-        due = 0.0 if state.position else state.began + period - time.time()
-        await sleep(max(min(_SETTLE, period), due))
-        try:
-            await scrub(storage)
-        except LadingError as error:
-            event(_logger, "not scrubbed", reason=error.message)
-            await sleep(min(_RETRY, period))
+    loop = WorkLoop(_logger, failure, fault_pause=min(_RETRY, period), sleep=sleep)
+    await loop.run(step)
 
 
 @contextmanager

@@ -305,8 +305,8 @@ async def keep_the_trail_short(services: ApiServices) -> int:
 async def sweep_for_ever(services: ApiServices) -> None:
     """Sweep after every Collections.TrashSweepInterval, until cancelled."""
 
-    async def rest(_: float) -> None:
+    async def step() -> None:
         await asyncio.sleep(services.config.Collections.TrashSweepInterval)
+        await sweep(services)
 
-    await rest(0)
-    await WorkLoop(_logger, "sweep failed").run(lambda: sweep(services), rest)
+    await WorkLoop(_logger, "sweep failed").run(step)
