@@ -73,7 +73,12 @@ class Visit:
     @cached_property
     def api(self) -> ApiClient:
         """The API with the rights of the reader."""
-        return self.client_of(self.session.token if self.session else "")
+        return self.client_of(self.token)
+
+    @property
+    def token(self) -> str:
+        """The token of the reader, "" without a session."""
+        return self.session.token if self.session else ""
 
     def client_of(self, token: str) -> ApiClient:
         """The API with a token."""

@@ -27,6 +27,20 @@ async def test_two_requests_field_by_field(here: PageSite, browser: Browser) -> 
     assert "same.txt" not in words
 
 
+async def test_a_neighbour_in_the_same_block_is_no_difference(
+    here: PageSite, browser: Browser
+) -> None:
+    requests = []
+    for number in (b"1", b"2"):
+        request = await here.world.submit("sort", number.decode())
+        made = await here.files.collection({"a.txt": b"same", "z.txt": number})
+        await here.world.run(request["container_uuid"], output=await here.files.pdh(made))
+        requests.append(request["uuid"])
+    words = await browser.words(f"/ui/requests/{requests[0]}/compare?with={requests[1]}")
+    assert "z.txt 1 byte 1 byte, other bytes" in words
+    assert "a.txt" not in words
+
+
 async def test_the_cause_is_in_an_earlier_step(here: PageSite, browser: Browser) -> None:
     last = []
     for mark in ("1", "2"):

@@ -1,14 +1,10 @@
 """`lading diff` and `du`: differences of collections and requests, and the space they take.
 
-Trees are compared by content. Equal files may be packed into different blocks, for example when a
-neighbour in the same block has changed. Files of one size whose segments differ are therefore read
-and compared by their SHA-256 hashes.
+Trees are compared by content (`client.provenance.file_differences`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -31,11 +27,9 @@ from lading.cli.provenance.details import (
 from lading.cli.provenance.differences import documents, find_both, show_causes
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.client.blocks import BlockClient
-from lading.client.collections import Progress, read_files
 from lading.client.provenance.causes import Causes, find_causes, side_of
+from lading.client.provenance.file_differences import compare_files
 from lading.client.provenance.tree_differences import StepDifference, compare_trees
-from lading.core.data import filetree
 from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
 from lading.core.data.packing import BlockUsage, blocks_of, sizes_of, usage_of, usage_of_groups
 from lading.core.errors import Invalid
@@ -124,7 +118,7 @@ async def _compare_files(session: CliSession, given: Sequence[str]) -> list[Diff
     named = [references.need_reference(text) for text in given]
     old, new = [_rooted(await references.find_node(session, one)) for one in named]
     with display.progress("Comparing") as report:
-        return await compare(session.blocks, old, new, progress=report)
+        return (await compare_files(session.blocks, old, new, progress=report)).differences
 
 
 def _show(found: _Compared) -> None:
@@ -328,40 +322,3 @@ def _shown(one: Difference) -> str:
         return f"{one.path}{slash} ({display.size(before)} -> {display.size(after)})"
     known = before if after is None else after
     return f"{one.path}{slash}" + (f" ({display.size(known)})" if known is not None else "")
-
-
-async def compare(
-    blocks: BlockClient, before: FileTree, after: FileTree, *, progress: Progress | None = None
-) -> list[Difference]:
-    """The differences, by path. Raises as `BlockClient.get`."""
-    found = filetree.diff(before, after)
-    unclear = [
-        (one.path, one.before, one.after)
-        for one in found
-        if isinstance(one.before, File)
-        and isinstance(one.after, File)
-        and one.before.size == one.after.size
-    ]
-    # Both versions of each file are read.
-    total, done = 2 * sum(file.size for _, file, _ in unclear), 0
-
-    def advance(size: int) -> None:
-        nonlocal done
-        done += size
-        if progress:
-            progress(done, total)
-
-    async def digests(files: Sequence[File]) -> list[bytes]:
-        hashes = [hashlib.sha256() for _ in files]
-        async for number, piece in read_files(blocks, files):
-            hashes[number].update(piece)
-            advance(len(piece))
-        return [one.digest() for one in hashes]
-
-    async with asyncio.TaskGroup() as group:
-        old = group.create_task(digests([file for _, file, _ in unclear]))
-        new = group.create_task(digests([file for _, _, file in unclear]))
-    pairs = zip(unclear, old.result(), new.result(), strict=True)
-    # Packed into other blocks, but the same bytes.
-    same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
-    return [one for one in found if one.path not in same]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from lading.client import explanations
+from lading.client.blocks import BlockClient
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.causes import Causes, StepComparison, find_causes, side_of
+from lading.client.provenance.file_differences import compare_files
 from lading.client.request_states import shown_command, shown_state
 from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
-from lading.core.data import content, filetree
-from lading.core.data.filetree import File, FileTree
+from lading.core.data import filetree
+from lading.core.data.filetree import Difference, File, FileTree
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.values import FieldDifference
@@ -30,6 +31,8 @@ _MOST_FILES: Final = 300
 """Files that are shown."""
 _LARGEST: Final = 50_000
 """Files of an output that is compared."""
+_MOST_READ: Final = 64 << 20
+"""Bytes of both outputs that are read to compare files that are packed into different blocks."""
 _MOST_STEPS: Final = 50
 """Steps that are compared, with the two requests."""
 
@@ -47,11 +50,14 @@ class EarlierStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputComparison:
-    """Rows of files that differ (path, ours, theirs), their number, and why there are none."""
+    """Rows of files that differ (path, ours, theirs), their number, and why there are none.
+    `is_cut`: some files of one size were not read, and may be equal.
+    """
 
     rows: list[tuple[str, str, str]]
     total: int
     reason: str = ""
+    is_cut: bool = False
 
 
 async def show(visit: Visit) -> Response:
@@ -155,11 +161,16 @@ async def _files(visit: Visit, ours: ComparedRequest, theirs: ComparedRequest) -
 
     try:
         await together(read(0, ours), read(1, theirs))
+        blocks = BlockClient(visit.services.transport, visit.token)
+        found = await compare_files(blocks, trees[0], trees[1], most=_MOST_READ)
     except LadingError as error:
         # An output may be in the trash, or not readable: the rest can be compared.
         return OutputComparison(rows=[], total=0, reason=error.message)
-    rows = await asyncio.to_thread(lambda: list(_file_rows(trees[0], trees[1])))
-    return OutputComparison(rows=rows[:_MOST_FILES], total=len(rows))
+    rows = [
+        _file_row(difference, is_unread=difference.path in found.unread)
+        for difference in found.differences[:_MOST_FILES]
+    ]
+    return OutputComparison(rows=rows, total=len(found.differences), is_cut=bool(found.unread))
 
 
 async def _tree(visit: Visit, side: ComparedRequest) -> FileTree:
@@ -169,13 +180,15 @@ async def _tree(visit: Visit, side: ComparedRequest) -> FileTree:
     about = await visit.api.get("collections", name, select=("uuid", "file_count"))
     if (about.get("file_count") or 0) > _LARGEST:
         raise Invalid(f"The output of {side.request['uuid']} has too many files to compare here")
-    text = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
-    return await asyncio.to_thread(filetree.from_manifest, text["unsigned_manifest_text"])
+    text = await visit.api.get("collections", name, select=("manifest_text",))
+    return await asyncio.to_thread(filetree.from_manifest, text["manifest_text"])
 
 
-def _file_rows(ours: FileTree, theirs: FileTree) -> Iterable[tuple[str, str, str]]:
-    for one in filetree.diff(ours, theirs):
-        yield one.path, _shown_file(one.before), _shown_file(one.after)
+def _file_row(difference: Difference, *, is_unread: bool) -> tuple[str, str, str]:
+    ours, theirs = _shown_file(difference.before), _shown_file(difference.after)
+    if is_unread:
+        return difference.path, ours, f"{theirs}, not read"
+    return difference.path, ours, f"{theirs}, other bytes" if ours == theirs else theirs
 
 
 def _shown_file(node: File | FileTree | None) -> str:
@@ -183,4 +196,5 @@ def _shown_file(node: File | FileTree | None) -> str:
         return "-"
     if isinstance(node, FileTree):
         return "empty directory"
-    return str(content.of_file(node)["content"])
+    # Exact: two sizes that differ by a byte are not shown alike.
+    return f"{node.size:,} bytes" if node.size != 1 else "1 byte"

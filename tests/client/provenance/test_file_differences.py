@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lading.cli.files.comparing import compare
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
+from lading.client.provenance.file_differences import compare_files
 from lading.core.data.filetree import FileTree, PathChange
 from lading.testing.blocks import BlockStore
 
@@ -21,14 +21,23 @@ async def test_only_what_has_another_content_differs() -> None:
     before = await _stored(blocks, a=b"aaa", b=b"bbb", c=b"c", gone=b"g", empty=b"")
     after = await _stored(blocks, a=b"aaa", b=b"BBB", c=b"cc", new=b"n", empty=b"")
     steps: list[tuple[int, int]] = []
-    found = await compare(
+    found = await compare_files(
         blocks, before, after, progress=lambda done, total: steps.append((done, total))
     )
-    assert [(one.path, one.change) for one in found] == [
+    assert [(row.path, row.change) for row in found.differences] == [
         ("b", PathChange.CHANGED),
         ("c", PathChange.CHANGED),
         ("gone", PathChange.REMOVED),
         ("new", PathChange.ADDED),
     ]
     assert steps[-1] == (12, 12)
-    assert await compare(blocks, before, before) == []
+    assert found.unread == frozenset()
+    assert (await compare_files(blocks, before, before)).differences == []
+
+
+async def test_of_too_many_bytes_the_smallest_files_are_read() -> None:
+    blocks = BlockStore().client
+    before = await _stored(blocks, a=b"a" * 9, b=b"bb", c=b"x")
+    after = await _stored(blocks, a=b"a" * 9, b=b"bb", c=b"y")
+    found = await compare_files(blocks, before, after, most=6)
+    assert ([row.path for row in found.differences], found.unread) == (["a", "c"], {"a"})

@@ -1,0 +1,79 @@
+"""Files of two trees that differ, by their content.
+
+Equal files may be packed into different blocks, for example when a neighbour in the same block has
+changed. Files of one size whose segments differ are therefore read and compared by their SHA-256
+hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lading.client.blocks import BlockClient
+from lading.client.collections import Progress, read_files
+from lading.core.data import filetree
+from lading.core.data.filetree import Difference, File, FileTree
+from lading.process.concurrency import together
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifferences:
+    """The differences by path. Those of `unread` are files of one size in different blocks whose
+    bytes were not compared: they may be equal.
+    """
+
+    differences: list[Difference]
+    unread: frozenset[str] = field(default_factory=frozenset)
+
+
+async def compare_files(
+    blocks: BlockClient,
+    before: FileTree,
+    after: FileTree,
+    *,
+    most: int | None = None,
+    progress: Progress | None = None,
+) -> FileDifferences:
+    """Compare all files; the smallest are read first, at most `most` bytes of both trees together
+    (None: all). Raises as `BlockClient.get`.
+    """
+    found = filetree.diff(before, after)
+    unclear = [
+        (difference.path, difference.before, difference.after)
+        for difference in found
+        if isinstance(difference.before, File)
+        and isinstance(difference.after, File)
+        and difference.before.size == difference.after.size
+    ]
+    unclear.sort(key=lambda pair: pair[1].size)
+    read, total = 0, 0
+    for _, file, _ in unclear:
+        if most is not None and total + 2 * file.size > most:
+            break
+        read, total = read + 1, total + 2 * file.size
+    unread = frozenset(path for path, _, _ in unclear[read:])
+    del unclear[read:]
+    done = 0
+
+    hashes: dict[str, list[bytes]] = {}
+
+    async def read_hashes(side: str, files: Sequence[File]) -> None:
+        nonlocal done
+        digests = [hashlib.sha256() for _ in files]
+        async for number, piece in read_files(blocks, files):
+            digests[number].update(piece)
+            done += len(piece)
+            if progress:
+                progress(done, total)
+        hashes[side] = [digest.digest() for digest in digests]
+
+    await together(
+        read_hashes("before", [file for _, file, _ in unclear]),
+        read_hashes("after", [file for _, _, file in unclear]),
+    )
+    pairs = zip(unclear, hashes["before"], hashes["after"], strict=True)
+    # Packed into other blocks, but the same bytes.
+    same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
+    return FileDifferences([row for row in found if row.path not in same], unread)
