@@ -12,6 +12,7 @@ from lading.core.quantities import (
     parse_duration,
     parse_size,
     shorten,
+    shorten_pair,
     show_bytes,
     size,
 )
@@ -49,6 +50,21 @@ def test_ages() -> None:
 def test_the_end_of_a_long_text_is_cut_off() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcd", 3) == "ab…"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("abc", "abd", ("abc", "abd")),
+        ("a" * 20, "b" * 20, ("aaaaaaaa…", "bbbbbbbb…")),
+        ("x" * 30 + "1", "x" * 30 + "2", ("…xxx1", "…xxx2")),
+        ("x" * 30, "x" * 30 + "234567", ("…xxx", "…xxx2345…")),
+    ],
+)
+def test_the_first_difference_of_two_long_texts_is_shown(
+    before: str, after: str, shown: tuple[str, str]
+) -> None:
+    assert shorten_pair(before, after, 9) == shown
 
 
 @pytest.mark.parametrize(

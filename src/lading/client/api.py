@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -40,7 +39,7 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.ids import encode
-from lading.core.quantities import shorten
+from lading.core.quantities import shorten, show_bytes
 from lading.process.telemetry import current_request
 from lading.process.tracing import current_traceparent
 
@@ -55,8 +54,6 @@ _TIMEOUT = 300.0
 # 503.
 _REMEMBERED, _OVERLOADED = 20, 8
 # A GET with a longer address is sent as a POST (docs/spec/api, section Addresses and methods).
-# A byte that is no UTF-8 text, as Python reads it from the command line (PEP 383).
-_FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
 _LONGEST_QUERY = 2048
 # Characters of a body without JSON that are shown in the error.
 _LONGEST_MESSAGE = 500
@@ -462,8 +459,7 @@ def _encode(value: Json) -> bytes:
 
 def _not_text(error: UnicodeEncodeError) -> Invalid:
     """The error for text of the command line or of a file name with bytes that are not UTF-8."""
-    shown = _FOREIGN_BYTE.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", error.object)
-    shown = shown.encode("utf-8", "backslashreplace").decode()
+    shown = show_bytes(error.object.encode("utf-8", "backslashreplace").decode())
     return Invalid(
         f"'{shorten(shown, 100)}' is not UTF-8 text, and records hold no other; rename the file or"
         " change the argument"

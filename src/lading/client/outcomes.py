@@ -86,11 +86,14 @@ def reason(container: Record) -> str:
 
 
 def warnings(container: Record) -> list[str]:
-    """The warnings about a container, a line each, such as entries of its output that could not be
-    saved.
+    """The warnings about a container, a line each: a sentence, and the entries that it counts, such
+    as those of its output that could not be saved.
     """
     status = container.get("runtime_status") or {}
-    return str(status.get("warningDetail") or status.get("warning") or "").splitlines()
+    sentence = str(status.get("warning") or "")
+    entries = str(status.get("warningDetail") or "").splitlines()
+    # The sentence has the first entry as its example.
+    return [sentence.partition(", such as: ")[0], *entries] if entries else sentence.splitlines()
 
 
 async def wait_for_all(

@@ -148,6 +148,20 @@ def shorten(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def shorten_pair(before: str, after: str, limit: int) -> tuple[str, str]:
+    """Two texts that differ, each with at most `limit` characters: of a long equal beginning the
+    last third of the limit stays, so that the first difference is shown.
+    """
+    equal = next(
+        (at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
+        min(len(before), len(after)),
+    )
+    if max(len(before), len(after)) <= limit or equal < limit // 2:
+        return shorten(before, limit), shorten(after, limit)
+    start = equal - limit // 3
+    return shorten(f"…{before[start:]}", limit), shorten(f"…{after[start:]}", limit)
+
+
 def bounded(message: str) -> str:
     """A message in which no path, word or quoted value has more than `MAX_SHOWN` characters; the
     middle of a longer one is left out. Messages name values of any length: a path of 4,000

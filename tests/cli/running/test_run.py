@@ -102,7 +102,10 @@ def test_a_complaint_about_what_ended_by_itself_is_said(site: Site, image: str) 
 def test_entries_of_the_output_that_are_not_saved_are_named(site: Site, image: str) -> None:
     play = Play(warning="output: 2 entries not saved", warning_detail="/out/a is\n/out/b is")
     done = site.command("run", "--image", image, "--", "links", plays=[play])
-    assert "lading: warning: /out/a is\nlading: warning: /out/b is\n" in done.stderr
+    assert (
+        "lading: warning: output: 2 entries not saved\n"
+        "lading: warning: /out/a is\nlading: warning: /out/b is\n"
+    ) in done.stderr
 
 
 def test_a_retry_is_said(site: Site, image: str) -> None:

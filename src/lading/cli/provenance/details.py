@@ -22,6 +22,7 @@ from lading.client.provenance.tree_differences import StepDifference
 from lading.core.containers.comparison import ComparedRequest
 from lading.core.data.filetree import Difference, File
 from lading.core.errors import LadingError
+from lading.core.quantities import shorten_pair
 
 _MOST_FILES: Final = 3
 _MOST_PACKAGES: Final = 20
@@ -111,7 +112,9 @@ def show_trees(steps: Sequence[StepDifference]) -> None:
             for each in one.fields
         ]
         for row in difference_rows({"nearest": {"differences": differences}}):
-            rows.append((name, *(display.shorten(value, _LONGEST) for value in row)))
+            field, before, after = row
+            shown = shorten_pair(before, after, _LONGEST)
+            rows.append((name, display.shorten(field, _LONGEST), *shown))
         rows += [
             (name, f"mounts.{path}", "(made by an earlier step)", "") for path in one.explained
         ]

@@ -17,6 +17,7 @@ from lading.client.provenance.causes import Causes, StepComparison, find_causes
 from lading.core.containers.comparison import ComparedRequest
 from lading.core.errors import NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
+from lading.core.quantities import shorten_pair
 from lading.core.values import FieldDifference
 
 _LONGEST: Final = 40
@@ -121,7 +122,7 @@ def _sentence(step: StepComparison) -> str:
 
 def _rows(step: StepComparison) -> list[tuple[str, str, str]]:
     rows = [
-        (field, display.shorten(before, _LONGEST), display.shorten(after, _LONGEST))
+        (field, *shorten_pair(before, after, _LONGEST))
         for field, before, after in _values(step.fields)
     ]
     rows += [(f"mounts.{path}", "(made by an earlier step)", "") for path in step.explained]
