@@ -21,6 +21,7 @@ from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
+from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.pulse import Bell
 from tests.reality import need_program, need_root
@@ -113,7 +114,7 @@ class TestNative(IsolatingEngineSuite):
             await engine.remove()
 
 
-class TestDocker(IsolatingEngineSuite):
+class TestDocker(FirstProcessSuite, IsolatingEngineSuite):
     """The suite on the Docker daemon."""
 
     @pytest.fixture
@@ -124,7 +125,7 @@ class TestDocker(IsolatingEngineSuite):
         return Kit(make, clean_directory, need_program=need_program)
 
 
-class TestPodman(IsolatingEngineSuite):
+class TestPodman(FirstProcessSuite, IsolatingEngineSuite):
     """The suite on podman's service."""
 
     @pytest.fixture

@@ -50,6 +50,7 @@ from lading.supervisor.engines import (
 )
 from lading.supervisor.engines.accounts import check_architecture
 from lading.supervisor.engines.bundle import MASKED
+from lading.supervisor.engines.container_init import ContainerInit, open_init
 from lading.supervisor.engines.docker_configuration import make_config
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
@@ -117,6 +118,8 @@ class DockerEngine:
         self._config: dict[str, Any] = {}
         self._gang: DockerGang | None = None
         self._network: DockerNetwork | None = None
+        self._init: ContainerInit | None = None
+        self._settings: dict[str, Any] = {}
         self._run = Path(settings.run_directory)
         self._image = ""
         self._images = Path(settings.cache_directory) / "images"
@@ -267,8 +270,10 @@ class DockerEngine:
             if spec.network:
                 joined, binds = await self._connect(spec)
                 spec = structs.replace(spec, binds=(*binds, *spec.binds))
-            spec = await self._completed(spec)
-            self._config = self._configure(spec, joined=joined)
+            spec, command = self._completed(spec)
+            self._config = self._configure(self._with_init(spec), joined=joined)
+            if self._init is not None:
+                self._config |= {"Entrypoint": list(self._init.arguments()), "Cmd": list(command)}
             self._container = await (await self.connect()).containers.create(
                 self._config, name=self._uuid
             )
@@ -278,23 +283,29 @@ class DockerEngine:
             os.dup(one) if one >= 0 else -1 for one in streams
         )
 
-    async def _completed(self, spec: ContainerSpec) -> ContainerSpec:
-        """Complete the specification from the image. Raises ExecutionError when neither names a
-        command.
+    def _completed(self, spec: ContainerSpec) -> tuple[ContainerSpec, tuple[str, ...]]:
+        """Complete the specification from the image; with it the whole command, entry point first.
+        Raises ExecutionError when neither names a command.
         """
-        is_relative = spec.cwd not in ("", ".") and not spec.cwd.startswith("/")
-        if spec.command and not is_relative:
-            return spec
-        settings = (await (await self.connect()).images.inspect(self._image)).get("Config") or {}
-        entrypoint, command = (tuple(settings.get(name) or ()) for name in ("Entrypoint", "Cmd"))
+        entrypoint, command = (
+            tuple(self._settings.get(name) or ()) for name in ("Entrypoint", "Cmd")
+        )
         check_command(
             ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command
         )
+        whole = (*entrypoint, *(spec.command or command))
         # The daemon does not resolve relative directories.
-        if not is_relative:
-            return spec
-        cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
-        return structs.replace(spec, cwd=cwd)
+        if spec.cwd in ("", ".") or spec.cwd.startswith("/"):
+            return spec, whole
+        base = posixpath.join("/", self._settings.get("WorkingDir") or "")
+        return structs.replace(spec, cwd=posixpath.normpath(posixpath.join(base, spec.cwd))), whole
+
+    def _with_init(self, spec: ContainerSpec) -> ContainerSpec:
+        """The specification with the mounts of the first process, if this installation has it.
+        Raises OSError.
+        """
+        init = self._init = open_init(self._run, self.notes)
+        return structs.replace(spec, binds=(*spec.binds, *(init.binds if init else ())))
 
     async def _connect(self, spec: ContainerSpec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; return how to join it, and the files about it."""
@@ -341,6 +352,8 @@ class DockerEngine:
                     # The readers of the streams wait for their end.
                     self._close_streams()
             state = (await container.show())["State"]
+            if self._init is not None and not stop.is_set():
+                self._init.check_started(int(state["ExitCode"]))
             full = bool(state.get("OOMKilled") or events.kills)
             if not (full or stop.is_set() or self._daemon.makes_early):
                 full = await reported_late(await self.connect(), state, self._uuid)
@@ -401,6 +414,9 @@ class DockerEngine:
         """
         self._pid = None
         self._close_streams()
+        if self._init is not None:
+            self._init.close()
+            self._init = None
         if self._network is not None:
             await self._network.close()
             self._network = None
@@ -465,11 +481,12 @@ class DockerEngine:
     async def _has_image(self) -> bool:
         with self._faults("cannot look for the image"):
             try:
-                await (await self.connect()).images.inspect(self._image)
+                found = await (await self.connect()).images.inspect(self._image)
             except DockerError as error:
                 if error.status != _NOT_FOUND:
                     raise
                 return False
+        self._settings = found.get("Config") or {}
         return True
 
     @contextlib.asynccontextmanager
@@ -534,7 +551,10 @@ class DockerEngine:
             with contextlib.suppress(DockerError):
                 await container.kill(signal=name)
 
-        await stopping.stop_through_daemon(send, lambda: self.first, grace=grace)
+        if self._init is not None:
+            await stopping.stop_by_init(send, self._init.ready, grace=grace)
+        else:
+            await stopping.stop_through_daemon(send, lambda: self.first, grace=grace)
 
     async def _delete(self, name: str) -> None:
         try:

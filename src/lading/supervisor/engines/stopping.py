@@ -76,6 +76,27 @@ async def stop_through_daemon(
     await asyncio.sleep(grace)
 
 
+async def stop_by_init(
+    send: Callable[[str], Awaitable[None]], ready: Callable[[], Awaitable[None]], *, grace: float
+) -> None:
+    """Stop a container whose first process passes TERM on to all others, and ends once they have
+    ended: TERM as soon as it is `ready` to hear it, and KILL after `grace` seconds.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + grace
+    with suppress(TimeoutError):
+        await asyncio.wait_for(ready(), grace)
+        await send("SIGTERM")
+    await asyncio.sleep(max(0.0, until - loop.time()))
+    await send("SIGKILL")
+    await asyncio.sleep(grace)
+
+
+async def send(pid: int, name: str) -> None:
+    """Send a signal of this name to a process. Raises ProcessLookupError when it has ended."""
+    os.kill(pid, signal.Signals[name])
+
+
 def _send(pid: int, namespace: int, number: signal.Signals) -> None:
     # A process that has ended needs no signal.
     with suppress(ProcessLookupError):

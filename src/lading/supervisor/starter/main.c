@@ -2,6 +2,8 @@
  *
  *   lading-start run PLAN STATUS LOG    PLAN: a descriptor; STATUS, LOG: files that are made
  *   lading-start exec PLAN NUMBER       NUMBER: a file for the number of the command's process
+ *   lading-start init REPORTS COMMAND   is the first process of a container of another program, and
+ *                                       reports to a named pipe
  *   lading-start check                  whether this kernel has all that is needed */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bare_init.h"
 #include "calls.h"
 #include "descriptors.h"
 #include "enter.h"
@@ -48,6 +51,7 @@ int main(int count, char **arguments) {
     struct plan plan;
     if (count == 2 && strcmp(arguments[1], "check") == 0) return check();
     check_streams();
+    if (count >= 4 && strcmp(arguments[1], "init") == 0) run_bare_init(arguments[2], arguments + 3);
     if (count == 5 && strcmp(arguments[1], "run") == 0) {
         const int log = new_file(arguments[4], 0);
         faults_to_log(log);
@@ -60,6 +64,6 @@ int main(int count, char **arguments) {
         read_plan(&plan, plan_file(arguments[2]));
         return enter_container(&plan, new_file(arguments[3], O_EXCL));
     }
-    dprintf(2, "usage: lading-start run PLAN STATUS LOG | exec PLAN NUMBER | check\n");
+    dprintf(2, "usage: lading-start run PLAN STATUS LOG | exec PLAN NUMBER | init REPORTS COMMAND | check\n");
     return NOT_STARTED;
 }
