@@ -187,6 +187,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_tes_clients.py": ("tes",),
     "tests/system/test_tes_contract.py": ("tes",),
     "tests/system/test_two_dispatchers.py": ("dispatch", "wiring.process"),
+    "tests/system/test_two_users.py": (
+        "cli.services", "client.servers.own_site", "wiring.directory", "wiring.up",
+    ),
     "tests/system/test_up.py": (
         *RUNS, "cli.services", "wiring.process", "wiring.serving_process", "wiring.up",
     ),

@@ -29,6 +29,7 @@ import msgspec
 from msgspec import structs
 
 from lading.client.api import ApiClient, events
+from lading.client.servers.own_site import boot_id
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load
 from lading.core.capabilities import read_offered
@@ -55,7 +56,6 @@ from lading.wiring.process import (
     say,
     tracing_settings,
 )
-from lading.wiring.serving_process import boot_id
 
 # Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"

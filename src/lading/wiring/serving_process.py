@@ -20,18 +20,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 
-from lading.client.servers.own_site import is_locked
+from lading.client.servers.own_site import boot_id, check_machine, is_locked
 from lading.core.errors import Conflict, Unavailable
 from lading.core.quantities import shorten
 from lading.wiring.directory import DataDirectory, write_private
 
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOG_LIMIT: Final = 16 << 20
 """Bytes of the log at a start; a larger one is moved to `.log.1`."""
 _LONGEST: Final = 4096
@@ -55,6 +54,8 @@ class ServingProcess(msgspec.Struct, frozen=True, kw_only=True):
     started: int
     """Start of the process, in clock ticks since the boot."""
     boot: str
+    host: str = ""
+    """Name of the machine, for people: a directory may be shared by several."""
     address: str = ""
     """The address that it serves, once it does."""
     log: str = ""
@@ -65,7 +66,12 @@ def this_process(*, log: Path | None = None, address: str = "") -> ServingProces
     """The record of this process."""
     started = _started(os.getpid())
     return ServingProcess(
-        pid=os.getpid(), started=started, boot=boot_id(), address=address, log=str(log or "")
+        pid=os.getpid(),
+        started=started,
+        boot=boot_id(),
+        host=socket.gethostname(),
+        address=address,
+        log=str(log or ""),
     )
 
 
@@ -163,12 +169,14 @@ class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
 def start_serving(directory: DataDirectory, arguments: Sequence[str]) -> StartedProcess:
     """Start `lading up` with these arguments in the background, and wait until it serves; the one
     that serves the directory already, if there is one, also one that is being started or stopped
-    when this is called. Raises Unavailable with the last lines of its log.
+    when this is called. Raises Unavailable with the last lines of its log, and Conflict if it runs
+    on another machine.
     """
     path = directory.root / "log" / "up.log"
     with _starting(directory):
         until = time.monotonic() + _SETTLING
         while True:
+            check_machine(directory.root)
             if (process := _serving(directory)) is not None:
                 return StartedProcess(process=process, status="", log=path, is_new=False)
             if not is_served(directory):
@@ -288,13 +296,6 @@ def _last_lines(path: Path, began: int) -> str:
 
 def _record(directory: DataDirectory) -> Path:
     return directory.root / "up.json"
-
-
-def boot_id() -> str:
-    """A random id of this start of the machine; "" where the system has none (proc(5))."""
-    with suppress(OSError):
-        return _BOOT.read_text().strip()
-    return ""
 
 
 def _started(pid: int) -> int:

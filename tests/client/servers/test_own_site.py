@@ -12,7 +12,7 @@ import pytest
 
 from lading.client.servers import own_site
 from lading.client.servers.own_site import find_or_start, is_serving, may_be_started
-from lading.core.errors import Invalid, Unavailable
+from lading.core.errors import Conflict, Invalid, Unavailable
 
 ENV = """export ARVADOS_API_HOST=127.0.0.1:9440
 export ARVADOS_API_TOKEN=t
@@ -124,3 +124,16 @@ def test_a_service_is_started_by_systemd(tmp_path: Path, unit: str) -> None:
     path.write_text("ExecStart=/usr/bin/lading up --data %h/data --log stderr\n")
     with pytest.raises(Invalid, match="systemctl --user start lading"):
         _find(tmp_path)
+
+
+def test_a_site_on_another_machine_is_named(locked: Path) -> None:
+    (locked / "env").write_text(ENV)
+    record = {"address": "127.0.0.1:9440", "boot": "another", "host": "login2"}
+    (locked / "up.json").write_text(json.dumps(record))
+    # The token must not reach who listens at the same address of this machine.
+    for choice in ("auto", "never"):
+        environ = {"HOME": str(locked), "LADING_START": choice}
+        with pytest.raises(Conflict, match="your site runs on login2"):
+            find_or_start(environ, locked, say=print)
+    (locked / "up.json").write_text(json.dumps({**record, "boot": own_site.boot_id()}))
+    assert find_or_start({"HOME": str(locked)}, locked, say=print).address == "127.0.0.1:9440"

@@ -14,18 +14,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from lading.client.servers.environment import Server, find_server, names_own_site
 from lading.client.transport import DEFAULT_TIMEOUT, HttpTransport, Response
-from lading.core.errors import Invalid, Unavailable
+from lading.core.errors import Conflict, Invalid, Unavailable
 
 START: str = "LADING_START"
 """The variable that forbids the start by its value `never`."""
 STARTED = "started your site; lading down stops it"
 """The message about a start."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NO_ENGINE = "no engine: containers wait until there is one; see 'lading doctor'"
 # The unit of a user's own service, and the link of one that is enabled and that the Debian package
 # has installed; below the directory of configurations.
@@ -36,6 +38,8 @@ class _Record(msgspec.Struct, frozen=True):
     """The part of `up.json` that is read here."""
 
     address: str = ""
+    boot: str = ""
+    host: str = ""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -63,7 +67,8 @@ def is_locked(data: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
+        # Another process has it, or the file system has no locks: then nobody may start here.
         return True
     finally:
         os.close(descriptor)
@@ -74,12 +79,33 @@ def is_serving(data: Path) -> bool:
     """Whether the site of a data directory runs and has told its address. One that starts has not
     told it yet, and one that stops has taken it back.
     """
-    if not is_locked(data):
-        return False
+    return is_locked(data) and bool(_read_record(data).address)
+
+
+def check_machine(data: Path) -> None:
+    """Raise Conflict where the site of a data directory runs on another machine, which shares the
+    directory: its address is one of that machine, and another user may listen there on this one.
+    """
+    record = _read_record(data)
+    if record.boot and record.boot != boot_id() and is_locked(data):
+        raise Conflict(
+            f"{data}: your site runs on {record.host or 'another machine'}; run this there, stop it"
+            " there with 'lading down', or set LADING_DATA to a directory of this machine"
+        )
+
+
+def boot_id() -> str:
+    """A random id of this start of the machine; "" where the system has none (proc(5))."""
+    with suppress(OSError):
+        return _BOOT.read_text().strip()
+    return ""
+
+
+def _read_record(data: Path) -> _Record:
     try:
-        return bool(msgspec.json.decode((data / "up.json").read_bytes(), type=_Record).address)
+        return msgspec.json.decode((data / "up.json").read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
-        return False
+        return _Record()
 
 
 def find_or_start(
@@ -101,8 +127,19 @@ def find_or_start(
     starts = is_own and may_start and may_be_started(environ)
     if starts:
         start(environ, data, say=say)
+    elif is_own:
+        check_machine(data)
+        _check_serving(data)
     server = find_server({} if is_chosen else environ, data)
     return server if not starts else OwnServer.of(server, dict(environ), data)
+
+
+def _check_serving(data: Path) -> None:
+    """Raise Invalid where the site of a data directory has served, and does not now: another user
+    may listen at its address, who must not get the token.
+    """
+    if _text_of(data / "env") and not is_serving(data):
+        raise Invalid("no server: your site does not run; start it with 'lading up'")
 
 
 def may_be_started(environ: Mapping[str, str]) -> bool:
@@ -117,6 +154,7 @@ def start(environ: Mapping[str, str], data: Path, *, say: Callable[[str], None])
     """Start the site of a data directory unless it serves; wait until it does. Raises Unavailable
     with the last lines of its log, and Invalid if a service of systemd is to serve it.
     """
+    check_machine(data)
     if is_serving(data):
         return
     _check_unit(environ, data)
