@@ -138,6 +138,9 @@ async def test_properties_of_a_final_request(it: World) -> None:
         ({"priority": 1001}, "Priority"),
         ({"state": "Final"}, "State"),
         ({"colour": "red"}, "unknown attribute 'colour'"),
+        # Containers alone have them, as in Arvados.
+        ({"runtime_user_uuid": None}, "unknown attribute 'runtime_user_uuid'"),
+        ({"runtime_auth_scopes": ["all"]}, "unknown attribute 'runtime_auth_scopes'"),
         ({"requesting_container_uuid": "zzzzz-dz642-000000000000009"}, "requesting_container_uuid"),
         ({"container_uuid": "zzzzz-dz642-000000000000009"}, "container_uuid"),
         ({"owner_uuid": "zzzzz-tpzed-000000000000009"}, "owner_uuid"),

@@ -78,6 +78,14 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     diff_id: str
 
 
+IMAGE_CONFIGS = (
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.docker.container.image.v1+json",
+    "",
+)
+"""Media types of the configuration of an image; "" is that of old manifests, which have none."""
+
+
 class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a source: the configuration (JSON bytes), the layers bottom first, and known
     names.

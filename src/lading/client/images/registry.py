@@ -24,6 +24,7 @@ from msgspec import structs
 
 from lading.client.collections import Progress
 from lading.client.images.archive import (
+    IMAGE_CONFIGS,
     DirectoryMembers,
     ImageParts,
     NormalImage,
@@ -70,11 +71,6 @@ _ACCEPT = ", ".join(
         "application/vnd.oci.image.manifest.v1+json",
         "application/vnd.docker.distribution.manifest.v2+json",
     )
-)
-_CONFIGS = (
-    "application/vnd.oci.image.config.v1+json",
-    "application/vnd.docker.container.image.v1+json",
-    "",
 )
 # Bytes of a manifest or configuration; more is refused as damaged.
 _MAX_DOCUMENT = 8 << 20
@@ -495,7 +491,7 @@ def _config(document: _Document, reference: ImageReference) -> Blob:
     config = document.config
     if config is None:
         raise Malformed(f"{reference.name}: damaged image: its manifest has no configuration")
-    if config.media_type not in _CONFIGS:
+    if config.media_type not in IMAGE_CONFIGS:
         raise Invalid(f"{reference.name}: is no container image but {shown(config.media_type)}")
     return config
 

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import structs
 
 from lading.client.images.archive import (
+    IMAGE_CONFIGS,
     ArchiveConfig,
     DirectoryMembers,
     ImageParts,
@@ -250,6 +251,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     """A reference to an OCI blob."""
 
     digest: str
+    media_type: str = ""
     platform: Platform | None = None
     annotations: dict[str, str] = {}
 
@@ -260,6 +262,20 @@ class Index(msgspec.Struct, frozen=True, rename="camel"):
     manifests: list[Descriptor] | None = None
     config: Descriptor | None = None
     layers: list[Descriptor] = []
+    artifact_type: str = ""
+
+    @property
+    def is_artifact(self) -> bool:
+        """Whether a manifest is something else than an image: a signature, a statement, a chart
+        (the OCI image specification, section Artifact usage). Old manifests have no media types.
+        """
+        config = self.config.media_type if self.config is not None else ""
+        layers = (layer.media_type for layer in self.layers)
+        return (
+            bool(self.artifact_type)
+            or config not in IMAGE_CONFIGS
+            or any(kind and "tar" not in kind for kind in layers)
+        )
 
 
 def read_saved(
@@ -339,7 +355,7 @@ def _manifests(
         )
         if inner.manifests is not None:
             yield from _manifests(members, inner, label, architecture=architecture, depth=depth + 1)
-        else:
+        elif not inner.is_artifact:
             yield inner, descriptor, label
 
 
