@@ -20,7 +20,7 @@ static void print_records(const struct plan *plan, const char *kinds[26]) {
             printf("%c", letter);
             for (int position = 0; kinds[letter - 'A'][position]; position++) {
                 printf(":");
-                if (kinds[letter - 'A'][position] == 'n')
+                if (strchr("ni", kinds[letter - 'A'][position]) != NULL)
                     printf("%" PRIu64, number_field(list->items[at], position));
                 else if (kinds[letter - 'A'][position] == 'r')
                     printf("%zu", plan->filter_size);

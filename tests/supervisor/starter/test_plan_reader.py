@@ -18,8 +18,8 @@ SOURCES = Path(lading.supervisor.__file__).parent / "starter"
 # Kinds of fields, and how many records there may be, by letter (plan.c).
 ROWS = {
     "R": ("p", 0, 1), "H": ("s", 0, 1), "M": ("pssnn", 0, 32), "B": ("ppn", 0, 65536),
-    "D": ("psnnnnn", 0, 1024), "X": ("p", 0, 256), "O": ("p", 0, 256), "L": ("nn", 0, 32),
-    "U": ("nn", 1, 1), "S": ("n", 0, 1024), "Z": ("nn", 0, 1), "C": ("n", 1, 1),
+    "D": ("psnnnii", 0, 1024), "X": ("p", 0, 256), "O": ("p", 0, 256), "L": ("nn", 0, 32),
+    "U": ("ii", 1, 1), "S": ("i", 0, 1024), "Z": ("ii", 0, 1), "C": ("n", 1, 1),
     "F": ("r", 1, 1), "A": ("s", 0, 10**6), "E": ("s", 0, 10**6), "W": ("p", 1, 1),
     "I": ("ss", 0, 1), "V": ("", 0, 1), "J": ("p", 0, 32), "G": ("n", 0, 1), "N": ("p", 0, 1),
     "K": ("", 0, 1), "P": ("n", 0, 1), "T": ("n", 0, 1),
@@ -29,6 +29,7 @@ TEXTS = st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=12).
 )
 VALUES = {
     "n": st.integers(0, 2**64 - 1).map(lambda number: str(number).encode()),
+    "i": st.integers(0, 2**32 - 2).map(lambda number: str(number).encode()),
     "s": TEXTS,
     "p": TEXTS.map(lambda text: b"/" + text.replace(b"..", b"x")),
 }
@@ -56,9 +57,9 @@ def record(draw: st.DrawFn) -> tuple[str, list[bytes]]:
 
 
 def is_value(kind: str, value: bytes) -> bool:
-    if kind == "n":
+    if kind in "ni":
         digits = value.isdigit() and value.isascii()
-        return digits and int(value) < 2**64
+        return digits and int(value) < (2**64 if kind == "n" else 2**32 - 1)
     return kind == "s" or (value.startswith(b"/") and b".." not in value.split(b"/"))
 
 
@@ -89,7 +90,7 @@ def expected(plan: bytes) -> str | None:
                 return None
             texts[letter].append(
                 "".join(
-                    f":{int(value)}" if kind == "n" else f":{value.hex()}"
+                    f":{int(value)}" if kind in "ni" else f":{value.hex()}"
                     for kind, value in zip(kinds, values, strict=True)
                 )
             )
@@ -177,7 +178,9 @@ def test_a_spoiled_plan_is_refused_or_read_as_it_stands(
         make_plan([*MANDATORY, ("X", [b"/proc/../etc"])]),
         make_plan([*MANDATORY, ("X", [b"proc"])]),
         make_plan([*MANDATORY, ("S", [b"-1"])]),
-        make_plan([*MANDATORY, ("S", [b"18446744073709551616"])]),
+        make_plan([*MANDATORY, ("G", [b"18446744073709551616"])]),
+        make_plan([*MANDATORY, ("S", [b"4294967295"])]),
+        make_plan([("U", [b"4294967295", b"0"]), *MANDATORY[1:]]),
         make_plan([*MANDATORY, *(("J", [b"/x"]),) * 33]),
         make_plan([*MANDATORY[:3], ("F", [bytes(8 * 4097)])]),
         make_plan(MANDATORY) + b"A\xff\xff\xff\xffx\0",

@@ -16,16 +16,19 @@
 #define INSTRUCTION 8
 #define MOST_INSTRUCTIONS 4096
 #define MOST_RECORDS 1000000
+/* The largest id of a user or group; the next means "as it is" in calls that set ids. */
+#define LARGEST_ID 4294967294u
 
-/* Kinds of fields: n number, p absolute path without "..", s any text, r raw bytes. */
+/* Kinds of fields: n number, i id of a user or group, p absolute path without "..", s any text, r raw
+ * bytes. */
 static const struct {
     char letter;
     const char *fields;
     size_t least, most;
 } rows[] = {
     {ROOT, "p", 0, 1}, {HOST_NAME, "s", 0, 1}, {MOUNT, "pssnn", 0, 32}, {BIND, "ppn", 0, 65536},
-    {DEVICE, "psnnnnn", 0, 1024}, {MASKED, "p", 0, 256}, {READ_ONLY, "p", 0, 256},
-    {LIMIT, "nn", 0, 32}, {USER, "nn", 1, 1}, {GROUP, "n", 0, 1024}, {OWNER, "nn", 0, 1},
+    {DEVICE, "psnnnii", 0, 1024}, {MASKED, "p", 0, 256}, {READ_ONLY, "p", 0, 256},
+    {LIMIT, "nn", 0, 32}, {USER, "ii", 1, 1}, {GROUP, "i", 0, 1024}, {OWNER, "ii", 0, 1},
     {CAPABILITIES, "n", 1, 1}, {FILTER, "r", 1, 1}, {ARGUMENT, "s", 0, MOST_RECORDS},
     {ENVIRONMENT, "s", 0, MOST_RECORDS}, {DIRECTORY, "p", 1, 1}, {IDS, "ss", 0, 1},
     {NO_GROUPS, "", 0, 1}, {CGROUP, "p", 0, 32}, {GATE, "n", 0, 1}, {NOTICE, "p", 0, 1},
@@ -38,7 +41,8 @@ static int row_of(char letter) {
     return -1;
 }
 
-static int is_number(const char *text) {
+/* Whether a text is a number, at most `most`. */
+static int is_number(const char *text, uint64_t most) {
     uint64_t value = 0;
     if (*text == '\0') return 0;
     for (; *text; text++) {
@@ -47,7 +51,7 @@ static int is_number(const char *text) {
         if (value > (UINT64_MAX - digit) / 10) return 0;
         value = value * 10 + digit;
     }
-    return 1;
+    return value <= most;
 }
 
 static int is_path(const char *text) {
@@ -65,7 +69,8 @@ static int are_fields(const char *kinds, const char *at, size_t length) {
     for (; *kinds; kinds++) {
         const char *end = memchr(at, '\0', length);
         if (end == NULL) return 0;
-        if (*kinds == 'n' && !is_number(at)) return 0;
+        if (*kinds == 'n' && !is_number(at, UINT64_MAX)) return 0;
+        if (*kinds == 'i' && !is_number(at, LARGEST_ID)) return 0;
         if (*kinds == 'p' && !is_path(at)) return 0;
         length -= (size_t)(end - at) + 1;
         at = end + 1;
