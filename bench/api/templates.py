@@ -26,7 +26,8 @@ from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQU
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import canonical
 from lading.store import records
-from lading.store.database import Deferred, Row, Seal, Value
+from lading.store.database import Deferred, Dialect, Row, Seal, Value
+from lading.store.databases.sqlite import SqliteDialect
 
 FAILED: Final = 33
 """One container of so many failed."""
@@ -38,6 +39,9 @@ _APART: Final = timedelta(seconds=25)
 
 class Recorder:
     """Takes the place of a transaction, to see how a record is stored."""
+
+    # The values of an insert are the same in every database.
+    dialect: Dialect = SqliteDialect()
 
     def __init__(self, seal: Seal) -> None:
         self.seal = seal

@@ -26,6 +26,7 @@ class MemoryTransaction:
 
     def __init__(self, connection: sqlite3.Connection, seal: Seal) -> None:
         self.connection = connection
+        self.dialect: Dialect = SqliteDialect()
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
 

@@ -21,8 +21,9 @@ from typing import Any, Final, TypeAlias
 
 from lading.api.http import ApiCall
 from lading.api.server.features import FeatureKey
-from lading.api.server.identifiers import hash_secret
+from lading.api.server.identifiers import ApiClock, Identifiers, hash_secret
 from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
@@ -55,7 +56,8 @@ _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS, WEBHOOKS)
 
 async def find_readable(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     kind: RecordType,
     uuid: str,
     principal: Principal,
@@ -67,17 +69,17 @@ async def find_readable(
 
     With `raw` its nested values are JSON texts, to be answered unchanged.
     """
-    roles = services.config.Users.RoleGroupsVisibleToAll
+    roles = config.Users.RoleGroupsVisibleToAll
     conditions = access.readable(
         kind,
         principal,
-        now=services.clock.now(),
+        now=clock.now(),
         include_trash=include_trash,
         roles=roles,
         few=True,
     )
     where = (records.equals(kind, "uuid", uuid), *conditions)
-    found = await records.find(tx, services.database.dialect, kind, where, limit=1, raw=raw)
+    found = await records.find(tx, tx.dialect, kind, where, limit=1, raw=raw)
     if not found:
         raise missing(kind, uuid)
     return found[0]
@@ -90,7 +92,8 @@ def missing(kind: RecordType, uuid: str) -> NotFound:
 
 async def can_read(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     kind: RecordType,
     record: Record,
     principal: Principal,
@@ -99,21 +102,22 @@ async def can_read(
 ) -> bool:
     """Whether the caller, or one of the readers beside it, can read a record that exists."""
     for one in principal.everybody:
-        if await _can_read(tx, services, kind, record, one, include_trash=include_trash):
+        if await _can_read(tx, clock, config, kind, record, one, include_trash=include_trash):
             return True
     return False
 
 
 async def _can_read(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     kind: RecordType,
     record: Record,
     principal: Principal,
     *,
     include_trash: bool,
 ) -> bool:
-    if not await _is_present(tx, services, kind, record, principal, include_trash=include_trash):
+    if not await _is_present(tx, clock, kind, record, principal, include_trash=include_trash):
         return False
     user = principal.user_uuid
     if principal.is_admin or (kind is USERS and record["uuid"] == user):
@@ -126,39 +130,38 @@ async def _can_read(
         return False
     if kind not in _BY_CONDITION:
         return await permission_queries.level_on(tx, user, record["uuid"], record["owner_uuid"]) > 0
-    roles = services.config.Users.RoleGroupsVisibleToAll
-    conditions = access.readable(
-        kind, principal, now=services.clock.now(), include_trash=True, roles=roles
-    )
+    roles = config.Users.RoleGroupsVisibleToAll
+    conditions = access.readable(kind, principal, now=clock.now(), include_trash=True, roles=roles)
     # The rules of these kinds are conditions in SQL: they are asked of the one record.
     where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
-    return await records.exists(tx, services.database.dialect, kind, where)
+    return await records.exists(tx, tx.dialect, kind, where)
 
 
 async def present(
-    tx: Transaction, services: ApiServices, hashes: Iterable[str], acting: Principal
+    tx: Transaction, clock: ApiClock, hashes: Iterable[str], acting: Principal
 ) -> set[str]:
     """The hashes of which the principal can read the content."""
     reader = reader_of(acting)
     wanted = sorted({one for one in hashes if ids.is_pdh(one)})
-    return await contents.present(tx, wanted, services.clock.now(), reader=reader)
+    return await contents.present(tx, wanted, clock.now(), reader=reader)
 
 
 async def readable_uuids(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     kind: RecordType,
     uuids: Iterable[str],
     principal: Principal,
 ) -> set[str]:
     """The uuids among `uuids` of records of a type that the principal can read."""
     wanted, found = tuple(dict.fromkeys(uuids)), set[str]()
-    roles = services.config.Users.RoleGroupsVisibleToAll
-    readable = access.readable(kind, principal, now=services.clock.now(), roles=roles, few=True)
+    roles = config.Users.RoleGroupsVisibleToAll
+    readable = access.readable(kind, principal, now=clock.now(), roles=roles, few=True)
     for at in range(0, len(wanted), _BATCH):
         some = Among(Column("uuid", Type.STRING), wanted[at : at + _BATCH])
         query = Query(where=(some, *readable), select=("uuid",), limit=_BATCH)
-        rows = await records.search(tx, services.database.dialect, kind, query)
+        rows = await records.search(tx, tx.dialect, kind, query)
         found |= {str(row["uuid"]) for row in rows}
     return found
 
@@ -170,7 +173,7 @@ def reader_of(acting: Principal) -> str | None:
 
 async def check_content_scope(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
     principal: Principal,
     pdh: str,
     what: str,
@@ -187,9 +190,9 @@ async def check_content_scope(
         return
     where = (
         records.equals(COLLECTIONS, "portable_data_hash", pdh),
-        *access.readable(COLLECTIONS, principal, now=services.clock.now()),
+        *access.readable(COLLECTIONS, principal, now=clock.now()),
     )
-    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
+    found = await records.find(tx, tx.dialect, COLLECTIONS, where)
     if not any(access.covers_get(principal, COLLECTIONS, one["uuid"]) for one in found):
         raise Forbidden(
             f"Forbidden: {what}: the scopes of this token do not include "
@@ -198,7 +201,7 @@ async def check_content_scope(
 
 
 async def can_refer(
-    tx: Transaction, services: ApiServices, uuid: JSON, principal: Principal
+    tx: Transaction, clock: ApiClock, config: Config, uuid: JSON, principal: Principal
 ) -> bool:
     """Whether a record may refer to another one: the caller can read that one, and it is not in the
     trash.
@@ -207,7 +210,7 @@ async def can_refer(
     if kind is None or not kind.stored:
         return False
     record = await records.get(tx, kind, uuid)
-    return record is not None and await can_read(tx, services, kind, record, principal)
+    return record is not None and await can_read(tx, clock, config, kind, record, principal)
 
 
 async def check_writable(
@@ -256,11 +259,11 @@ async def check_owner(
     if old is not None and not caller.is_admin and old != caller.user_uuid:
         # Both ends of a move: what is taken from an owner is lost to those who read it there.
         await _check_level(tx, caller, old)
-    await check_owner_for(tx, call.services, caller, owner_uuid)
+    await check_owner_for(tx, call.services.clock, call.services.config, caller, owner_uuid)
 
 
 async def check_owner_for(
-    tx: Transaction, services: ApiServices, caller: Principal, owner_uuid: JSON
+    tx: Transaction, clock: ApiClock, config: Config, caller: Principal, owner_uuid: JSON
 ) -> None:
     """Check that `principal`, not the caller itself, may give a record to an owner; see
     `check_owner`.
@@ -277,7 +280,7 @@ async def check_owner_for(
             f"owner_uuid: {str(owner_uuid)[:60]!r} is not the uuid of a user or a project"
         )
     try:
-        owner = await find_readable(tx, services, kind, owner_uuid, caller)
+        owner = await find_readable(tx, clock, config, kind, owner_uuid, caller)
     except NotFound:
         # The same words for what is not there and for what may not be read.
         raise Invalid(f"owner_uuid: '{owner_uuid}' not found") from None
@@ -312,7 +315,7 @@ async def _check_level(tx: Transaction, principal: Principal, owner_uuid: str) -
 
 async def _is_present(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
     kind: RecordType,
     record: Record,
     principal: Principal,
@@ -324,7 +327,7 @@ async def _is_present(
     if not is_group(place):
         return True
     flags = await permissions.group_flags(tx, place)
-    if flags.trash_at is None or flags.trash_at > services.clock.now():
+    if flags.trash_at is None or flags.trash_at > clock.now():
         return True
     # A frozen project in the trash is shown to admins alone, who can restore it.
     return include_trash and (principal.is_admin or not flags.frozen)
@@ -538,11 +541,11 @@ async def acting_for(
     return found
 
 
-async def committer(tx: Transaction, services: ApiServices, row: Record) -> Principal:
+async def committer(tx: Transaction, identifiers: Identifiers, row: Record) -> Principal:
     """The user who committed a stored request; an inactive principal if that user was deleted."""
     user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"])
     return Principal(
-        user_uuid=user["uuid"] if user else services.ids.system_user,
+        user_uuid=user["uuid"] if user else identifiers.system_user,
         token_uuid="",
         token="",
         is_admin=bool(user and user["is_admin"]),

@@ -27,8 +27,10 @@ from lading.api.events import audit
 from lading.api.metrics import METRICS
 from lading.api.mounts.live_mounts import check_live_places
 from lading.api.mounts.tree_cache import CONTENTS
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.api.unit import Feature, Unit
+from lading.config.site import Config
 from lading.core import images
 from lading.core.containers import recipe, recipe_resolution, request, reuse, reuse_rights
 from lading.core.containers.attempts import learned
@@ -157,7 +159,7 @@ async def decide(
     if isinstance(choice, Reuse):
         return AssignmentChoice(made_of, choice)
     advice = (
-        await learning.advise(tx, services, made_of)
+        await learning.advise(tx, services.policy, made_of)
         if services.policy.learning is not Learning.OFF
         else None
     )
@@ -182,7 +184,7 @@ async def check_image(
         services,
         term,
         acting,
-        await authorization.present(tx, services, [term.pdh] if term.pdh else [], acting),
+        await authorization.present(tx, services.clock, [term.pdh] if term.pdh else [], acting),
     )
 
 
@@ -350,7 +352,7 @@ async def adopt(
     facts = await _facts(unit.tx, services, subject, acting, trees)
     made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     # First: a difference in secrets must not be named for a container of another user.
-    await reuse_candidates.check_rights(unit.tx, services, made_of, uuid, acting)
+    await reuse_candidates.check_rights(unit.tx, services.clock, made_of, uuid, acting)
     recipe.check_adoption(made_of, container, policy=services.policy)
     change = await _attach(unit, change, container, made_of)
     choice = Reuse(container, reason, ())
@@ -361,7 +363,9 @@ async def adopt(
 
 
 async def _may_read(unit: Unit, principal: Principal, uuid: str) -> bool:
-    return await authorization.can_refer(unit.tx, unit.services, uuid, principal)
+    return await authorization.can_refer(
+        unit.tx, unit.services.clock, unit.services.config, uuid, principal
+    )
 
 
 async def _remember(
@@ -392,18 +396,21 @@ async def _facts(
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
     present = await authorization.present(
-        tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting
+        tx, services.clock, [*hashes, term.pdh] if term.pdh else hashes, acting
     )
     image = await image_lookup.find(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
-    found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
+    found = {
+        one.name: await _hash(tx, services.clock, services.config, one, acting, present)
+        for one in named
+    }
     is_limited = access.is_limited(acting)
     if is_limited:
-        await _check_scopes(tx, services, acting, image, term.uuid or "", named, found)
-    found |= await _outputs(tx, services, subject, acting)
+        await _check_scopes(tx, services.clock, acting, image, term.uuid or "", named, found)
+    found |= await _outputs(tx, services.clock, subject, acting)
     if mounts.has_kind(subject.mounts, mounts.MountKind.LIVE):
         live = mounts.live_places(subject.mounts)
-        await check_live_places(tx, services, live, acting)
+        await check_live_places(tx, services.config, live, acting)
     return RequestFacts(
         trees=trees,
         image_pdh=image,
@@ -417,7 +424,7 @@ async def _facts(
 
 async def _check_scopes(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
     acting: Principal,
     image: str,
     image_uuid: str,
@@ -427,7 +434,7 @@ async def _check_scopes(
     """Raise Forbidden if a token of limited scopes would read records through the container that
     it cannot read itself.
     """
-    check = partial(authorization.check_content_scope, tx, services, acting)
+    check = partial(authorization.check_content_scope, tx, clock, acting)
     await check(image, "container_image", uuid=image_uuid)
     for one in named:
         if (pdh := found[one.name]) is not None:
@@ -452,12 +459,14 @@ async def _step_images(
     found: dict[str, str] = {}
     for number, name in enumerate(image_names(subject.steps)):
         term = images.parse_reference(name)
-        present = await authorization.present(tx, services, [term.pdh] if term.pdh else [], acting)
+        present = await authorization.present(
+            tx, services.clock, [term.pdh] if term.pdh else [], acting
+        )
         found[name] = await image_lookup.find(tx, services, term, acting, present)
         if access.is_limited(acting):
             at = f"steps [{number}][container_image]"
             await authorization.check_content_scope(
-                tx, services, acting, found[name], at, uuid=term.uuid or ""
+                tx, services.clock, acting, found[name], at, uuid=term.uuid or ""
             )
     return found
 
@@ -479,7 +488,7 @@ async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]
 
 
 async def _outputs(
-    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+    tx: Transaction, clock: ApiClock, subject: ContainerRequest, acting: Principal
 ) -> dict[str, str | None]:
     """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
     for one that was not made or that the principal cannot read.
@@ -488,13 +497,13 @@ async def _outputs(
     if not named:
         return {}
     hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
-    present = await authorization.present(tx, services, hashes.values(), acting)
+    present = await authorization.present(tx, clock, hashes.values(), acting)
     if access.is_limited(acting):
         for one in named:
             pdh = hashes.get(one.request_uuid)
             if pdh is not None:
                 await authorization.check_content_scope(
-                    tx, services, acting, pdh, f"mounts [{one.target}]"
+                    tx, clock, acting, pdh, f"mounts [{one.target}]"
                 )
     return {
         one.request_uuid: pdh if (pdh := hashes.get(one.request_uuid)) in present else None
@@ -509,7 +518,8 @@ def _bare(pdh: str) -> str:
 
 async def _hash(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     reference: mounts.CollectionReference,
     acting: Principal,
     present: Collection[str],
@@ -517,6 +527,6 @@ async def _hash(
     if reference.is_pdh:
         return _bare(reference.name) if _bare(reference.name) in present else None
     found = await records.get(tx, COLLECTIONS, reference.name)
-    if found is None or not await image_lookup.can_use(tx, services, found, acting):
+    if found is None or not await image_lookup.can_use(tx, clock, config, found, acting):
         return None
     return str(found["portable_data_hash"])

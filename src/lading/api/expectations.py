@@ -21,8 +21,10 @@ from msgspec import structs
 from lading.api import authorization
 from lading.api.run_times import run_time_of
 from lading.api.server.features import FeatureKey
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.instance_types import instance_types
+from lading.config.site import Config
 from lading.core import resources
 from lading.core.containers.attempts import learned, spot
 from lading.core.containers.container import Container, ContainerState
@@ -39,7 +41,7 @@ from lading.core.scheduling.planning import Category
 from lading.core.scheduling.wait_reasons import Scene, WaitReason
 from lading.core.values import JsonObject
 from lading.store import records, run_times
-from lading.store.database import Transaction
+from lading.store.database import Database, Transaction
 from lading.store.run_times import ExpectedStart
 
 # Containers of one report about which expectations are made, and seconds until the next ones are.
@@ -59,10 +61,10 @@ async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) 
     """Learn from a dispatcher's report: note expectations, or the errors of earlier ones."""
     ended = [uuid for uuid, one in said.items() if one is None][:_MOST_COMPARED]
     if ended:
-        await _compare(services, ended)
+        await _compare(services.database, services.clock, ended)
     fresh = [uuid for uuid, one in said.items() if one and one.reason in _IN_QUEUE]
     if fresh and services.features[_WORK_INTERVAL].is_over(services.clock.time(), seconds=_PAUSE):
-        await _note(services, fresh[:_MOST_NOTED])
+        await _note(services.database, services.clock, fresh[:_MOST_NOTED])
 
 
 async def explain(
@@ -86,7 +88,7 @@ async def explain(
     now = services.clock.now()
     user = subject.committed_by_uuid if caller.is_admin else caller.user_uuid
     known = await run_time_of(tx, container, user_uuid=user)
-    wait = await _wait(tx, services, container, scene, caller)
+    wait = await _wait(tx, services.clock, services.config, container, scene, caller)
     error = None if wait is None else expected_times.usual_error(await run_times.errors(tx))
     finish = _finish(container, scene, known, wait=wait, now=now)
     deadline = spot.deadline(subject.scheduling_parameters)
@@ -184,7 +186,8 @@ def _offer_sentences(
 
 async def _wait(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     container: Container,
     scene: Scene,
     caller: Principal,
@@ -201,9 +204,9 @@ async def _wait(
     view = _ALL
     if not caller.is_admin:
         uuids = [one.uuid for one in (*running, *queue, container)]
-        readable = await authorization.readable_uuids(tx, services, CONTAINERS, uuids, caller)
+        readable = await authorization.readable_uuids(tx, clock, config, CONTAINERS, uuids, caller)
         view = _View(caller.user_uuid, frozenset(readable))
-    pace = await _pace(tx, running, queue, container, view, now=services.clock.now())
+    pace = await _pace(tx, running, queue, container, view, now=clock.now())
     return None if pace is None else pace.wait(len(before), more=scene.ahead - len(before))
 
 
@@ -274,10 +277,10 @@ async def _pace(
     return _Pace([rest(one) for one in running], work, usual)
 
 
-async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
+async def _note(database: Database, clock: ApiClock, uuids: Sequence[str]) -> None:
     """Note when containers are expected to start; only the first expectation about each counts."""
-    now = services.clock.now()
-    async with services.database.reading() as tx:
+    now = clock.now()
+    async with database.reading() as tx:
         rows = await records.among(tx, CONTAINERS, "uuid", uuids)
         found = sorted((Container.from_record(one) for one in rows), key=_place)
         found = [one for one in found if one.state is ContainerState.QUEUED]
@@ -295,7 +298,7 @@ async def _note(services: ApiServices, uuids: Sequence[str]) -> None:
     place = {one.uuid: number for number, one in enumerate(read)}
     waits = {one.uuid: pace.wait(place[one.uuid]) for one in found if one.uuid in place}
     expected = [ExpectedStart(uuid, now, wait) for uuid, wait in waits.items() if wait is not None]
-    async with services.database.writing() as tx:
+    async with database.writing() as tx:
         await run_times.note_starts(tx, expected)
 
 
@@ -303,13 +306,13 @@ def _place(container: Container) -> tuple[int, str, str]:
     return -container.priority, container.created_at, container.uuid
 
 
-async def _compare(services: ApiServices, uuids: Sequence[str]) -> None:
+async def _compare(database: Database, clock: ApiClock, uuids: Sequence[str]) -> None:
     """Keep the errors of the expectations about containers that do not wait any more."""
-    async with services.database.reading() as tx:
+    async with database.reading() as tx:
         if not await run_times.are_expected(tx, uuids):
             return
-    moment = services.clock.time()
-    async with services.database.writing() as tx:
+    moment = clock.time()
+    async with database.writing() as tx:
         errors = [
             expected_times.error_of(one.wait, (moment - parse_time(one.noted_at)).total_seconds())
             for one, state in await run_times.take_starts(tx, uuids)

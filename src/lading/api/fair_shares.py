@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from lading.api.server.identifiers import ApiClock
 from lading.api.server.machine_board import CAPACITY
-from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, Feature, Unit
+from lading.config.site import Config
 from lading.core import resources
 from lading.core.containers import priority
 from lading.core.containers.attempts import learned
@@ -359,12 +360,12 @@ class ShareSummary:
     held: int
 
 
-async def summaries(tx: Transaction, services: ApiServices) -> dict[str, ShareSummary]:
+async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[str, ShareSummary]:
     """All shares that are known, by uuid; empty without fair share."""
-    settings = services.config.Containers.FairShare
+    settings = config.Containers.FairShare
     if not settings.Enabled:
         return {}
-    now, used, weights = _milliseconds(services.clock.now()), dict[str, float](), dict[str, float]()
+    now, used, weights = _milliseconds(clock.now()), dict[str, float](), dict[str, float]()
     for one in await rows.uses(tx):
         halves = max(0, now - one.seen) / (settings.HalfLife * 1000)
         used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves
@@ -386,7 +387,8 @@ async def summaries(tx: Transaction, services: ApiServices) -> dict[str, ShareSu
 
 async def position(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     container: Container,
     ahead: int,
     *,
@@ -395,7 +397,7 @@ async def position(
     """The place of a waiting container between shares, `ahead` of which are before it; None without
     fair share. What its share has used is for users who can read that (None: an administrator).
     """
-    if not services.config.Containers.FairShare.Enabled:
+    if not config.Containers.FairShare.Enabled:
         return None
     ticket = (await rows.tickets(tx, [container.uuid])).get(container.uuid)
     if ticket is None:
@@ -408,7 +410,7 @@ async def position(
     )
     if not may_read:
         return SharePosition("", 0.0, ahead - own)
-    found = await summaries(tx, services)
+    found = await summaries(tx, clock, config)
     group = await records.get(tx, GROUPS, ticket.share)
     name = str(group["name"]) if group is not None else "its user"
     times = found[ticket.share].times if ticket.share in found else 0.0

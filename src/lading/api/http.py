@@ -33,6 +33,7 @@ from msgspec import Raw
 from lading.api.server.vocabulary import VOCABULARY
 from lading.api.services import ApiServices
 from lading.config.server import API
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.errors import (
     Invalid,
@@ -491,7 +492,7 @@ def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct:
 
 async def present(
     tx: Transaction,
-    services: ApiServices,
+    config: Config,
     principal: Principal,
     kind: RecordType,
     rows: Sequence[Record],
@@ -505,7 +506,7 @@ async def present(
     """
     wanted = kind.visible if names is None else names
     if kind in (USERS, GROUPS) and not distinct:
-        await _decorate(tx, services, principal, kind, rows)
+        await _decorate(tx, config, principal, kind, rows)
     if distinct:
         return [show_row(kind, row, wanted, distinct=True) for row in rows]
     if kind is LOGS:
@@ -551,14 +552,14 @@ async def _may_look_into(tx: Transaction, principal: Principal, owner_uuid: str)
 
 async def present_one(
     tx: Transaction,
-    services: ApiServices,
+    config: Config,
     principal: Principal,
     kind: RecordType,
     record: Record,
     names: tuple[str, ...] | None = None,
 ) -> Record:
     """One record as an answer."""
-    return (await present(tx, services, principal, kind, [record], names))[0]
+    return (await present(tx, config, principal, kind, [record], names))[0]
 
 
 async def _levels(tx: Transaction, principal: Principal, uuids: Sequence[str]) -> Mapping[str, int]:
@@ -571,7 +572,7 @@ async def _levels(tx: Transaction, principal: Principal, uuids: Sequence[str]) -
 
 async def _decorate(
     tx: Transaction,
-    services: ApiServices,
+    config: Config,
     principal: Principal,
     kind: RecordType,
     rows: Sequence[Record],
@@ -581,7 +582,7 @@ async def _decorate(
     """
     uuids = [row["uuid"] for row in rows]
     levels = await _levels(tx, principal, uuids)
-    everybody = ids.all_users(services.config.ClusterID)
+    everybody = ids.all_users(config.ClusterID)
     members = await permission_queries.members_of(tx, everybody, uuids) if kind is USERS else set()
     for row in rows:
         uuid = row["uuid"]

@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import structs
 
 from lading.api import authorization
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core import images
 from lading.core.data import manifest
 from lading.core.errors import Invalid
@@ -27,12 +29,12 @@ from lading.store.database import Transaction
 
 
 async def can_use(
-    tx: Transaction, services: ApiServices, collection: Record, acting: Principal
+    tx: Transaction, clock: ApiClock, config: Config, collection: Record, acting: Principal
 ) -> bool:
     """Whether a collection is outside the trash, and the principal can read it."""
-    if is_trashed(collection, services.clock.now()):
+    if is_trashed(collection, clock.now()):
         return False
-    return await authorization.can_read(tx, services, COLLECTIONS, collection, acting)
+    return await authorization.can_read(tx, clock, config, COLLECTIONS, collection, acting)
 
 
 async def find(
@@ -47,7 +49,7 @@ async def find(
         return term.pdh
     if term.uuid is not None:
         found = await records.get(tx, COLLECTIONS, term.uuid)
-        if found is None or not await can_use(tx, services, found, acting):
+        if found is None or not await can_use(tx, services.clock, services.config, found, acting):
             raise Invalid(images.image_not_found(term.text))
         return str(found["portable_data_hash"])
     links = await _image_links(tx, services, term, acting)
@@ -63,18 +65,22 @@ async def _image_links(
         Compare(link_class, "=", images.REPO_TAG),
         Among(name, term.names),
     )
-    links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
+    links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_name))
     if not links and term.is_hash:
         by_hash = (
             Compare(link_class, "=", images.IMAGE_HASH),
             Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
         )
-        links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
+        links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
     collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
-    usable = {uuid for uuid, one in collections.items() if await can_use(tx, services, one, acting)}
+    usable = {
+        uuid
+        for uuid, one in collections.items()
+        if await can_use(tx, services.clock, services.config, one, acting)
+    }
     links = [link for link in links if link["head_uuid"] in usable]
-    shared = await _shared_with(tx, services, links, collections, acting)
+    shared = await _shared_with(tx, services.clock, services.config, links, collections, acting)
     makers = await records.among(
         tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
     )
@@ -91,7 +97,8 @@ async def _image_links(
 
 async def _shared_with(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     links: Sequence[Record],
     collections: Mapping[str, Record],
     acting: Principal,
@@ -105,8 +112,8 @@ async def _shared_with(
     return {
         link["uuid"]
         for link in links
-        if await authorization.can_read(tx, services, LINKS, link, user)
-        and await can_use(tx, services, collections[link["head_uuid"]], user)
+        if await authorization.can_read(tx, clock, config, LINKS, link, user)
+        and await can_use(tx, clock, config, collections[link["head_uuid"]], user)
     }
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lading.api.run_times import tool_of
-from lading.api.services import ApiServices
 from lading.api.unit import Unit
 from lading.core.containers.attempts import learned
 from lading.core.containers.attempts.learned import Advice
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
@@ -38,10 +38,10 @@ async def learn(
             await lessons.keep(unit.tx, await tool_of(unit.tx, ended), lesson, now=unit.now)
 
 
-async def advise(tx: Transaction, services: ApiServices, made_of: Recipe) -> Advice | None:
+async def advise(tx: Transaction, policy: Policy, made_of: Recipe) -> Advice | None:
     """The advice for a new container; None without one."""
     tool = await tool_of(tx, made_of)
-    return learned.advise(made_of, await lessons.find(tx, tool), learning=services.policy.learning)
+    return learned.advise(made_of, await lessons.find(tx, tool), learning=policy.learning)
 
 
 def shown(advice: Advice) -> JsonObject:

@@ -18,7 +18,8 @@ from typing import Final, TypeVar
 from lading.api.authorization import check_content_scope
 from lading.api.http import ApiCall
 from lading.api.mounts.tree_cache import TREES, Trees
-from lading.api.services import ApiServices
+from lading.api.server.identifiers import ApiClock
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.data import filetree, locator, manifest, splice
 from lading.core.data.filetree import FileTree
@@ -31,7 +32,7 @@ from lading.core.records.expressions import Among, Column, Compare, Either, Expr
 from lading.core.records.record_types import COLLECTIONS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.store import containers, records
-from lading.store.database import Transaction
+from lading.store.database import Database, Transaction
 
 # Characters from which a manifest is worked on in a thread: shorter ones take less time than the
 # switch to a thread and back.
@@ -56,9 +57,7 @@ def not_trashed(now: str) -> Expression:
     return Either((Compare(trash_at, "=", None), Compare(trash_at, ">", now)))
 
 
-async def find_content(
-    tx: Transaction, services: ApiServices, principal: Principal, pdh: str
-) -> Record:
+async def find_content(tx: Transaction, clock: ApiClock, principal: Principal, pdh: str) -> Record:
     """A readable collection outside the trash with this content, the one that is kept longest.
     Raises NotFound.
     """
@@ -66,31 +65,29 @@ async def find_content(
     wanted = "+".join(parts[:2])
     if not ids.is_pdh(wanted):
         raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
-    now = services.clock.now()
+    now = clock.now()
     where = (
         records.equals(COLLECTIONS, "portable_data_hash", wanted),
         not_trashed(now),
         *access.readable(COLLECTIONS, principal, now=now),
     )
-    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
+    found = await records.find(tx, tx.dialect, COLLECTIONS, where)
     if not found:
-        return await _find_log(tx, services, principal, wanted)
+        return await _find_log(tx, clock, principal, wanted)
     # Signatures end with the trash time: the collection that is kept longest gives the longest
     # ones.
     return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
 
 
-async def _find_log(
-    tx: Transaction, services: ApiServices, principal: Principal, pdh: str
-) -> Record:
+async def _find_log(tx: Transaction, clock: ApiClock, principal: Principal, pdh: str) -> Record:
     """The log with this content of a container of a readable request, or of an earlier attempt.
     Raises NotFound.
     """
     requests = await containers.requests_with_log(tx, pdh)
     if requests:
         named = Among(Column("uuid", Type.STRING), tuple(requests))
-        where = (named, *access.readable(REQUESTS, principal, now=services.clock.now()))
-        if await records.exists(tx, services.database.dialect, REQUESTS, where):
+        where = (named, *access.readable(REQUESTS, principal, now=clock.now()))
+        if await records.exists(tx, tx.dialect, REQUESTS, where):
             for row in await records.matching(tx, COLLECTIONS, portable_data_hash=pdh):
                 # It is in the trash, but kept as long as the request is.
                 return {**row, "trash_at": None}
@@ -132,7 +129,7 @@ async def read_content(
     counts = await _apart(
         # The check looks at each word: that of a large manifest would hold up all other calls.
         len(supplied),
-        lambda: _check_manifest(services, principal, supplied, kept),
+        lambda: _check_manifest(services.clock, services.config, principal, supplied, kept),
     )
     if not splicing:
         content = await _apart(
@@ -140,9 +137,13 @@ async def read_content(
         )
         _check_hash(given, content["portable_data_hash"])
         return content
-    await _apart(0, lambda: _check_segments(services, principal, splicing.segments))
+    await _apart(
+        0, lambda: _check_segments(services.clock, services.config, principal, splicing.segments)
+    )
     current = stored["manifest_text"] if stored is not None else ""
-    contents = await _fetch(services, principal, splice.contents_of(splicing.files))
+    contents = await _fetch(
+        services.database, services.clock, principal, splice.contents_of(splicing.files)
+    )
     size = len(supplied) + len(current) + sum(map(len, contents.values()))
     content = await _apart(
         size, lambda: _spliced(services.features[TREES], splicing, current, text, contents)
@@ -151,24 +152,28 @@ async def read_content(
     return content
 
 
-async def sign(services: ApiServices, principal: Principal, text: str, trash_at: str | None) -> str:
+async def sign(
+    clock: ApiClock, config: Config, principal: Principal, text: str, trash_at: str | None
+) -> str:
     """The manifest, signed for a token until the signature's lifetime or the trash time ends,
     whichever is first.
     """
-    return await _apart(len(text), lambda: _sign(services, principal, text, trash_at))
+    return await _apart(len(text), lambda: _sign(clock, config, principal, text, trash_at))
 
 
-async def _fetch(services: ApiServices, principal: Principal, hashes: set[str]) -> dict[str, str]:
+async def _fetch(
+    database: Database, clock: ApiClock, principal: Principal, hashes: set[str]
+) -> dict[str, str]:
     if not hashes:
         return {}
-    async with services.database.reading() as tx:
+    async with database.reading() as tx:
         for pdh in sorted(hashes):
             # All scopes before the first content: the error must not depend on which contents
             # exist.
-            await check_content_scope(tx, services, principal, pdh, "replace_files")
+            await check_content_scope(tx, clock, principal, pdh, "replace_files")
         try:
             return {
-                pdh: (await find_content(tx, services, principal, pdh))["manifest_text"]
+                pdh: (await find_content(tx, clock, principal, pdh))["manifest_text"]
                 for pdh in sorted(hashes)
             }
         except NotFound as error:
@@ -226,7 +231,7 @@ def _check_hash(given: Record, found: str) -> None:
 
 
 def _check_manifest(
-    services: ApiServices, principal: Principal, text: str, kept: frozenset[str]
+    clock: ApiClock, config: Config, principal: Principal, text: str, kept: frozenset[str]
 ) -> tuple[int, int]:
     """Number of files, and their bytes."""
     try:
@@ -234,26 +239,28 @@ def _check_manifest(
     except Malformed as error:
         raise Invalid(f"manifest_text: {error.message}") from None
     named = [one for one in manifest.locators(text) if one not in kept]
-    _check_locators(services, principal, named, "manifest_text")
+    _check_locators(clock, config, principal, named, "manifest_text")
     return counts
 
 
 def _check_segments(
-    services: ApiServices, principal: Principal, segments: tuple[Repoint, ...]
+    clock: ApiClock, config: Config, principal: Principal, segments: tuple[Repoint, ...]
 ) -> None:
-    _check_locators(services, principal, [one.new.locator for one in segments], "replace_segments")
+    _check_locators(
+        clock, config, principal, [one.new.locator for one in segments], "replace_segments"
+    )
 
 
 def _check_locators(
-    services: ApiServices, principal: Principal, found: list[str], where: str
+    clock: ApiClock, config: Config, principal: Principal, found: list[str], where: str
 ) -> None:
-    settings = services.config.Collections
+    settings = config.Collections
     if not settings.BlobSigning or (
         principal.is_admin and access.covers_list(principal, COLLECTIONS)
     ):
         return
     now, ttl, key = (
-        int(services.clock.time().timestamp()),
+        int(clock.time().timestamp()),
         int(settings.BlobSigningTTL),
         settings.BlobSigningKey,
     )
@@ -267,9 +274,11 @@ def _check_locators(
             raise Forbidden(f"Forbidden: {where}: {error.message}") from None
 
 
-def _sign(services: ApiServices, principal: Principal, text: str, trash_at: str | None) -> str:
-    settings = services.config.Collections
-    now = services.clock.time()
+def _sign(
+    clock: ApiClock, config: Config, principal: Principal, text: str, trash_at: str | None
+) -> str:
+    settings = config.Collections
+    now = clock.time()
     expiry = now + timedelta(seconds=settings.BlobSigningTTL)
     if trash_at is not None:
         trashed = parse_time(trash_at)

@@ -277,7 +277,7 @@ async def _with_descendants(unit: Unit, uuids: Iterable[str]) -> dict[str, Recor
     while frontier:
         below = await containers.wanted_below(unit.tx, frontier, most=room + 1)
         if len(below) > room:
-            for uuid in await cascades.asking(unit.tx, unit.services.database.dialect, frontier):
+            for uuid in await cascades.asking(unit.tx, unit.tx.dialect, frontier):
                 await unit.defer(CascadeKind.BELOW, uuid)
             break
         frontier = [uuid for uuid in below if uuid not in due]

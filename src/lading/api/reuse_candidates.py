@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from lading.api import authorization
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.core.containers import recipe, reuse
 from lading.core.containers.container import Container
@@ -45,7 +46,7 @@ async def find(
     look = partial(
         containers.candidates,
         tx,
-        services.database.dialect,
+        tx.dialect,
         recipe.keys(made_of),
         reader=authorization.reader_of(acting),
         now=services.clock.now(),
@@ -61,19 +62,17 @@ async def find(
             for one in found
             if not has_foreign_secrets(Container.from_record(one.record), acting.user_uuid)
         ]
-    return await _judgeable(tx, services, made_of, found, acting, passing=passing)
+    return await _judgeable(tx, services.clock, made_of, found, acting, passing=passing)
 
 
 async def check_rights(
-    tx: Transaction, services: ApiServices, made_of: Recipe, uuid: str, acting: Principal
+    tx: Transaction, clock: ApiClock, made_of: Recipe, uuid: str, acting: Principal
 ) -> None:
     """Check that a container may stand for a request of this principal. Raises Invalid."""
     reader = authorization.reader_of(acting)
-    stored = await containers.candidate(
-        tx, services.database.dialect, uuid, reader=reader, now=services.clock.now()
-    )
+    stored = await containers.candidate(tx, tx.dialect, uuid, reader=reader, now=clock.now())
     if stored is not None:
-        (candidate,) = await _judgeable(tx, services, made_of, [stored], acting)
+        (candidate,) = await _judgeable(tx, clock, made_of, [stored], acting)
         reuse.check_rights(made_of, candidate, is_admin=acting.is_admin)
 
 
@@ -92,7 +91,7 @@ async def waiting(tx: Transaction, uuid: str) -> set[str]:
 
 
 async def own_withdrawals(
-    tx: Transaction, services: ApiServices, container_uuids: Sequence[str], user_uuid: str
+    tx: Transaction, container_uuids: Sequence[str], user_uuid: str
 ) -> list[Record]:
     """The links by which a user has withdrawn results of these containers for own requests."""
     where = (
@@ -100,12 +99,12 @@ async def own_withdrawals(
         records.equals(LINKS, "link_class", WITHDRAWAL),
         records.equals(LINKS, "owner_uuid", user_uuid),
     )
-    return await records.find(tx, services.database.dialect, LINKS, where)
+    return await records.find(tx, tx.dialect, LINKS, where)
 
 
 async def _judgeable(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
     made_of: Recipe,
     stored: Sequence[StoredContainer],
     acting: Principal,
@@ -121,10 +120,10 @@ async def _judgeable(
     # The request's own inputs are known to be readable; often there are no others.
     own = {*mounts.named_hashes(made_of.mounts)}
     uuids = [str(one.record["uuid"]) for one in stored]
-    links = await own_withdrawals(tx, services, uuids, acting.user_uuid) if uuids else []
+    links = await own_withdrawals(tx, uuids, acting.user_uuid) if uuids else []
     withdrawn = {one["head_uuid"] for one in links}
     present = own | await authorization.present(
-        tx, services, set().union(*inputs.values()) - own, acting
+        tx, clock, set().union(*inputs.values()) - own, acting
     )
     return [
         Candidate(

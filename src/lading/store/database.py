@@ -132,6 +132,8 @@ def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
 class Transaction(Protocol):
     """Statements on one consistent state."""
 
+    dialect: Dialect
+    """The SQL of the database."""
     seal: Seal
     """The seal that encrypts and decrypts sealed columns."""
 

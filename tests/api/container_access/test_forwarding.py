@@ -26,7 +26,9 @@ async def told(it: World, principal: Principal | None, *, url: str = "") -> Prin
     """Who calls, as a server hears it that such a call is passed on to."""
     services = it.app.services
     url = url or services.config.ExternalURL
-    headers = make_claim(services, url, principal, UUID, Purpose.SHELL, address="10.0.0.1")
+    headers = make_claim(
+        services.clock, services.access, url, principal, UUID, Purpose.SHELL, address="10.0.0.1"
+    )
     claim = read_claim(services, headers, Purpose.SHELL)
     assert claim is not None
     assert (claim.container_uuid, claim.address) == (UUID, "10.0.0.1")
@@ -66,7 +68,13 @@ async def test_a_claim_for_another_server_or_a_later_time(it: World) -> None:
         await told(it, None, url="https://elsewhere:1/")
     services = it.app.services
     headers = make_claim(
-        services, services.config.ExternalURL, None, UUID, Purpose.SHELL, address=""
+        services.clock,
+        services.access,
+        services.config.ExternalURL,
+        None,
+        UUID,
+        Purpose.SHELL,
+        address="",
     )
     with pytest.raises(Unauthenticated):
         read_claim(services, headers, Purpose.PORT)
@@ -81,7 +89,13 @@ async def test_a_claim_opens_nothing_but_a_session(it: World) -> None:
         user_uuid=services.ids.system_user, token_uuid="t", token="secret", is_admin=True
     )
     headers = make_claim(
-        services, services.config.ExternalURL, admin, UUID, Purpose.SHELL, address=""
+        services.clock,
+        services.access,
+        services.config.ExternalURL,
+        admin,
+        UUID,
+        Purpose.SHELL,
+        address="",
     )
     value = headers[HEADER]
     for sent in (

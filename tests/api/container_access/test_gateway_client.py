@@ -57,7 +57,7 @@ async def test_a_gateway_of_arvados_proves_itself_before_it_is_asked_anything(
 ) -> None:
     key = it.app.services.access.gateway_key(UUID)
     async with listening(tmp_path, arvados(key)) as listener:
-        gateway = await reach(it.app.services, container(listener.port))
+        gateway = await reach(it.app.services.access, container(listener.port))
         assert [(one.start, sorted(name for name, _ in one.fields)) for one in listener.heard] == [
             (
                 "GET / HTTP/1.1",
@@ -89,7 +89,7 @@ async def test_who_proves_nothing_is_told_nothing(
 ) -> None:
     async with listening(tmp_path, answer) as listener:
         with pytest.raises(Unavailable, match="does not answer, or is not that of this container"):
-            await reach(it.app.services, container(listener.port))
+            await reach(it.app.services.access, container(listener.port))
         assert [one.target for one in listener.heard] == ["/"]
 
 
@@ -103,7 +103,7 @@ async def test_a_proof_is_good_for_its_connection_only(
     key = it.app.services.access.gateway_key(UUID)
     async with listening(tmp_path, arvados(key, more=more)) as listener:
         with pytest.raises(Unavailable):
-            await reach(it.app.services, container(listener.port))
+            await reach(it.app.services.access, container(listener.port))
 
 
 async def test_a_gateway_that_breaks_off_in_its_answer(it: World, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_a_gateway_that_breaks_off_in_its_answer(it: World, tmp_path: Path
     async with listening(tmp_path, prove) as listener:
         listener.once = True
         with pytest.raises(Unavailable):
-            await reach(it.app.services, container(listener.port))
+            await reach(it.app.services.access, container(listener.port))
 
 
 async def test_an_address_says_nothing_about_what_is_there(it: World, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_an_address_says_nothing_about_what_is_there(it: World, tmp_path: 
     async with listening(tmp_path, arvados("another key")) as listener:
         for port in (closed, plain.sockets[0].getsockname()[1], listener.port):
             with pytest.raises(Unavailable) as raised:
-                await reach(it.app.services, container(port))
+                await reach(it.app.services.access, container(port))
             said.add(raised.value.message)
     plain.close()
     assert len(said) == 1
@@ -146,7 +146,7 @@ async def test_an_offered_address_is_used_where_the_gateway_answers(
         assert len(listener.heard) == 1
     # A session that finds nobody there: the next container uses a tunnel.
     with pytest.raises(Unavailable):
-        await reach(services, container(listener.port))
+        await reach(services.access, container(listener.port))
     assert await choose_address(services, container(0), address, LISTED) == "tunnel"
 
 

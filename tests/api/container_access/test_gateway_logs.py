@@ -148,7 +148,9 @@ async def test_another_server_is_told_where_the_log_is(it: World, tmp_path: Path
 
         def proven(container: str) -> dict[str, str]:
             return {
-                **make_claim(services, url, admin, container, Purpose.LOG, address=""),
+                **make_claim(
+                    services.clock, services.access, url, admin, container, Purpose.LOG, address=""
+                ),
                 "authorization": "",
             }
 

@@ -163,14 +163,14 @@ class CascadeWorker:
                     self._projects = (key, sorted(one for one, _ in below))
                 return await cascades.page_of_projects(
                     tx,
-                    self._services.database.dialect,
+                    tx.dialect,
                     self._projects[1],
                     position,
                     size=self._size.records,
                 )
             case CascadeKind.BELOW:
                 return await cascades.page_of_children(
-                    tx, self._services.database.dialect, uuid, position, size=self._size.records
+                    tx, tx.dialect, uuid, position, size=self._size.records
                 )
             case CascadeKind.CHILDREN | CascadeKind.QUOTA:
                 return CascadePage([], None)

@@ -32,6 +32,7 @@ from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.metrics import METRICS
 from lading.api.resources import generic
+from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
@@ -150,10 +151,10 @@ class CancellationWorker:
         """Store the number of the requests, before the first of them is cancelled."""
         database = self._services.database
         async with database.reading() as tx:
-            principal = await _principal(tx, self._services, one)
-            query = await _query(tx, self._services, principal, one)
+            principal = await _principal(tx, self._services.ids, one)
+            query = await _query(tx, self._services.clock, principal, one)
             query = replace(query, where=(*query.where, *_before(one.position)))
-            total = await records.count(tx, database.dialect, REQUESTS, query)
+            total = await records.count(tx, tx.dialect, REQUESTS, query)
         async with database.writing() as tx:
             fresh = await cancellations.get(tx, one.id)
             if fresh is not None and fresh.total is None:
@@ -175,7 +176,7 @@ class CancellationWorker:
             one = await cancellations.get(tx, id)
             if one is None or one.finished_at is not None or one.is_held(self._holder, now):
                 return False
-            last = await audit.latest_in(tx, services)
+            last = await audit.latest_in(tx)
             page = await self._next(tx, one, last)
             if page.step is not None and not page.step.singly:
                 following = replace(one, position=page.after)
@@ -186,7 +187,7 @@ class CancellationWorker:
             )
             # Steps that follow one another are one stretch.
             before = self._own[0] if self._own[1] == last else last
-            after = await audit.latest_in(tx, services)
+            after = await audit.latest_in(tx)
             # One that is cancelled alone may change those of the next page.
             alone = page.step is not None and page.step.singly
             self._own = (after if alone else before, after)
@@ -246,12 +247,12 @@ class Page:
 async def look(tx: Transaction, services: ApiServices, one: Cancellation, *, size: int) -> Page:
     """The next page of a cancellation, of at most `size` requests."""
     # First: a change that the further queries do not see has a later row.
-    number = await audit.latest_in(tx, services)
-    principal = await _principal(tx, services, one)
+    number = await audit.latest_in(tx)
+    principal = await _principal(tx, services.ids, one)
     if not principal.is_active:
         raise LadingError(f"{one.user_uuid}: the user is not active any more")
     dialect = services.database.dialect
-    query = await _query(tx, services, principal, one)
+    query = await _query(tx, services.clock, principal, one)
     rows = await cancellations.page(tx, dialect, query.where, one.position, size=size)
     if not rows:
         return Page(one.position, number, {}, {}, None)
@@ -311,19 +312,17 @@ async def cancel_in_set(
     logged: list[audit.LogRow] = []
     # The log rows are made while the database works.
     await together(_change_all(unit, changes), _log_all(unit, changes, logged))
-    await audit.write_all(unit.tx, unit.services, logged)
+    await audit.write_all(unit.tx, unit.services.database, unit.services.events, logged)
     depending = [str(row["uuid"]) for row in requests if row["depends_on"]]
     if depending:
-        await cancellations.unwatch_all(unit.tx, unit.services.database.dialect, depending)
+        await cancellations.unwatch_all(unit.tx, unit.tx.dialect, depending)
     await unit.services.features[STATUSES].forget(unit.tx, [str(row["uuid"]) for row in containers])
 
 
 async def _change_all(unit: UnitOfWork, changes: Sequence[_Change]) -> None:
     for one in changes:
         uuids = [str(row["uuid"]) for row in one.rows]
-        await records.change_all(
-            unit.tx, unit.services.database.dialect, one.kind, uuids, one.values
-        )
+        await records.change_all(unit.tx, unit.tx.dialect, one.kind, uuids, one.values)
 
 
 async def _log_all(unit: UnitOfWork, changes: Sequence[_Change], found: list[audit.LogRow]) -> None:
@@ -332,7 +331,12 @@ async def _log_all(unit: UnitOfWork, changes: Sequence[_Change], found: list[aud
         for start in range(0, len(one.rows), _LOGGED_AT_ONCE):
             some = one.rows[start : start + _LOGGED_AT_ONCE]
             found += audit.rows_of_change(
-                unit.services, one.kind, some, one.values, user_uuid=unit.user_uuid
+                unit.services.ids,
+                unit.services.config,
+                one.kind,
+                some,
+                one.values,
+                user_uuid=unit.user_uuid,
             )
             await _give_way()
 
@@ -342,19 +346,19 @@ async def _give_way() -> None:
     await asyncio.sleep(0)
 
 
-async def _principal(tx: Transaction, services: ApiServices, one: Cancellation) -> Principal:
+async def _principal(tx: Transaction, identifiers: Identifiers, one: Cancellation) -> Principal:
     """The user who asked for the cancellation, with the rights that the user has now."""
     owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
-    return await authorization.committer(tx, services, owner)
+    return await authorization.committer(tx, identifiers, owner)
 
 
 async def _query(
-    tx: Transaction, services: ApiServices, principal: Principal, one: Cancellation
+    tx: Transaction, clock: ApiClock, principal: Principal, one: Cancellation
 ) -> Query:
     """The Committed requests that are meant."""
     where: list[Expression] = [
         # Trashed requests may be stopped too.
-        *access.readable(REQUESTS, principal, now=services.clock.now(), include_trash=True),
+        *access.readable(REQUESTS, principal, now=clock.now(), include_trash=True),
         _STATE,
         *check_filters(one.filters, REQUESTS),
     ]

@@ -23,12 +23,14 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_access import gateway_client
+from lading.api.container_access.access import ContainerAccess
 from lading.api.http import ApiCall
 from lading.api.server.upkeep import ENTRANCE_CHECKS
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import request
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated
@@ -50,17 +52,21 @@ _FIXED: Final = ("link_class", "name", "owner_uuid", "tail_uuid", "head_uuid")
 
 
 async def check_session(
-    tx: Transaction, services: ApiServices, container: Container, principal: Principal
+    tx: Transaction, container_access: ContainerAccess, container: Container, principal: Principal
 ) -> None:
     """Check that the caller may open a session in a container. Raises Forbidden, Unavailable."""
     entering.check_token(container, principal)
-    admin, user = services.access.shell_access
+    admin, user = container_access.shell_access
     callers = await _entrants(tx, container, principal)
     entering.check_session(container, callers, admin=admin, user=user)
 
 
 async def check_port(
-    tx: Transaction, services: ApiServices, container: Container, port: int, principal: Principal
+    tx: Transaction,
+    container_access: ContainerAccess,
+    container: Container,
+    port: int,
+    principal: Principal,
 ) -> None:
     """Check that the caller may reach a port that is not public. Raises Forbidden."""
     entering.check_port_token(container, principal)
@@ -69,7 +75,7 @@ async def check_port(
         container,
         callers,
         is_published=str(port) in container.published_ports,
-        admin=services.access.shell_access[0],
+        admin=container_access.shell_access[0],
     )
 
 
@@ -129,12 +135,14 @@ async def _check_again(services: ApiServices, entrance: Entrance) -> None:
     check_active(principal)
     async with services.database.reading() as tx:
         uuid = entrance.container_uuid
-        row = await authorization.find_readable(tx, services, CONTAINERS, uuid, principal)
+        row = await authorization.find_readable(
+            tx, services.clock, services.config, CONTAINERS, uuid, principal
+        )
         container = Container.from_record(row)
         if entrance.port is None:
-            await check_session(tx, services, container, principal)
+            await check_session(tx, services.access, container, principal)
         else:
-            await check_port(tx, services, container, entrance.port, principal)
+            await check_port(tx, services.access, container, entrance.port, principal)
 
 
 async def _entrants(
@@ -153,12 +161,12 @@ async def _entrants(
     return entering.entrants(container, principal, inviters)
 
 
-async def check_wanted(tx: Transaction, services: ApiServices, container: Container) -> None:
+async def check_wanted(tx: Transaction, policy: Policy, container: Container) -> None:
     """Check that a first session would not end its container: it takes the requests of other users
     to another one (`let_others_go`), and a container that no request wants is cancelled. Raises
     Conflict.
     """
-    if container.interactive_session_started or services.policy.reuse_after_shell:
+    if container.interactive_session_started or policy.reuse_after_shell:
         return
     rows = await records.matching(
         tx, REQUESTS, container_uuid=container.uuid, state=request.RequestState.COMMITTED
@@ -207,7 +215,9 @@ async def add_link(tx: Transaction, call: ApiCall, link: Record) -> Record:
         raise Invalid("tail_uuid: must be the uuid of another user; each is let in by name")
     await _check_head(tx, call, head)
     for name, uuid in (("tail_uuid", tail), ("head_uuid", head)):
-        if not await authorization.can_refer(tx, call.services, uuid, caller):
+        if not await authorization.can_refer(
+            tx, call.services.clock, call.services.config, uuid, caller
+        ):
             raise Invalid(f"{name}: '{uuid}' not found")
     ends = {"link_class": CONTAINER_ACCESS, "owner_uuid": caller.user_uuid}
     same = await records.matching(tx, LINKS, head_uuid=head, tail_uuid=tail, **ends)
@@ -219,7 +229,9 @@ async def _check_head(tx: Transaction, call: ApiCall, head: str) -> None:
     kind = {REQUESTS.infix: REQUESTS, CONTAINERS.infix: CONTAINERS}.get(infix or "")
     if kind is None:
         raise Invalid("head_uuid: must be that of a container request or a container")
-    row = await authorization.find_readable(tx, call.services, kind, head, call.caller)
+    row = await authorization.find_readable(
+        tx, call.services.clock, call.services.config, kind, head, call.caller
+    )
     user = row["committed_by_uuid"] if kind is REQUESTS else row["runtime_user_uuid"]
     if kind is REQUESTS and row["container_uuid"]:
         container = await records.get(tx, CONTAINERS, row["container_uuid"])

@@ -25,7 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lading.api.authorization import authenticate, nobody
+from lading.api.container_access.access import ContainerAccess
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers import sessions
 from lading.core.containers.container import TUNNEL, Container
@@ -40,6 +43,7 @@ from lading.net.certificates import is_key_of
 from lading.net.http_upgrade import TIMEOUT, Way
 from lading.net.pipes import Pipe, read_head
 from lading.store import records
+from lading.store.database import Database
 
 # Seconds of an attempt to reach the gateways of a machine.
 _ATTEMPT = 3.0
@@ -79,16 +83,16 @@ class Gateway:
             )
 
 
-async def reach(services: ApiServices, container: Container) -> Gateway:
+async def reach(container_access: ContainerAccess, container: Container) -> Gateway:
     """A connection to the gateway of a running container, which has proved itself. Raises
     Unavailable.
     """
-    *others, last = services.access.gateway_keys(container)
+    *others, last = container_access.gateway_keys(container)
     for key in others:
         # Then through a tunnel, below.
         with contextlib.suppress(Unavailable):
-            return await _reach(services, container, key)
-    return await _reach(services, container, last)
+            return await _reach(container_access, container, key)
+    return await _reach(container_access, container, last)
 
 
 async def choose_address(
@@ -119,15 +123,15 @@ async def choose_address(
     return address if await services.access.direct_hosts.is_reached(host, attempt) else TUNNEL
 
 
-async def _reach(services: ApiServices, container: Container, key: str) -> Gateway:
+async def _reach(container_access: ContainerAccess, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
-        plain = await services.access.tunnels.open(container.uuid)
+        plain = await container_access.tunnels.open(container.uuid)
     else:
         host, port = sessions.parse_gateway(container.gateway_address)
         try:
             plain = await Way(host=host, port=port).open()
         except Unavailable as error:
-            services.access.direct_hosts.miss(host)
+            container_access.direct_hosts.miss(host)
             raise _silent(container.uuid) from error
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -187,14 +191,16 @@ def _silent(uuid: str) -> Unavailable:
     )
 
 
-def elsewhere(services: ApiServices, container: Container, *, forwarded: bool) -> str | None:
+def elsewhere(
+    config: Config, container_access: ContainerAccess, container: Container, *, forwarded: bool
+) -> str | None:
     """The address of the server that has the container's tunnel, None when that is this one.
 
     Raises Unavailable when the call was forwarded already: two servers that name each other have no
     tunnel.
     """
     url = sessions.tunnel_url(container.gateway_address)
-    if not url or url == services.config.ExternalURL or services.access.tunnels.has(container.uuid):
+    if not url or url == config.ExternalURL or container_access.tunnels.has(container.uuid):
         return None
     if forwarded:
         raise Unavailable("the tunnel to the container is down; try again in a moment")
@@ -216,7 +222,8 @@ def _unchecked() -> ssl.SSLContext:
 
 
 def make_claim(
-    services: ApiServices,
+    clock: ApiClock,
+    container_access: ContainerAccess,
     url: str,
     principal: Principal | None,
     container_uuid: str,
@@ -232,10 +239,10 @@ def make_claim(
         container_uuid=container_uuid,
         purpose=purpose,
         audience=url,
-        expires=int(services.clock.time().timestamp()) + LIFE,
+        expires=int(clock.time().timestamp()) + LIFE,
         address=address,
     )
-    return {HEADER: forwarding_claims.sign(services.access.forward_key, claim)}
+    return {HEADER: forwarding_claims.sign(container_access.forward_key, claim)}
 
 
 def read_claim(
@@ -262,7 +269,7 @@ async def claimed(services: ApiServices, claim: ForwardingClaim) -> Principal | 
         return None
     if claim.user_uuid == ids.anonymous_user(services.config.ClusterID):
         return nobody(services)
-    principal = await _user(services, claim.user_uuid)
+    principal = await _user(services.database, claim.user_uuid)
     check_active(principal)
     return principal
 
@@ -274,16 +281,16 @@ async def renewed(services: ApiServices, principal: Principal) -> Principal:
     if principal.is_anonymous:
         return nobody(services)
     if not principal.token:
-        return await _user(services, principal.user_uuid)
+        return await _user(services.database, principal.user_uuid)
     found = await authenticate(services, principal.token)
     if found is None:
         raise Unauthenticated
     return found
 
 
-async def _user(services: ApiServices, uuid: str) -> Principal:
+async def _user(database: Database, uuid: str) -> Principal:
     """The principal of a user, without a token. Raises Unauthenticated."""
-    async with services.database.reading() as tx:
+    async with database.reading() as tx:
         user = await records.get(tx, USERS, uuid)
     if user is None:
         raise Unauthenticated

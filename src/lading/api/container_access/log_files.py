@@ -22,9 +22,9 @@ from typing import BinaryIO, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
+from lading.api.container_access.access import ContainerAccess
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.server.blocks import Blocks
-from lading.api.services import ApiServices
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.finalize import LOG_DIRECTORY
 from lading.core.data import filetree
@@ -33,7 +33,7 @@ from lading.core.errors import LadingError, NotFound, from_status
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.store import records
-from lading.store.database import Transaction
+from lading.store.database import Database, Transaction
 
 # Bytes of a file that are read into memory at a time.
 PART: Final = 1 << 18
@@ -111,15 +111,22 @@ class LastBlock:
 
 
 async def read_part(
-    services: ApiServices, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
+    database: Database,
+    container_access: ContainerAccess,
+    row: Record,
+    uuid: str,
+    name: str,
+    start: int,
+    *,
+    blocks: LastBlock,
 ) -> bytes:
     """At most `PART` bytes from `start` of a file in the log of a container; b"" behind the end."""
-    file = services.access.spool.open(uuid, name)
+    file = container_access.spool.open(uuid, name)
     if file is not None:
         stream = read_file(file, start, start + PART)
         async with aclosing(stream) as pieces:
             return b"".join([piece async for piece in pieces])
-    async with services.database.reading() as tx:
+    async with database.reading() as tx:
         saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
     tree = filetree.from_manifest(
         subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""

@@ -94,7 +94,9 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
     known = services.access.supervisors.find(container)
     if known is not None and known.kind is SupervisorKind.ARVADOS:
         return True
-    is_elsewhere = elsewhere(services, container, forwarded=False) is not None
+    is_elsewhere = (
+        elsewhere(services.config, services.access, container, forwarded=False) is not None
+    )
     if services.access.spool.names(uuid):
         services.access.supervisors.note(container, SupervisorKind.LADING)
         return not services.access.spool.is_current(uuid) and is_elsewhere
@@ -158,7 +160,7 @@ async def copy_posted(call: ApiCall, container: Container) -> None:
     """
     services, uuid = call.services, container.uuid
     is_here = services.access.spool.is_current(uuid)
-    if is_here or elsewhere(services, container, forwarded=False) is None:
+    if is_here or elsewhere(services.config, services.access, container, forwarded=False) is None:
         return
     for name in await _names(call, container, "") or ():
         found = await _ask(call, container, name, "GET", {})
@@ -208,11 +210,17 @@ async def _ask(
 ) -> tuple[Pipe, HttpHead] | None:
     """The head of the response, and the connection with its body; None as in `serve`."""
     services = call.services
-    url = elsewhere(services, container, forwarded=HEADER in call.headers)
+    url = elsewhere(services.config, services.access, container, forwarded=HEADER in call.headers)
     if url is not None:
         pipe = await parse_url(url, trusting(services.access.certificate)).open()
         claim = make_claim(
-            services, url, call.caller, container.uuid, Purpose.LOG, address=call.address
+            services.clock,
+            services.access,
+            url,
+            call.caller,
+            container.uuid,
+            Purpose.LOG,
+            address=call.address,
         )
         sent = {
             "Host": url.removeprefix("https://").rstrip("/"),
@@ -220,7 +228,7 @@ async def _ask(
             **claim,
         }
     else:
-        gateway = await reach(services, container)
+        gateway = await reach(services.access, container)
         kind = SupervisorKind.LADING if gateway.is_ours else SupervisorKind.ARVADOS
         services.access.supervisors.note(container, kind, key=gateway.key)
         if gateway.is_ours:
@@ -419,7 +427,7 @@ def _event(kind: str, data: str) -> bytes:
 async def _request(call: ApiCall) -> Record:
     async with call.services.database.reading() as tx:
         return await authorization.find_readable(
-            tx, call.services, REQUESTS, call.uuid, call.caller
+            tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
         )
 
 
@@ -448,7 +456,9 @@ async def _read_source(
             return b""
         if data is not None:
             return data
-    return await log_files.read_part(call.services, row, uuid, name, start, blocks=blocks)
+    return await log_files.read_part(
+        call.services.database, call.services.access, row, uuid, name, start, blocks=blocks
+    )
 
 
 def _attempts(row: Record) -> list[str]:

@@ -145,7 +145,7 @@ async def assign(tx: Transaction, services: ApiServices, container: Container) -
     sites = make_sites(config)
     found: Record = {}
     # Within the transaction that stores them, so that no two containers get one port.
-    taken = {external for external, _ in await _assigned(tx, services)} if sites.first else set()
+    taken = {external for external, _ in await _assigned(tx)} if sites.first else set()
     for port, one in published.items():
         if not isinstance(one, dict):
             continue
@@ -165,7 +165,7 @@ async def assign(tx: Transaction, services: ApiServices, container: Container) -
     return found
 
 
-async def resolve(tx: Transaction, services: ApiServices, place: PortAddress) -> Target:
+async def resolve(tx: Transaction, place: PortAddress) -> Target:
     """Container and port of a place. Raises NotFound for an unknown name, Gone for a port without a
     container, Malformed.
     """
@@ -173,7 +173,7 @@ async def resolve(tx: Transaction, services: ApiServices, place: PortAddress) ->
         return sessions.parse_target(place.name)
     if place.name.startswith(":"):
         number = int(place.name[1:])
-        for external, target in await _assigned(tx, services):
+        for external, target in await _assigned(tx):
             if external == number:
                 return target
         raise Gone(f"port {number}: no container has it now")
@@ -203,7 +203,7 @@ async def check_link(tx: Transaction, call: ApiCall, record: Record) -> None:
     if kind not in (REQUESTS, CONTAINERS):
         raise Invalid("head_uuid: must be that of a container request or a container")
     head = await authorization.find_readable(
-        tx, call.services, kind, str(record["head_uuid"]), call.caller
+        tx, call.services.clock, call.services.config, kind, str(record["head_uuid"]), call.caller
     )
     # A link gives all who know its name a way to the port.
     await authorization.check_writable(tx, kind, head, call.caller)
@@ -212,7 +212,7 @@ async def check_link(tx: Transaction, call: ApiCall, record: Record) -> None:
         raise Invalid(f"name: there is a published port called {name!r} already")
 
 
-async def _assigned(tx: Transaction, services: ApiServices) -> list[tuple[int, Target]]:
+async def _assigned(tx: Transaction) -> list[tuple[int, Target]]:
     """The external ports that running containers have."""
     query = Query(
         where=(
@@ -224,7 +224,7 @@ async def _assigned(tx: Transaction, services: ApiServices) -> list[tuple[int, T
         limit=_MOST,
     )  # fmt: skip
     found = []
-    for row in await records.search(tx, services.database.dialect, CONTAINERS, query):
+    for row in await records.search(tx, tx.dialect, CONTAINERS, query):
         for port, one in row["published_ports"].items():
             if isinstance(one.get("external_port"), int):
                 found.append(

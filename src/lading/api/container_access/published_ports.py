@@ -136,7 +136,7 @@ async def _serve(
     if http_head.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
         headers = _without_ambient(headers)
     async with services.database.reading() as tx:
-        target = await port_addresses.resolve(tx, services, place)
+        target = await port_addresses.resolve(tx, place)
     claim = read_claim(services, headers, Purpose.PORT)
     principal, container = await _find(services, target, headers, claim)
     entrance = (
@@ -155,17 +155,30 @@ async def _serve(
         await _forget(send, scope, inherited, container.uuid)
         return
     exchange = _Exchange(scope, headers, receive, send, services)
-    url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
+    url = elsewhere(
+        services.config,
+        services.access,
+        container,
+        forwarded=claim is not None or _FORWARDED in headers,
+    )
     if url is not None:
         address = (scope.get("client") or ("",))[0]
-        said = make_claim(services, url, principal, container.uuid, Purpose.PORT, address=address)
+        said = make_claim(
+            services.clock,
+            services.access,
+            url,
+            principal,
+            container.uuid,
+            Purpose.PORT,
+            address=address,
+        )
         pipe = await parse_url(url, trusting(services.access.certificate)).open()
         # The server with the tunnel answers with checked headers already: they are not changed
         # again.
         async with entering.watched(services, entrance, pipe):
             await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
         return
-    gateway = await reach(services, container)
+    gateway = await reach(services.access, container)
     rules = _Rules(
         functools.partial(_check, gateway),
         True,
@@ -307,13 +320,15 @@ async def _find(
     check_scope(principal, "GET", f"/arvados/v1/{kind.plural}/{target.uuid}")
     async with services.database.reading() as tx:
         row = await _row(tx, target)
-        await authorization.find_readable(tx, services, kind, target.uuid, principal)
+        await authorization.find_readable(
+            tx, services.clock, services.config, kind, target.uuid, principal
+        )
         if row is None:
             raise Unavailable(f"{target.uuid}: has no container yet; try again when it runs")
         container = Container.from_record(row)
         if claim is not None:
             check_container(claim, container.uuid)
-        await entering.check_port(tx, services, container, target.port, principal)
+        await entering.check_port(tx, services.access, container, target.port, principal)
     return principal, container
 
 

@@ -59,8 +59,8 @@ async def open_shell(call: ApiCall) -> ApiResponse:
         # Said first to who can read it: nobody may enter it any more.
         if container.state in FINAL:
             sessions.check_state(container.uuid, container.state)
-        await entering.check_session(tx, services, container, call.caller)
-        await entering.check_wanted(tx, services, container)
+        await entering.check_session(tx, services.access, container, call.caller)
+        await entering.check_wanted(tx, services.policy, container)
     # Another server has checked the caller already, and signs for its address.
     claim = read_claim(services, call.headers, Purpose.SHELL)
     if claim is not None:
@@ -68,12 +68,15 @@ async def open_shell(call: ApiCall) -> ApiResponse:
         call.address = claim.address
     sessions.check_state(container.uuid, container.state)
     url = elsewhere(
-        services, container, forwarded=claim is not None or bool(call.params.get("no_forward"))
+        services.config,
+        services.access,
+        container,
+        forwarded=claim is not None or bool(call.params.get("no_forward")),
     )
     if url is not None:
         return await _forward(call, container, url)
     # Before the answer 101: a gateway that cannot be reached is an error with a status.
-    gateway = await reach(services, container)
+    gateway = await reach(services.access, container)
     form = {name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys")}
     if call.params.get("probe"):
         await gateway.pipe.close()
@@ -172,7 +175,9 @@ async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     """
     services = call.services
     if ids.infix_of(uuid) == ids.Infix.REQUEST:
-        request = await authorization.find_readable(tx, services, REQUESTS, uuid, call.caller)
+        request = await authorization.find_readable(
+            tx, services.clock, services.config, REQUESTS, uuid, call.caller
+        )
         found = (
             await records.get(tx, CONTAINERS, request["container_uuid"])
             if request["container_uuid"]
@@ -181,7 +186,9 @@ async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
         if found is None:
             raise Unavailable(f"{uuid}: has no container yet; try again when it runs")
         return found
-    return await authorization.find_readable(tx, services, CONTAINERS, uuid, call.caller)
+    return await authorization.find_readable(
+        tx, services.clock, services.config, CONTAINERS, uuid, call.caller
+    )
 
 
 def _check_upgrade(call: ApiCall, protocol: str) -> None:
@@ -210,7 +217,13 @@ async def _forward(call: ApiCall, container: Container, url: str) -> ApiResponse
         },
     }
     claim = make_claim(
-        call.services, url, call.caller, container.uuid, Purpose.SHELL, address=call.address
+        call.services.clock,
+        call.services.access,
+        url,
+        call.caller,
+        container.uuid,
+        Purpose.SHELL,
+        address=call.address,
     )
     pipe = await parse_url(url, tls).open()
     headers = {**claim, "X-Request-Id": call.request_id}

@@ -64,7 +64,7 @@ class Audiences:
             try:
                 async with services.database.reading() as tx:
                     return await event_audiences.readers_of(
-                        tx, services.database.dialect, numbers, users, now=services.clock.now()
+                        tx, tx.dialect, numbers, users, now=services.clock.now()
                     )
             except Unavailable:
                 left -= 1

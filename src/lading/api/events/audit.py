@@ -24,7 +24,9 @@ from typing import Final, TypeAlias
 from lading.api.events.audiences import Audiences
 from lading.api.events.event_bus import LogEvent
 from lading.api.http import etag, etag_of
-from lading.api.services import ApiServices
+from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.api.services import ApiServices, Events
+from lading.config.site import Config
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
@@ -36,7 +38,7 @@ from lading.core.records.service_records import WEBHOOKS
 from lading.process.concurrency import together
 from lading.process.telemetry import event
 from lading.store import records
-from lading.store.database import Transaction
+from lading.store.database import Database, Transaction
 
 LISTENED: Final = (
     "is_trashed",
@@ -58,7 +60,7 @@ async def created(
     """Write the log row of a new record."""
     if kind is WEBHOOKS:
         tx.after_commit(services.events.wakeups.webhooks.set)
-    new = _logged(services, kind, record)
+    new = _logged(services.config, kind, record)
     properties = {"new_etag": etag(record), "new_attributes": new}
     await _write(
         tx, services, record, LogRowType.CREATE, user_uuid, properties, at=record["modified_at"]
@@ -70,8 +72,8 @@ async def deleted(
 ) -> None:
     """Write the log row of a deleted record."""
     if kind is TOKENS:
-        _note_token(tx, services)
-    old = _logged(services, kind, record)
+        _note_token(tx, services.events)
+    old = _logged(services.config, kind, record)
     await _write(
         tx,
         services,
@@ -93,10 +95,10 @@ async def changed(
 ) -> None:
     """Write the log row of a change of a record from `old` to `new`, both whole."""
     if kind is TOKENS:
-        _note_token(tx, services)
+        _note_token(tx, services.events)
     if kind is WEBHOOKS:
         tx.after_commit(services.events.wakeups.webhooks.set)
-    properties = _difference(services, kind, old, new)
+    properties = _difference(services.config, kind, old, new)
     former = old["owner_uuid"] if old["owner_uuid"] != new["owner_uuid"] else None
     await _write(tx, services, new, LogRowType.UPDATE, user_uuid, properties, former=former)
 
@@ -110,7 +112,8 @@ LogRow: TypeAlias = tuple[JSON, ...]
 
 
 def rows_of_change(
-    services: ApiServices,
+    identifiers: Identifiers,
+    config: Config,
     kind: RecordType,
     rows: Sequence[Record],
     values: Record,
@@ -127,10 +130,10 @@ def rows_of_change(
     # What does not depend on the single record is found once: there are many.
     at = values["modified_at"]
     told = [name for name in rows[0] if name in LISTENED]
-    logged = [name for name in values if name not in told and _is_logged(services, kind, name)]
+    logged = [name for name in values if name not in told and _is_logged(config, kind, name)]
     common = (at, at, at, user_uuid, user_uuid, LogRowType.UPDATE)
     made = []
-    for uuid, old in zip(services.ids.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
+    for uuid, old in zip(identifiers.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
         changed = [name for name in logged if old.get(name) != values[name]]
         former = {name: old[name] for name in told}
         new = {name: values.get(name, former[name]) for name in told}
@@ -148,42 +151,42 @@ def rows_of_change(
     return made
 
 
-async def write_all(tx: Transaction, services: ApiServices, rows: Sequence[LogRow]) -> None:
+async def write_all(
+    tx: Transaction, database: Database, events: Events, rows: Sequence[LogRow]
+) -> None:
     """Write many log rows of changes, at least one, and publish their events."""
     first = await records.add_all(tx, LOGS, _WRITTEN, rows)
-    if services.database.shared:
+    if database.shared:
         tx.announce()
     else:
-        tx.after_commit(lambda: _publish_all(services, rows, first))
+        tx.after_commit(lambda: _publish_all(events, rows, first))
 
 
-def _is_logged(services: ApiServices, kind: RecordType, name: str) -> bool:
+def _is_logged(config: Config, kind: RecordType, name: str) -> bool:
     """Whether log rows show the changes of an attribute."""
     field = kind.by_name[name]
-    return not (
-        field.hidden or field.unlogged or name in services.config.AuditLogs.UnloggedAttributes
-    )
+    return not (field.hidden or field.unlogged or name in config.AuditLogs.UnloggedAttributes)
 
 
-def _publish_all(services: ApiServices, rows: Sequence[LogRow], first: int) -> None:
+def _publish_all(events: Events, rows: Sequence[LogRow], first: int) -> None:
     """Publish the events of many log rows, whose numbers begin with `first`, on the bus of this
     process.
     """
     # Without a listener the watchers are woken once for all rows.
-    if services.events.bus.listening:
+    if events.bus.listening:
         for number, values in enumerate(rows, first):
             row: Record = {**dict(zip(_WRITTEN, values, strict=True)), "id": number}
-            services.events.bus.publish(make_event(row, listened(row["properties"])))
-    services.events.bus.wake()
+            events.bus.publish(make_event(row, listened(row["properties"])))
+    events.bus.wake()
 
 
-def _difference(services: ApiServices, kind: RecordType, old: Record, new: Record) -> Record:
+def _difference(config: Config, kind: RecordType, old: Record, new: Record) -> Record:
     """The properties of the log row of a change."""
     names = [
         name
         for name in new
         # These are in each event, so that a listener need not read the record: changed or not.
-        if name in LISTENED or (old.get(name) != new[name] and _is_logged(services, kind, name))
+        if name in LISTENED or (old.get(name) != new[name] and _is_logged(config, kind, name))
     ]
     return {
         "old_etag": etag(old),
@@ -202,20 +205,28 @@ async def note(
     properties: Record,
 ) -> None:
     """Write a log row of another type about a record."""
-    row = _row(services, record, event_type, summary, services.ids.system_user, properties)
+    row = _row(
+        services.clock,
+        services.ids,
+        record,
+        event_type,
+        summary,
+        services.ids.system_user,
+        properties,
+    )
     row["id"] = await records.add(tx, LOGS, row)
     if is_event(row):
-        tell(tx, services, row)
+        tell(tx, services.database, services.events, row)
 
 
-def _note_token(tx: Transaction, services: ApiServices) -> None:
-    tx.after_commit(services.events.bus.note_token_change)
+def _note_token(tx: Transaction, events: Events) -> None:
+    tx.after_commit(events.bus.note_token_change)
     # The containers that a dispatcher holds with it have lost their dispatcher.
-    tx.after_commit(services.events.wakeups.wake)
+    tx.after_commit(events.wakeups.wake)
 
 
-def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:
-    unlogged = services.config.AuditLogs.UnloggedAttributes
+def _logged(config: Config, kind: RecordType, record: Record) -> Record:
+    unlogged = config.AuditLogs.UnloggedAttributes
     left = {one.name for one in kind.fields if one.unlogged}.union(unlogged)
     return {name: record[name] for name in kind.visible if name in record and name not in left}
 
@@ -232,15 +243,18 @@ async def _write(
     former: str | None = None,
 ) -> None:
     summary = f"{event_type} of {record['uuid']}"
-    row = _row(services, record, event_type, summary, user_uuid, properties, at=at)
+    row = _row(
+        services.clock, services.ids, record, event_type, summary, user_uuid, properties, at=at
+    )
     row["former_owner_uuid"] = former
     row["id"] = await records.add(tx, LOGS, row)
     if is_event(row):
-        tell(tx, services, row)
+        tell(tx, services.database, services.events, row)
 
 
 def _row(
-    services: ApiServices,
+    clock: ApiClock,
+    identifiers: Identifiers,
     record: Record,
     event_type: str,
     summary: str,
@@ -249,9 +263,9 @@ def _row(
     *,
     at: str = "",
 ) -> Record:
-    now = at or services.clock.now()
+    now = at or clock.now()
     return {
-        "uuid": services.ids.new_uuid(Infix.LOG),
+        "uuid": identifiers.new_uuid(Infix.LOG),
         "owner_uuid": user_uuid,
         "created_at": now,
         "modified_at": now,
@@ -265,23 +279,23 @@ def _row(
     }
 
 
-def tell(tx: Transaction, services: ApiServices, row: Record) -> None:
+def tell(tx: Transaction, database: Database, events: Events, row: Record) -> None:
     """Publish the event of a log row once the row is committed: on the bus of this process, or by
     the `Relay` of each process where several share the database.
     """
-    if services.database.shared:
+    if database.shared:
         tx.announce()
     else:
         event = make_event(row, listened(row["properties"]))
-        tx.after_commit(lambda: services.events.bus.publish(event))
+        tx.after_commit(lambda: events.bus.publish(event))
 
 
-def wake(tx: Transaction, services: ApiServices) -> None:
+def wake(tx: Transaction, database: Database, events: Events) -> None:
     """Wake the watchers of the buses of all processes once the transaction is committed."""
-    if services.database.shared:
+    if database.shared:
         tx.announce()
     else:
-        tx.after_commit(services.events.bus.wake)
+        tx.after_commit(events.bus.wake)
 
 
 def is_event(row: Record) -> bool:
@@ -328,18 +342,18 @@ _NAMES: Final = tuple(one.name for one in LOGS.columns)
 _logger = logging.getLogger("lading.api.events.audit")
 
 
-async def latest(services: ApiServices) -> int:
+async def latest(database: Database) -> int:
     """The number of the last log row; 0 when there is none."""
-    async with services.database.reading() as tx:
-        return await latest_in(tx, services)
+    async with database.reading() as tx:
+        return await latest_in(tx)
 
 
-async def latest_in(tx: Transaction, services: ApiServices) -> int:
+async def latest_in(tx: Transaction) -> int:
     """The number of the last log row that a transaction sees; 0 when there is none. It grows with
     each change of a record.
     """
     query = Query(order=(SortKey("id", descending=True),), select=("id",), limit=1)
-    rows = await records.search(tx, services.database.dialect, LOGS, query)
+    rows = await records.search(tx, tx.dialect, LOGS, query)
     return int(rows[0]["id"]) if rows else 0
 
 
@@ -360,7 +374,7 @@ class Relay:
     async def start(self) -> None:
         """Remember the last log row: events after it are published."""
         # Earlier events are history: clients read records when they connect.
-        self._last = await latest(self._services)
+        self._last = await latest(self._services.database)
 
     async def run(self) -> None:
         """Publish events, and hand them to the users who listen, until cancelled."""
@@ -393,7 +407,7 @@ class Relay:
             after = Compare(Column("id", Type.INTEGER), ">", self._last)
             query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=self.page)
             async with database.reading() as tx:
-                rows = await records.search(tx, database.dialect, LOGS, query)
+                rows = await records.search(tx, tx.dialect, LOGS, query)
             for row in rows:
                 # Row by row: after a fault the rest is published, and nothing twice.
                 self._last = row["id"]
@@ -409,7 +423,7 @@ class Relay:
         requests are cancelled.
         """
         bus = self._services.events.bus
-        newest = await latest(self._services)
+        newest = await latest(self._services.database)
         if not bus.listening:
             # Who listens from now on has yet to read the records, as these rows left them.
             self._last = newest

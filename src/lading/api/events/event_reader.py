@@ -19,6 +19,7 @@ from typing import Final
 from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import HeardEvent, LogEvent
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Forbidden, Unauthenticated
@@ -29,6 +30,7 @@ from lading.core.records.expressions import Column, Compare, Expression, Query, 
 from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.store import permission_queries, records
+from lading.store.database import Database
 
 # Age of the oldest events that a client can have repeated.
 REPLAY: Final = timedelta(minutes=10)
@@ -136,7 +138,7 @@ class EventReader:
         conditions = access.readable(LOGS, self._principal, now=self._services.clock.now())
         where = (Compare(Column("id", Type.INTEGER), "=", event.id), *conditions)
         async with self._services.database.reading() as tx:
-            return await records.exists(tx, self._services.database.dialect, LOGS, where)
+            return await records.exists(tx, tx.dialect, LOGS, where)
 
     async def _may_dispatch(self, event: LogEvent) -> bool:
         """Whether the container of an event waits or waited, or this dispatcher locked it."""
@@ -150,7 +152,7 @@ class EventReader:
         conditions = access.readable(CONTAINERS, self._principal, now=self._services.clock.now())
         where = (records.equals(CONTAINERS, "uuid", event.object_uuid), *conditions)
         async with self._services.database.reading() as tx:
-            return await records.exists(tx, self._services.database.dialect, CONTAINERS, where)
+            return await records.exists(tx, tx.dialect, CONTAINERS, where)
 
     async def _may_look_into(self, owner: str) -> bool:
         """Whether the caller can read the records that a user or a project owns."""
@@ -174,16 +176,16 @@ class EventReader:
         return {name: value for name, value in given.items() if name != "old_attributes"}
 
 
-async def missed(services: ApiServices, last: int) -> list[LogEvent]:
+async def missed(database: Database, clock: ApiClock, last: int) -> list[LogEvent]:
     """The events after a number, of the last ten minutes."""
     where: tuple[Expression, ...] = (
         Compare(Column("id", Type.INTEGER), ">", last),
-        Compare(Column("event_at", Type.TIME), ">", format_time(services.clock.time() - REPLAY)),
+        Compare(Column("event_at", Type.TIME), ">", format_time(clock.time() - REPLAY)),
     )
     names = tuple(one.name for one in LOGS.columns)
     query = Query(where=where, order=(SortKey("id"),), select=names, limit=10_000)
-    async with services.database.reading() as tx:
-        rows = await records.search(tx, services.database.dialect, LOGS, query)
+    async with database.reading() as tx:
+        rows = await records.search(tx, tx.dialect, LOGS, query)
     return [make_event(row, listened(row["properties"])) for row in rows if is_event(row)]
 
 

@@ -70,9 +70,11 @@ async def _events(
         )
         # Events that were committed before may still arrive where several processes share the
         # database.
-        seen = await latest(services) if last is None else last
+        seen = await latest(services.database) if last is None else last
         yield _BEGIN
-        while last is not None and (earlier := await missed(services, seen)):
+        while last is not None and (
+            earlier := await missed(services.database, services.clock, seen)
+        ):
             for one in earlier:
                 seen = one.id
                 if meets(filters, one) and (text := await _shown(reader, HeardEvent(one))):

@@ -186,7 +186,7 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
         row = await records.get(tx, REQUESTS, uuid)
         if row is None or not _sought(row):
             return True
-        principal = await committer(tx, services, row)
+        principal = await committer(tx, services.ids, row)
     fault, trees = "", None
     # Before the write transaction, which waits for nothing but the database.
     await mount_contents.look_up(services, principal, [row["mounts"]])

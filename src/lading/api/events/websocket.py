@@ -277,7 +277,7 @@ class _Session:
     async def _subscribe(self, filters: list[JSON], last: JSON) -> None:
         if self._services.database.shared and not self._subscriptions:
             # Events that were committed before may still arrive here.
-            self._last = max(self._last, await latest(self._services))
+            self._last = max(self._last, await latest(self._services.database))
         # Before the answer, after which the client expects the events. None is sent before it, as
         # this session has the turn.
         self._subscriptions.append(filters)
@@ -288,7 +288,7 @@ class _Session:
 
     async def _replay(self, filters: list[JSON], last: int) -> None:
         await self._look_up_caller()
-        for event in await missed(self._services, last):
+        for event in await missed(self._services.database, self._services.clock, last):
             if meets(filters, event) and await self._pass_on_readable(HeardEvent(event)):
                 self._replayed.add(event.id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core.containers.mounting.mounts import LivePlace
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records import access
@@ -16,12 +16,12 @@ from lading.store.database import Transaction
 
 
 async def check_live_places(
-    tx: Transaction, services: ApiServices, places: Iterable[LivePlace], acting: Principal
+    tx: Transaction, config: Config, places: Iterable[LivePlace], acting: Principal
 ) -> None:
     """Raise Invalid for a live mount of a directory that this user may not use in this way."""
     user = await records.get(tx, USERS, acting.user_uuid) or {}
     names = [str(user[name]) for name in ("uuid", "username", "email") if user.get(name)]
-    roots = make_roots(services.config.TES.FileRoots)
+    roots = make_roots(config.TES.FileRoots)
     for one in places:
         path = f"{one.root}/{one.path}".rstrip("/")
         root = find_live_root(roots, path)

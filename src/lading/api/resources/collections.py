@@ -31,8 +31,11 @@ from lading.api.manifests import find_content, not_trashed, read_content, read_s
 from lading.api.resources import dispatching, generic
 from lading.api.resources.accounts import quotas
 from lading.api.resources.lineage import brief_lineage
+from lading.api.server.blocks import Blocks
 from lading.api.server.features import FeatureKey
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.data import manifest, storage_classes
 from lading.core.data.replication import CONFIRMATION, confirmation_after_change
@@ -82,7 +85,7 @@ async def list_collections(call: ApiCall) -> ApiResponse:
     for item in response.body["items"]:
         trash_at = item["trash_at"] if shows_time else item.pop("trash_at")
         item["manifest_text"] = await sign(
-            call.services, call.caller, item["manifest_text"], trash_at
+            call.services.clock, call.services.config, call.caller, item["manifest_text"], trash_at
         )
     return response
 
@@ -103,18 +106,18 @@ async def get_collection(call: ApiCall) -> ApiResponse:
         if ids.is_uuid(call.uuid):
             trash = bool(call.params.get("include_trash"))
             record = await find_collection(
-                tx, services, call.uuid, call.caller, include_trash=trash
+                tx, services.clock, services.config, call.uuid, call.caller, include_trash=trash
             )
             if is_trashed(record, now) and not trash:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)
         # Clients append permission hints (+A...) of blocks to the hash of a content.
-        found = await find_content(tx, services, call.caller, call.uuid.partition("+A")[0])
+        found = await find_content(tx, services.clock, call.caller, call.uuid.partition("+A")[0])
     pseudo = {
         "uuid": found["portable_data_hash"],
         "portable_data_hash": found["portable_data_hash"],
         "manifest_text": await sign(
-            services, call.caller, found["manifest_text"], found["trash_at"]
+            services.clock, services.config, call.caller, found["manifest_text"], found["trash_at"]
         ),
     }
     if found["trash_at"] is not None:
@@ -133,9 +136,14 @@ async def create_collection(call: ApiCall) -> ApiResponse:
     record["current_version_uuid"] = record["uuid"]
     if not given.get("storage_classes_desired"):
         record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
-    _check_values(call.services, record, given)
-    record |= generic.trash_times(call.services, {**COLLECTIONS.defaults}, given)
-    record |= {**await confirm_classes(call.services, record), **_counted(given)}
+    _check_values(call.services.config, record, given)
+    record |= generic.trash_times(
+        call.services.clock, call.services.config, {**COLLECTIONS.defaults}, given
+    )
+    record |= {
+        **await confirm_classes(call.services.clock, call.services.blocks, record),
+        **_counted(given),
+    }
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await dispatching.check_log(tx, call, record)
@@ -165,7 +173,7 @@ async def update_collection(call: ApiCall) -> ApiResponse:
 async def _update(call: ApiCall) -> Record:
     services = call.services
     async with services.database.reading() as tx:
-        base = await find_collection(tx, services, call.uuid, call.caller)
+        base = await find_collection(tx, services.clock, services.config, call.uuid, call.caller)
         check_present(base)
         await authorization.check_writable(tx, COLLECTIONS, base, call.caller)
     check_match(call, base)
@@ -175,18 +183,20 @@ async def _update(call: ApiCall) -> Record:
     content = await read_content(call, given, base, splicing)
     planned = {**base, **given, **content}
     confirmed = (
-        await confirm_classes(services, planned)
+        await confirm_classes(services.clock, services.blocks, planned)
         if any(planned[name] != base[name] for name in _CONFIRMED_BY)
         else {}
     )
     async with services.database.writing() as tx:
-        old = await authorization.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, services.clock, services.config, COLLECTIONS, call.uuid, call.caller
+        )
         await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
         if old["portable_data_hash"] != base["portable_data_hash"] and splicing:
             raise _Outrun
         check_match(call, old)
         new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
-        new |= generic.trash_times(services, old, given)
+        new |= generic.trash_times(services.clock, services.config, old, given)
         new |= {
             name: value
             for name, value in confirmation_after_change(old, new).items()
@@ -195,7 +205,7 @@ async def _update(call: ApiCall) -> Record:
         # Another call may have changed the content or the wish since it was confirmed.
         if confirmed and all(new[name] == planned[name] for name in _CONFIRMED_BY):
             new |= {name: value for name, value in confirmed.items() if name not in given}
-        _check_values(services, new, given)
+        _check_values(services.config, new, given)
         await dispatching.check_log(tx, call, old, new)
         await quotas.check_room(tx, call, new, old)
         if new["owner_uuid"] != old["owner_uuid"]:
@@ -228,7 +238,13 @@ async def untrash_collection(call: ApiCall) -> ApiResponse:
         if not is_trashed(old, now) or old["delete_at"] <= now:
             raise Invalid("Item is not trashed, cannot untrash")
         return await _moved(
-            tx, call, old, {**old, **generic.trash_times(services, old, {"is_trashed": False})}
+            tx,
+            call,
+            old,
+            {
+                **old,
+                **generic.trash_times(services.clock, services.config, old, {"is_trashed": False}),
+            },
         )
 
 
@@ -237,14 +253,19 @@ async def _trash(call: ApiCall, *, lasting: float | None = None) -> ApiResponse:
     services = call.services
     async with services.database.writing() as tx:
         old = await _writable(tx, call)
-        new = {**old, **generic.trash_times(services, old, {"is_trashed": True})}
+        new = {
+            **old,
+            **generic.trash_times(services.clock, services.config, old, {"is_trashed": True}),
+        }
         if lasting is not None:
             new |= shortened(new, lasting)
         return await _moved(tx, call, old, new)
 
 
 async def _writable(tx: Transaction, call: ApiCall) -> Record:
-    old = await find_collection(tx, call.services, call.uuid, call.caller, include_trash=True)
+    old = await find_collection(
+        tx, call.services.clock, call.services.config, call.uuid, call.caller, include_trash=True
+    )
     check_present(old)
     await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
     check_match(call, old)
@@ -270,14 +291,14 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
 
 
-async def confirm_classes(services: ApiServices, record: Record) -> Record:
+async def confirm_classes(clock: ApiClock, blocks: Blocks, record: Record) -> Record:
     """The attributes of a collection that say which of its desired storage classes its blocks are
     in now. Call it outside of transactions: it may ask volumes.
     """
-    classes = await services.blocks.classes(
+    classes = await blocks.classes(
         manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
     )
-    return storage_classes.confirmation(classes, services.clock.now())
+    return storage_classes.confirmation(classes, clock.now())
 
 
 def _counted(given: Record) -> Record:
@@ -287,14 +308,20 @@ def _counted(given: Record) -> Record:
 async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:
     shown = show(COLLECTIONS, record, select)
     if "manifest_text" in shown:
-        text = await sign(call.services, call.caller, record["manifest_text"], record["trash_at"])
+        text = await sign(
+            call.services.clock,
+            call.services.config,
+            call.caller,
+            record["manifest_text"],
+            record["trash_at"],
+        )
         shown["manifest_text"] = text
     return ApiResponse(body=shown)
 
 
-def _check_values(services: ApiServices, record: Record, given: Record) -> None:
+def _check_values(config: Config, record: Record, given: Record) -> None:
     name = record["name"] = record["name"] or None
-    check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
+    check_name(name, slashes=bool(config.Collections.ForwardSlashNameSubstitution))
     if given.get("storage_classes_desired") == []:
         raise Invalid("storage_classes_desired: cannot be empty")
     storage_classes.check_names("storage_classes_desired", record["storage_classes_desired"])
@@ -322,7 +349,8 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
 
 async def find_collection(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     uuid: str,
     principal: Principal,
     *,
@@ -337,14 +365,14 @@ async def find_collection(
         present = record["current_version_uuid"]
         try:
             await authorization.find_readable(
-                tx, services, COLLECTIONS, present, principal, include_trash=include_trash
+                tx, clock, config, COLLECTIONS, present, principal, include_trash=include_trash
             )
         except NotFound:
             # The uuid of the present version is not for those who cannot read it.
             raise authorization.missing(COLLECTIONS, uuid) from None
         return record
     return await authorization.find_readable(
-        tx, services, COLLECTIONS, uuid, principal, include_trash=include_trash
+        tx, clock, config, COLLECTIONS, uuid, principal, include_trash=include_trash
     )
 
 
@@ -461,16 +489,18 @@ async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:
 
 async def _start(tx: Transaction, call: ApiCall) -> Record:
     if ids.is_uuid(call.uuid):
-        return await find_collection(tx, call.services, call.uuid, call.caller)
-    return await find_content(tx, call.services, call.caller, call.uuid)
+        return await find_collection(
+            tx, call.services.clock, call.services.config, call.uuid, call.caller
+        )
+    return await find_content(tx, call.services.clock, call.caller, call.uuid)
 
 
 async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
     for one in call.caller.everybody:
         # The caller may not see this content.
         with suppress(Forbidden, NotFound):
-            await authorization.check_content_scope(tx, call.services, one, pdh, "provenance")
-            return await find_content(tx, call.services, one, pdh)
+            await authorization.check_content_scope(tx, call.services.clock, one, pdh, "provenance")
+            return await find_content(tx, call.services.clock, one, pdh)
     return None
 
 
@@ -485,7 +515,7 @@ async def _readable(
             Among(Column(column, Type.STRING), tuple(values)),
             *access.readable(kind, one, now=call.services.clock.now()),
         )
-        rows = await records.find(tx, call.services.database.dialect, kind, where, limit=_LIMIT)
+        rows = await records.find(tx, tx.dialect, kind, where, limit=_LIMIT)
         found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
     return list(found.values())
 

@@ -42,7 +42,7 @@ async def find_container(tx: Transaction, call: ApiCall, *, raw: bool = False) -
         if row is not None:
             return row
     return await authorization.find_readable(
-        tx, call.services, CONTAINERS, call.uuid, caller, raw=raw
+        tx, call.services.clock, call.services.config, CONTAINERS, call.uuid, caller, raw=raw
     )
 
 

@@ -27,9 +27,10 @@ from lading.api.mounts import mount_contents
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import look_up
+from lading.api.server.identifiers import ApiClock
 from lading.api.server.vocabulary import VOCABULARY
-from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
+from lading.config.site import Config
 from lading.core.containers import request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
@@ -122,7 +123,13 @@ async def _add(
     change = request.with_values(change, {"created_at": unit.now})
     await authorization.check_owner(unit.tx, call, change.request.owner_uuid)
     await check_dependencies(
-        unit.tx, unit.services, call.caller, change.request, siblings, is_new=True
+        unit.tx,
+        unit.services.clock,
+        unit.services.config,
+        call.caller,
+        change.request,
+        siblings,
+        is_new=True,
     )
     return await unit.add_request(await unit.commit(change, call.caller, trees, ahead))
 
@@ -158,7 +165,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         trash = bool(call.params.get("include_trash"))
         row = await authorization.find_readable(
-            tx, services, REQUESTS, call.uuid, caller, include_trash=trash
+            tx, services.clock, services.config, REQUESTS, call.uuid, caller, include_trash=trash
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
         check_match(call, row)
@@ -178,7 +185,9 @@ async def update_request(call: ApiCall) -> ApiResponse:
             await authorization.check_owner(
                 tx, call, change.request.owner_uuid, old=subject.owner_uuid
             )
-        await check_dependencies(tx, services, caller, change.request, subject.depends_on)
+        await check_dependencies(
+            tx, services.clock, services.config, caller, change.request, subject.depends_on
+        )
         change = _satisfied(change, services.policy, satisfy=satisfy)
         change = await unit.commit(change, caller, trees)
         row = await unit.change_request(row, change)
@@ -194,12 +203,16 @@ async def satisfy_request(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), REQUESTS)
     async with services.database.reading() as tx:
-        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        row = await authorization.find_readable(
+            tx, services.clock, services.config, REQUESTS, call.uuid, caller
+        )
     if row["container_uuid"] is not None:
         return ApiResponse(body=show(REQUESTS, row, select))
     trees = await _look_up_stored(call, {})
     async with services.database.writing() as tx:
-        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        row = await authorization.find_readable(
+            tx, services.clock, services.config, REQUESTS, call.uuid, caller
+        )
         await authorization.check_writable(tx, REQUESTS, row, caller)
         check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
@@ -215,7 +228,7 @@ async def cancel_request(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         # Trashed requests may be stopped too.
         row = await authorization.find_readable(
-            tx, services, REQUESTS, call.uuid, caller, include_trash=True
+            tx, services.clock, services.config, REQUESTS, call.uuid, caller, include_trash=True
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
         check_match(call, row)
@@ -229,7 +242,9 @@ async def delete_request(call: ApiCall) -> ApiResponse:
     """Delete a request; its container is cancelled if no other request wants it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        row = await authorization.find_readable(
+            tx, services.clock, services.config, REQUESTS, call.uuid, caller
+        )
         await authorization.check_writable(tx, REQUESTS, row, caller)
         check_match(call, row)
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
@@ -248,7 +263,9 @@ async def _check_results(tx: Transaction, call: ApiCall, change: request.Request
         uuid = change.changed.get(name)
         if uuid is None:
             continue
-        if not await authorization.can_refer(tx, call.services, uuid, call.caller):
+        if not await authorization.can_refer(
+            tx, call.services.clock, call.services.config, uuid, call.caller
+        ):
             raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
         access.check_scope(call.caller, "GET", f"/arvados/v1/collections/{uuid}")
 
@@ -334,7 +351,9 @@ def _names_content(mounted: JSON) -> bool:
 
 async def _look_up_stored(call: ApiCall, given: Record) -> GitTrees | None:
     async with call.services.database.reading() as tx:
-        row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+        row = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
+        )
     if row["state"] == request.RequestState.FINAL:
         return NO_TREES
     return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
@@ -380,7 +399,8 @@ MAX_DEPENDENCIES: Final = 10_000
 
 async def check_dependencies(
     tx: Transaction,
-    services: ApiServices,
+    clock: ApiClock,
+    config: Config,
     principal: Principal,
     subject: ContainerRequest,
     known: Collection[str],
@@ -395,7 +415,7 @@ async def check_dependencies(
     fresh = [uuid for uuid in subject.depends_on if uuid not in known]
     for uuid in fresh:
         try:
-            await authorization.find_readable(tx, services, REQUESTS, uuid, principal)
+            await authorization.find_readable(tx, clock, config, REQUESTS, uuid, principal)
         except NotFound:
             raise Invalid(f"Depends on: request '{uuid}' not found") from None
     seen: set[str] = set()

@@ -152,8 +152,10 @@ async def make_collection(
     record["storage_classes_desired"] = list(
         container.output_storage_classes or own.services.policy.default_storage_classes
     )
-    record |= await confirm_classes(own.services, record)
-    return record | generic.trash_times(own.services, {**COLLECTIONS.defaults}, given)
+    record |= await confirm_classes(own.services.clock, own.services.blocks, record)
+    return record | generic.trash_times(
+        own.services.clock, own.services.config, {**COLLECTIONS.defaults}, given
+    )
 
 
 def _manifests(call: ApiCall) -> Mapping[str, str]:

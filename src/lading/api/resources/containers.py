@@ -398,7 +398,9 @@ async def get_accounting(call: ApiCall) -> ApiResponse:
             requests = {
                 row["uuid"]: None
                 for row in rows
-                if await authorization.can_read(tx, services, REQUESTS, row, caller)
+                if await authorization.can_read(
+                    tx, services.clock, services.config, REQUESTS, row, caller
+                )
             }
     items = [
         {

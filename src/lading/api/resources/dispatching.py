@@ -96,7 +96,9 @@ async def _own_word(
         return dict(said)
     services = call.services
     async with services.database.reading() as tx:
-        found = await authorization.readable_uuids(tx, services, CONTAINERS, named, call.caller)
+        found = await authorization.readable_uuids(
+            tx, services.clock, services.config, CONTAINERS, named, call.caller
+        )
     return {uuid: one for uuid, one in said.items() if one is None or uuid in found}
 
 

@@ -97,7 +97,9 @@ async def _elsewhere(tx: Transaction, call: ApiCall, subject: Container) -> list
             "properties": one["properties"],
         }
         for one in latest
-        if await authorization.can_read(tx, call.services, LINKS, one, call.caller)
+        if await authorization.can_read(
+            tx, call.services.clock, call.services.config, LINKS, one, call.caller
+        )
     ]
 
 
@@ -137,7 +139,7 @@ async def restore(call: ApiCall) -> ApiResponse:
         row = await find_container(tx, call)
         check_match(call, row)
         if call.params.get("own"):
-            for link in await own_withdrawals(tx, services, [row["uuid"]], caller.user_uuid):
+            for link in await own_withdrawals(tx, [row["uuid"]], caller.user_uuid):
                 await generic.remove(tx, services, LINKS, link, user_uuid=caller.user_uuid)
         else:
             container = Container.from_record(row)
@@ -163,7 +165,7 @@ async def _change(
 async def _withdraw_own(tx: Transaction, call: ApiCall, container: Container, reason: str) -> None:
     services, user = call.services, call.caller.user_uuid
     properties = {"reason": reason}
-    known = await own_withdrawals(tx, services, [container.uuid], user)
+    known = await own_withdrawals(tx, [container.uuid], user)
     if known:
         await generic.apply(
             tx, services, LINKS, known[0], {"properties": properties}, user_uuid=user

@@ -23,7 +23,9 @@ from lading.api.http import (
     show,
     show_texts,
 )
+from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
+from lading.config.site import Config
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
@@ -47,20 +49,18 @@ async def list_records(
     database = call.services.database
     async with database.reading() as tx:
         query = await narrowed(tx, kind, query, call.caller)
-        available = await records.count(tx, database.dialect, kind, query) if query.count else None
+        available = await records.count(tx, tx.dialect, kind, query) if query.count else None
         # Fast path: the database makes the JSON of each record, and no row becomes Python objects.
         if is_plain(kind) and query.limit and not query.include and not query.distinct:
-            texts = await records.search_texts(tx, database.dialect, kind, query)
+            texts = await records.search_texts(tx, tx.dialect, kind, query)
             if texts is not None:
                 body = envelope(kind, query, [], available)
                 return ApiResponse(body={**body, "items": show_texts(kind, texts)})
-        rows = (
-            await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
-        )
+        rows = await records.search(tx, tx.dialect, kind, query, raw=True) if query.limit else []
         included = await find_included(tx, call, rows, query.include) if query.include else []
         names = query.select if query.select is not None else kind.listed
         items = await present(
-            tx, call.services, call.caller, kind, rows, names, distinct=query.distinct
+            tx, call.services.config, call.caller, kind, rows, names, distinct=query.distinct
         )
     return ApiResponse(body={**envelope(kind, query, items, available), "included": included})
 
@@ -137,10 +137,17 @@ async def get_record(call: ApiCall, kind: RecordType) -> ApiResponse:
     async with call.services.database.reading() as tx:
         trash = bool(call.params.get("include_trash"))
         record = await find_readable(
-            tx, call.services, kind, call.uuid, call.caller, include_trash=trash, raw=True
+            tx,
+            call.services.clock,
+            call.services.config,
+            kind,
+            call.uuid,
+            call.caller,
+            include_trash=trash,
+            raw=True,
         )
         return ApiResponse(
-            body=await present_one(tx, call.services, call.caller, kind, record, select)
+            body=await present_one(tx, call.services.config, call.caller, kind, record, select)
         )
 
 
@@ -212,7 +219,9 @@ async def apply(
 async def delete_record(call: ApiCall, kind: RecordType) -> ApiResponse:
     """Delete a record."""
     async with call.services.database.writing() as tx:
-        old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
+        old = await find_readable(
+            tx, call.services.clock, call.services.config, kind, call.uuid, call.caller
+        )
         await check_writable(tx, kind, old, call.caller)
         check_match(call, old)
         await remove(tx, call.services, kind, old, user_uuid=call.caller.user_uuid)
@@ -280,13 +289,13 @@ async def _readable(
         )
         if within:
             found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
-    return await present(tx, call.services, call.caller, kind, list(found.values()), names)
+    return await present(tx, call.services.config, call.caller, kind, list(found.values()), names)
 
 
-def trash_times(services: ApiServices, old: Record, given: Record) -> Record:
+def trash_times(clock: ApiClock, config: Config, old: Record, given: Record) -> Record:
     """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
     them. Raises Invalid.
     """
-    settings = services.config.Collections
+    settings = config.Collections
     lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
-    return times(old, given, now=services.clock.now(), lifetimes=lifetimes)
+    return times(old, given, now=clock.now(), lifetimes=lifetimes)

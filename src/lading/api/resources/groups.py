@@ -87,7 +87,7 @@ async def create_group(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     given = generic.check_attributes(call, GROUPS, None)
     record = generic.new_record(call, GROUPS, given)
-    record |= generic.trash_times(services, GROUPS.defaults, given)
+    record |= generic.trash_times(services.clock, services.config, GROUPS.defaults, given)
     is_role = record["group_class"] == GroupClass.ROLE
     # Roles belong to the system user, so that no deletion of a user takes them away; managers
     # are given by permissions.
@@ -107,7 +107,9 @@ async def create_group(call: ApiCall) -> ApiResponse:
             }
             link = generic.new_record(call, LINKS, {**ends, "name": NAMES[Level.MANAGE]})
             await links.grant(tx, call, link, Level.MANAGE)
-        return ApiResponse(body=await present_one(tx, services, caller, GROUPS, record, select))
+        return ApiResponse(
+            body=await present_one(tx, services.config, caller, GROUPS, record, select)
+        )
 
 
 async def update_group(call: ApiCall) -> ApiResponse:
@@ -119,17 +121,25 @@ async def delete_group(call: ApiCall) -> ApiResponse:
     """Put a project or filter group in the trash; remove a role at once."""
     async with call.services.database.reading() as tx:
         found = await authorization.find_readable(
-            tx, call.services, GROUPS, call.uuid, call.caller, include_trash=True
+            tx,
+            call.services.clock,
+            call.services.config,
+            GROUPS,
+            call.uuid,
+            call.caller,
+            include_trash=True,
         )
     if found["group_class"] != GroupClass.ROLE:
         return await trash_group(call)
     _check_seeded(call, found["uuid"])
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, GROUPS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, GROUPS, call.uuid, call.caller
+        )
         await authorization.check_writable(tx, GROUPS, old, call.caller, Level.MANAGE)
         check_match(call, old)
         # Made before the removal: afterwards the caller has no level on it.
-        shown = await present_one(tx, call.services, call.caller, GROUPS, old)
+        shown = await present_one(tx, call.services.config, call.caller, GROUPS, old)
         await generic.remove(tx, call.services, GROUPS, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=shown)
 
@@ -178,11 +188,11 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
         old = await authorization.find_readable(
-            tx, services, GROUPS, call.uuid, caller, include_trash=True
+            tx, services.clock, services.config, GROUPS, call.uuid, caller, include_trash=True
         )
         check_match(call, old)
         given = wanted(call, GROUPS, old)
-        new = {**old, **given, **generic.trash_times(services, old, given)}
+        new = {**old, **given, **generic.trash_times(services.clock, services.config, old, given)}
         if new["group_class"] == GroupClass.ROLE:
             # Roles stay with the system user, whatever a client sends back.
             new["owner_uuid"] = old["owner_uuid"]
@@ -195,7 +205,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
                 unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
                 await priorities.stale_in(unit, new["uuid"])
                 await unit.settle()
-        return ApiResponse(body=await present_one(tx, services, caller, GROUPS, new, select))
+        return ApiResponse(body=await present_one(tx, services.config, caller, GROUPS, new, select))
 
 
 async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record) -> None:
@@ -338,7 +348,7 @@ async def list_contents(call: ApiCall) -> ApiResponse:
         first = parts[0].query if parts else Query()
         kinds = [part.kind for part in parts]
         found, available = await _page(
-            tx, database.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
+            tx, tx.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
         )
         rows = [row for _, rows in found for row in rows]
         included = await find_included(tx, call, rows, include, select=call.params.get("select"))
@@ -411,19 +421,13 @@ async def list_shared(call: ApiCall) -> ApiResponse:
     names = query.select if query.select is not None else GROUPS.listed
     async with database.reading() as tx:
         query = replace(query, extra=(*query.extra, "owner_uuid"))
-        rows = (
-            await records.search(tx, database.dialect, GROUPS, query, raw=True)
-            if query.limit
-            else []
-        )
-        available = (
-            await records.count(tx, database.dialect, GROUPS, query) if query.count else None
-        )
+        rows = await records.search(tx, tx.dialect, GROUPS, query, raw=True) if query.limit else []
+        available = await records.count(tx, tx.dialect, GROUPS, query) if query.count else None
         included = await find_included(
             tx, call, rows, tuple(name for name in include if name == "owner_uuid")
         )
         items = await present(
-            tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct
+            tx, call.services.config, caller, GROUPS, rows, names, distinct=query.distinct
         )
     return ApiResponse(
         body={**generic.envelope(GROUPS, query, items, available), "included": included}
@@ -449,7 +453,13 @@ async def _holder(tx: Transaction, call: ApiCall, uuid: JSON) -> Record:
         raise NotFound(f"Path not found: {str(uuid)[:60]!r} is neither a group nor a user")
     trash = bool(call.params.get("include_trash"))
     return await authorization.find_readable(
-        tx, call.services, kind, str(uuid), call.caller, include_trash=trash
+        tx,
+        call.services.clock,
+        call.services.config,
+        kind,
+        str(uuid),
+        call.caller,
+        include_trash=trash,
     )
 
 
@@ -512,7 +522,7 @@ async def _shown(
     items: list[Record] = []
     for kind, rows in found:
         names = selected[kind.plural] or kind.listed
-        items += await present(tx, call.services, call.caller, kind, rows, names)
+        items += await present(tx, call.services.config, call.caller, kind, rows, names)
     return items
 
 

@@ -81,4 +81,4 @@ async def _has_ended(call: ApiCall, query: Query) -> bool:
     database = call.services.database
     async with database.reading() as tx:
         query = await generic.narrowed(tx, REQUESTS, query, call.caller)
-        return await records.exists(tx, database.dialect, REQUESTS, (*query.where, _ENDED))
+        return await records.exists(tx, tx.dialect, REQUESTS, (*query.where, _ENDED))

@@ -89,6 +89,6 @@ async def _readable(
             query = Query(
                 where=(some, *may_read, *further), select=_OF[kind.plural], limit=4 * _CHUNK
             )
-            rows = await records.search(tx, services.database.dialect, kind, query)
+            rows = await records.search(tx, tx.dialect, kind, query)
             found |= {str(row["uuid"]): row for row in rows}
     return list(found.values())

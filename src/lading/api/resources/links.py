@@ -70,7 +70,9 @@ async def update_link(call: ApiCall) -> ApiResponse:
     """Change a link; of a permission only the name."""
     select = check_select(call.params.get("select"), LINKS)
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, LINKS, call.uuid, call.caller
+        )
         check_match(call, old)
         new = {**old, **generic.check_attributes(call, LINKS, old)}
         _check(new)
@@ -99,7 +101,9 @@ async def get_permissions(call: ApiCall) -> ApiResponse:
             f"Path not found: {call.uuid[:60]!r} is not the uuid of a record that can be shared"
         )
     async with call.services.database.reading() as tx:
-        await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
+        await authorization.find_readable(
+            tx, call.services.clock, call.services.config, kind, call.uuid, call.caller
+        )
         await check_manager(tx, call.uuid, call.caller)
         rows = await records.matching(tx, LINKS, head_uuid=call.uuid, link_class=PERMISSION)
     items = [show(LINKS, row) for row in sorted(rows, key=lambda row: str(row["uuid"]))]
@@ -109,7 +113,9 @@ async def get_permissions(call: ApiCall) -> ApiResponse:
 async def delete_link(call: ApiCall) -> ApiResponse:
     """Delete a link; its permission ends."""
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, LINKS, call.uuid, call.caller
+        )
         check_match(call, old)
         if old["link_class"] == PERMISSION:
             await check_manager(tx, old["head_uuid"], call.caller)
@@ -141,7 +147,9 @@ async def _check_ends(tx: Transaction, call: ApiCall, record: Record, old: Recor
         # A link may name a content, or a record of another type that is not stored here.
         if ids.is_pdh(uuid) or (kind is not None and not kind.stored):
             continue
-        if not await authorization.can_refer(tx, call.services, uuid, call.caller):
+        if not await authorization.can_refer(
+            tx, call.services.clock, call.services.config, uuid, call.caller
+        ):
             raise Invalid(f"{name}: '{uuid}' not found")
 
 
@@ -175,7 +183,7 @@ async def list_permissions(call: ApiCall) -> ApiResponse:
     )
     database = call.services.database
     async with database.reading() as tx:
-        rows = await permission_queries.computed(tx, database.dialect, query) if limit else []
+        rows = await permission_queries.computed(tx, tx.dialect, query) if limit else []
     items = [{**row, "kind": COMPUTED_PERMISSIONS.kind} for row in rows]
     body: Record = {
         "kind": f"{COMPUTED_PERMISSIONS.kind}List",
@@ -197,7 +205,9 @@ async def share(tx: Transaction, call: ApiCall, record: Record) -> Record:
     group = await records.get(tx, GROUPS, tail) if isinstance(tail, str) else None
     permissions.check_ends(tail, head, tail_class=group["group_class"] if group else None)
     for name, uuid in (("tail_uuid", tail), ("head_uuid", head)):
-        if not await authorization.can_refer(tx, call.services, uuid, call.caller):
+        if not await authorization.can_refer(
+            tx, call.services.clock, call.services.config, uuid, call.caller
+        ):
             raise Invalid(f"{name}: '{uuid}' not found")
     await check_manager(tx, head, call.caller)
     return await grant(tx, call, record, level)

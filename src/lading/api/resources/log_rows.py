@@ -70,7 +70,13 @@ async def create_log(call: ApiCall) -> ApiResponse:
             if kind is None or not kind.stored:
                 raise Invalid(f"object_uuid: '{uuid}' not found")
             about = await authorization.find_readable(
-                tx, call.services, kind, uuid, call.caller, include_trash=True
+                tx,
+                call.services.clock,
+                call.services.config,
+                kind,
+                uuid,
+                call.caller,
+                include_trash=True,
             )
             record["object_owner_uuid"] = about["owner_uuid"]
             if not await _is_responsible(tx, call, kind, about):
@@ -80,7 +86,7 @@ async def create_log(call: ApiCall) -> ApiResponse:
         record["event_at"] = record["event_at"] or record["created_at"]
         record["id"] = await records.insert(tx, LOGS, record)
         if audit.is_event(record):
-            audit.tell(tx, call.services, record)
+            audit.tell(tx, call.services.database, call.services.events, record)
     return ApiResponse(body=show(LOGS, record))
 
 
@@ -171,7 +177,7 @@ async def _readable(tx: Transaction, call: ApiCall, uuids: Sequence[str]) -> dic
     if may_read := access.readable(CONTAINERS, call.caller, now=call.services.clock.now()):
         of_caller = records.equals(CONTAINERS, "runtime_user_uuid", call.caller.user_uuid)
         where.append(Either((of_caller, All(may_read))))
-    rows = await records.find(tx, call.services.database.dialect, CONTAINERS, where)
+    rows = await records.find(tx, tx.dialect, CONTAINERS, where)
     return {str(row["uuid"]): Container.from_record(row) for row in rows}
 
 

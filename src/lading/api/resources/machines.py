@@ -54,7 +54,9 @@ async def list_machines(call: ApiCall) -> ApiResponse:
     readable = running
     if not caller.is_admin:
         async with call.services.database.reading() as tx:
-            readable = await readable_uuids(tx, call.services, CONTAINERS, running, caller)
+            readable = await readable_uuids(
+                tx, call.services.clock, call.services.config, CONTAINERS, running, caller
+            )
     items = [
         {
             "dispatcher": one.dispatcher,

@@ -83,7 +83,9 @@ async def get_status(call: ApiCall) -> ApiResponse:
     reason for which it waits.
     """
     async with call.services.database.reading() as tx:
-        row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+        row = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
+        )
         container = await _container(tx, row)
         subject = ContainerRequest.from_record(row)
         scene = await _scene(tx, call, subject, container)
@@ -100,7 +102,9 @@ async def get_why(call: ApiCall) -> ApiResponse:
     """Explain the present state of a request."""
     services = call.services
     async with services.database.reading() as tx:
-        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
+        row = await authorization.find_readable(
+            tx, services.clock, services.config, REQUESTS, call.uuid, call.caller
+        )
         container = await _container(tx, row)
         decided = await _last(tx, call, LogRowType.RESOLVE)
         decision: Record | None = decided["properties"] if decided else None
@@ -117,7 +121,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             await _scene(tx, call, subject, container), image=image, earlier=earlier
         )
         ended = await _last(tx, call, LogRowType.END)
-        dispatched = await dispatching.trail(tx, services.database.dialect, subject)
+        dispatched = await dispatching.trail(tx, tx.dialect, subject)
         evidence = await evidence_about(tx, call, container) if container else None
         expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
         compared = await _compared(tx, call, container)
@@ -150,7 +154,9 @@ async def _compared(tx: Transaction, call: ApiCall, container: Container | None)
     uuid = call.params.get("compared_with")
     if uuid is None:
         return {}
-    row = await authorization.find_readable(tx, call.services, REQUESTS, str(uuid), call.caller)
+    row = await authorization.find_readable(
+        tx, call.services.clock, call.services.config, REQUESTS, str(uuid), call.caller
+    )
     other = await _container(tx, row)
     # What runs in a container of the user must not learn of others.
     if container is None or other is None or call.caller.container_uuid is not None:
@@ -174,7 +180,7 @@ async def list_waits(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         query = Query(where=(*generic.readable(call, REQUESTS), *wanted), limit=_MOST_LISTED)
         query = await generic.narrowed(tx, REQUESTS, query, call.caller)
-        rows = await records.search(tx, services.database.dialect, REQUESTS, query)
+        rows = await records.search(tx, tx.dialect, REQUESTS, query)
         subjects = [ContainerRequest.from_record(row) for row in rows]
         reader = authorization.reader_of(call.caller)
         verdicts = await priorities.judge(tx, subjects, now=services.clock.now(), reader=reader)
@@ -228,7 +234,9 @@ async def preview(call: ApiCall) -> ApiResponse:
             policy=services.policy,
             parent=await find_parent(tx, call, given),
         )
-        await check_dependencies(tx, services, caller, change.request, (), is_new=True)
+        await check_dependencies(
+            tx, services.clock, services.config, caller, change.request, (), is_new=True
+        )
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
         near = () if reused else await _find_nearest(tx, call, decision.recipe, now)
@@ -305,7 +313,9 @@ def _check_claim(call: ApiCall, claim: ForwardingClaim | None) -> None:
 
 async def _logged(tx: Transaction, call: ApiCall) -> tuple[Record, Container | None]:
     """The request whose log is read, and its container."""
-    row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+    row = await authorization.find_readable(
+        tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
+    )
     return row, await _container(tx, row)
 
 
@@ -331,7 +341,7 @@ async def _scene(
     ):
         dialect, created_at = services.database.dialect, container.created_at
         ahead = await waiting.ahead(tx, dialect, container.priority, created_at, most=_MOST_AHEAD)
-        share = await position(tx, services, container, ahead, reader=reader)
+        share = await position(tx, services.clock, services.config, container, ahead, reader=reader)
     now = services.clock.now()
     return Scene(
         judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
@@ -408,7 +418,7 @@ async def _last(tx: Transaction, call: ApiCall, event_type: LogRowType) -> Recor
         select=tuple(one.name for one in LOGS.columns),
         limit=1,
     )
-    rows = await records.search(tx, call.services.database.dialect, LOGS, query)
+    rows = await records.search(tx, tx.dialect, LOGS, query)
     return rows[0] if rows else None
 
 
@@ -453,7 +463,7 @@ async def _last_requested(
         limit=_MOST_NEAR,
     )
     query = await generic.narrowed(tx, REQUESTS, query, call.caller)
-    requests = await records.search(tx, call.services.database.dialect, REQUESTS, query)
+    requests = await records.search(tx, tx.dialect, REQUESTS, query)
     uuids = {row["container_uuid"] for row in requests if row["container_uuid"]}
     rows = await records.among(tx, CONTAINERS, "uuid", sorted(uuids.difference(found)))
     return [row for row in rows if row["created_at"] < created_at]

@@ -146,7 +146,7 @@ async def _fetch(call: ApiCall) -> None:
     services = call.services
     async with services.database.reading() as tx:
         rows = await records.matching(tx, REQUESTS, container_uuid=call.uuid)
-        principals = [await committer(tx, services, row) for row in rows]
+        principals = [await committer(tx, services.ids, row) for row in rows]
     for row, principal in zip(rows, principals, strict=True):
         await look_up(
             services,
@@ -183,7 +183,7 @@ async def update_repository(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), REPOSITORIES)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(
-            tx, call.services, REPOSITORIES, call.uuid, call.caller
+            tx, call.services.clock, call.services.config, REPOSITORIES, call.uuid, call.caller
         )
         await authorization.check_writable(tx, REPOSITORIES, old, call.caller)
         check_match(call, old)
@@ -223,7 +223,9 @@ async def address(
         found = await records.matching(tx, REPOSITORIES, name=wanted.name)
         uuid = found[0]["uuid"] if found else ""
     try:
-        record = await authorization.find_readable(tx, services, REPOSITORIES, uuid, acting)
+        record = await authorization.find_readable(
+            tx, services.clock, services.config, REPOSITORIES, uuid, acting
+        )
     except NotFound:
         raise Invalid(f"{where}: repository {wanted.name!r} not found") from None
     access.check_scope(acting, "GET", f"/arvados/v1/repositories/{record['uuid']}")

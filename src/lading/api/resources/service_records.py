@@ -24,7 +24,8 @@ from lading.api import authorization
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, check_match, show
 from lading.api.resources import generic, links
-from lading.api.services import ApiServices
+from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.config.site import Config
 from lading.core import ids
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Forbidden, Invalid, NotFound
@@ -87,7 +88,7 @@ async def list_logins(call: ApiCall) -> ApiResponse:
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
         machine = await authorization.find_readable(
-            tx, call.services, VIRTUAL_MACHINES, call.uuid, call.caller
+            tx, call.services.clock, call.services.config, VIRTUAL_MACHINES, call.uuid, call.caller
         )
         return ApiResponse(body=await _logins(tx, call, [machine]))
 
@@ -96,7 +97,7 @@ async def list_all_logins(call: ApiCall) -> ApiResponse:
     """The logins of all machines."""
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
-        machines = await records.find(tx, call.services.database.dialect, VIRTUAL_MACHINES, ())
+        machines = await records.find(tx, tx.dialect, VIRTUAL_MACHINES, ())
         return ApiResponse(body=await _logins(tx, call, machines))
 
 
@@ -180,7 +181,9 @@ async def _update(call: ApiCall, kind: RecordType) -> ApiResponse:
     _check_may_outlive(call, kind)
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, kind, call.uuid, call.caller
+        )
         await authorization.check_writable(tx, kind, old, call.caller)
         check_match(call, old)
         new = {**old, **generic.check_attributes(call, kind, old)}
@@ -267,7 +270,9 @@ async def update_credential(call: ApiCall) -> ApiResponse:
     _check_may_outlive(call, CREDENTIALS)
     services = call.services
     async with services.database.writing() as tx:
-        old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, services.clock, services.config, CREDENTIALS, call.uuid, call.caller
+        )
         await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
         check_match(call, old)
         given = _given(call, old)
@@ -310,8 +315,10 @@ async def tell_secret(call: ApiCall) -> ApiResponse:
     async with services.database.writing() as tx:
         if caller.token_uuid != ids.root_token(services.config.ClusterID):
             await _check_running(tx, caller.container_uuid)
-        record = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, caller)
-        _check_current(services, record)
+        record = await authorization.find_readable(
+            tx, services.clock, services.config, CREDENTIALS, call.uuid, caller
+        )
+        _check_current(services.clock, record)
         known: Record = {"container_uuid": caller.container_uuid}
         await audit.note(
             tx,
@@ -330,8 +337,8 @@ async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
         raise Forbidden("Token is not associated with a running container.")
 
 
-def _check_current(services: ApiServices, record: Record) -> None:
-    if record["expires_at"] <= services.clock.now():
+def _check_current(clock: ApiClock, record: Record) -> None:
+    if record["expires_at"] <= clock.now():
         raise Forbidden("Credential has expired.")
 
 
@@ -379,16 +386,16 @@ async def _let_manage(tx: Transaction, call: ApiCall, uuid: str, manager: str) -
     await links.grant(tx, call, generic.new_record(call, LINKS, link), Level.MANAGE)
 
 
-def the_service(services: ApiServices) -> Record:
+def the_service(identifiers: Identifiers, config: Config) -> Record:
     """The record of this server."""
-    url = urlsplit(services.config.ExternalURL)
-    cluster = services.config.ClusterID
+    url = urlsplit(config.ExternalURL)
+    cluster = config.ClusterID
     return {
         "uuid": f"{cluster}-{Infix.KEEP_SERVICE}-000000000000000",
-        "owner_uuid": services.ids.system_user,
+        "owner_uuid": identifiers.system_user,
         "created_at": None,
         "modified_at": None,
-        "modified_by_user_uuid": services.ids.system_user,
+        "modified_by_user_uuid": identifiers.system_user,
         "service_host": url.hostname or "",
         "service_port": server_port(url),
         "service_ssl_flag": is_secure(url),
@@ -399,7 +406,7 @@ def the_service(services: ApiServices) -> Record:
 
 async def list_services(call: ApiCall) -> ApiResponse:
     """All services; filters are ignored."""
-    item = show(KEEP_SERVICES, the_service(call.services))
+    item = show(KEEP_SERVICES, the_service(call.services.ids, call.services.config))
     body: Record = {
         "kind": "arvados#keepServiceList",
         "etag": "",
@@ -415,7 +422,7 @@ async def list_services(call: ApiCall) -> ApiResponse:
 
 async def get_service(call: ApiCall) -> ApiResponse:
     """One service."""
-    record = the_service(call.services)
+    record = the_service(call.services.ids, call.services.config)
     if record["uuid"] != call.uuid:
         raise NotFound(f"Path not found: no keep_service {call.uuid[:60]!r}")
     return ApiResponse(body=show(KEEP_SERVICES, record))

@@ -83,7 +83,7 @@ async def create_webhook(call: ApiCall) -> ApiResponse:
     owner = record["owner_uuid"]
     record["subscriber_uuid"] = owner if is_user(owner) else caller.user_uuid
     record["secret"] = signature.make_secret(services.ids.entropy(signature.KEY_BYTES))
-    position = await latest(services)
+    position = await latest(services.database)
     async with services.database.writing() as tx:
         await _check_place(tx, call, record)
         await _check_mail(tx, call, record)
@@ -164,7 +164,7 @@ async def pause_webhook(call: ApiCall) -> ApiResponse:
 
 async def resume_webhook(call: ApiCall) -> ApiResponse:
     """Send again, from where it was paused, or with `skip` from now on."""
-    services, position = call.services, await latest(call.services)
+    services, position = call.services, await latest(call.services.database)
     async with services.database.writing() as tx:
         old = await _find(tx, call)
         before = await webhooks.find(tx, old["uuid"])
@@ -201,7 +201,7 @@ async def rotate_secret(call: ApiCall) -> ApiResponse:
 
 async def get_deliveries(call: ApiCall) -> ApiResponse:
     """Position of a webhook in the log, its first 1,000 dead letters and its latest attempts."""
-    last = await latest(call.services)
+    last = await latest(call.services.database)
     async with call.services.database.reading() as tx:
         found = await _find(tx, call)
         position = await webhooks.find(tx, found["uuid"])
@@ -228,10 +228,10 @@ async def list_progress(call: ApiCall) -> ApiResponse:
         raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of webhooks")
     wanted = Among(Column("uuid", Type.STRING), tuple(map(str, uuids)))
     where = (*generic.readable(call, WEBHOOKS), wanted)
-    services, last = call.services, await latest(call.services)
+    services, last = call.services, await latest(call.services.database)
     async with services.database.reading() as tx:
         query = Query(where=where, select=("uuid", "state", "paused_reason"), limit=_MOST_LISTED)
-        found = await records.search(tx, services.database.dialect, WEBHOOKS, query)
+        found = await records.search(tx, tx.dialect, WEBHOOKS, query)
         positions = await webhooks.among(tx, [str(one["uuid"]) for one in found])
     known = {one.webhook_uuid: one for one in positions}
     rows = ((one, known[one["uuid"]]) for one in found if one["uuid"] in known)
@@ -266,7 +266,7 @@ async def redeliver(call: ApiCall) -> ApiResponse:
         if found["state"] != WebhookState.ACTIVE:
             raise Invalid(f"{call.uuid}: it is paused; resume it first")
         queued = await webhooks.queue_letters(tx, found["uuid"], numbers)
-        wake(tx, call.services)
+        wake(tx, call.services.database, call.services.events)
     return ApiResponse(body={"queued": queued})
 
 
@@ -283,7 +283,9 @@ def _numbers(given: JSON) -> list[int] | None:
 
 async def _find(tx: Transaction, call: ApiCall) -> Record:
     """The webhook of the call, which the caller may change. Raises NotFound, Forbidden."""
-    found = await authorization.find_readable(tx, call.services, WEBHOOKS, call.uuid, call.caller)
+    found = await authorization.find_readable(
+        tx, call.services.clock, call.services.config, WEBHOOKS, call.uuid, call.caller
+    )
     if call.method != "GET":
         await authorization.check_writable(tx, WEBHOOKS, found, call.caller, Level.MANAGE)
         check_match(call, found)

@@ -54,11 +54,15 @@ async def update_workflow(call: ApiCall) -> ApiResponse:
     """Change a workflow."""
     services = call.services
     async with services.database.reading() as tx:
-        seen = await authorization.find_readable(tx, services, WORKFLOWS, call.uuid, call.caller)
+        seen = await authorization.find_readable(
+            tx, services.clock, services.config, WORKFLOWS, call.uuid, call.caller
+        )
     given = generic.check_attributes(call, WORKFLOWS, seen)
     changes = {**given, **await _follow(seen, given)}
     async with services.database.writing() as tx:
-        old = await authorization.find_readable(tx, services, WORKFLOWS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, services.clock, services.config, WORKFLOWS, call.uuid, call.caller
+        )
         await authorization.check_writable(tx, WORKFLOWS, old, call.caller)
         check_match(call, old)
         if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:

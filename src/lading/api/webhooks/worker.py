@@ -175,7 +175,7 @@ class WebhookWorker:
             self._is_used = await webhooks.has_active(tx)
         if not self._is_used:
             return []
-        last, now = await latest(services), services.clock.now()
+        last, now = await latest(services.database), services.clock.now()
         async with services.database.reading() as tx:
             due = await webhooks.due(tx, last=last, now=now, most=_MOST_DUE)
             if next_at := await webhooks.next_due(tx, last=last, now=now):
@@ -225,7 +225,7 @@ class WebhookWorker:
         query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=_PAGE)
         database = self._services.database
         async with database.reading() as tx:
-            rows = await records.search(tx, database.dialect, LOGS, query)
+            rows = await records.search(tx, tx.dialect, LOGS, query)
         events = [make_event(row, listened(row["properties"])) for row in rows if is_event(row)]
         return events, int(rows[-1]["id"]) if rows else position
 
@@ -246,7 +246,7 @@ class WebhookWorker:
                     await webhooks.LEASES.release(tx, uuid, self._holder)
                     if goes_on:
                         # This server ends, or others wait: another one goes on.
-                        wake(tx, self._services)
+                        wake(tx, self._services.database, self._services.events)
             if goes_on or self._is_crowded:
                 # Not after a fault, which would come again at once.
                 self._hurry()

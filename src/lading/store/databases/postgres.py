@@ -168,6 +168,8 @@ class PostgresDialect:
 class _Transaction:
     """Statements on one connection."""
 
+    dialect: Dialect = PostgresDialect()
+
     def __init__(
         self, connection: Connection, placeholders: Placeholders, batches: Batches, seal: Seal
     ) -> None:
@@ -320,7 +322,7 @@ class PostgresDatabase:
         is away each `again` seconds.
         """
         self._again = again
-        self.dialect: Dialect = PostgresDialect()
+        self.dialect: Dialect = _Transaction.dialect
         self._address = address
         self._seal = seal
         self._readers = PostgresReaders(address, readers)

@@ -137,6 +137,8 @@ def insert_rows(
 class _Transaction:
     """One connection and the callbacks of its open transaction."""
 
+    dialect: Dialect = SqliteDialect()
+
     def __init__(
         self,
         path: Path,
@@ -265,7 +267,7 @@ class SqliteDatabase:
 
         Raises Invalid when it cannot be used, Unavailable when another program locks it.
         """
-        self.dialect: Dialect = SqliteDialect()
+        self.dialect: Dialect = _Transaction.dialect
         self._path = path
         try:
             with ExitStack() as undo:

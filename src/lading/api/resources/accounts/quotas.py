@@ -127,7 +127,7 @@ async def list_uses(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         query = Query(where=where, limit=_MOST_LISTED)
         query = await generic.narrowed(tx, QUOTAS, query, call.caller)
-        found = await records.search(tx, services.database.dialect, QUOTAS, query)
+        found = await records.search(tx, tx.dialect, QUOTAS, query)
         known = [Quota.from_record(one) for one in found]
         held = await rows.used(tx, [one.subject_uuid for one in known], held=True)
         items = [
@@ -211,7 +211,9 @@ async def _subject(tx: Transaction, call: ApiCall, uuid: object) -> Record:
     found = await records.get(tx, kind, uuid)
     if found is None or (
         kind is REQUESTS
-        and not await authorization.can_read(tx, call.services, kind, found, call.caller)
+        and not await authorization.can_read(
+            tx, call.services.clock, call.services.config, kind, found, call.caller
+        )
     ):
         raise Invalid(f"subject_uuid: '{uuid}' not found")
     if kind is REQUESTS:
@@ -228,7 +230,9 @@ def _kind(uuid: object) -> RecordType | None:
 
 
 async def _find(tx: Transaction, call: ApiCall) -> Record:
-    found = await authorization.find_readable(tx, call.services, QUOTAS, call.uuid, call.caller)
+    found = await authorization.find_readable(
+        tx, call.services.clock, call.services.config, QUOTAS, call.uuid, call.caller
+    )
     check_match(call, found)
     return found
 

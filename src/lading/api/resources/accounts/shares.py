@@ -22,7 +22,7 @@ async def list_shares(call: ApiCall) -> ApiResponse:
     caller, services = call.caller, call.services
     access.check_user(caller)
     async with services.database.reading() as tx:
-        found = await summaries(tx, services)
+        found = await summaries(tx, services.clock, services.config)
         if not caller.is_admin:
             # Users can read one another's records; what each has used is their own business.
             found = {

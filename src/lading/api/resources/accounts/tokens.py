@@ -105,7 +105,9 @@ async def update_token(call: ApiCall) -> ApiResponse:
     """Change the end or the scopes of a token."""
     _check_may_outlive(call)
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, TOKENS, call.uuid, call.caller
+        )
         check_match(call, old)
         changes = generic.check_attributes(call, TOKENS, old)
         _check(changes)

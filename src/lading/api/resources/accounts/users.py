@@ -114,7 +114,9 @@ async def create_user(call: ApiCall) -> ApiResponse:
     access.check_admin(call.caller, "make users")
     async with call.services.database.writing() as tx:
         record = await make_user(tx, call, generic.check_attributes(call, USERS, None))
-        return ApiResponse(body=await present_one(tx, call.services, call.caller, USERS, record))
+        return ApiResponse(
+            body=await present_one(tx, call.services.config, call.caller, USERS, record)
+        )
 
 
 async def make_user(tx: Transaction, call: ApiCall, given: Record) -> Record:
@@ -136,7 +138,9 @@ async def update_user(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), USERS)
     caller = call.caller
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, USERS, call.uuid, caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, USERS, call.uuid, caller
+        )
         changes = generic.check_attributes(call, USERS, old)
         await authorization.check_writable(tx, USERS, old, caller)
         check_match(call, old)
@@ -153,7 +157,9 @@ async def update_user(call: ApiCall) -> ApiResponse:
         ):
             raise Invalid(f"{changed[0]}: the system user stays an active admin")
         new = await store_user(tx, call, old, changes)
-        return ApiResponse(body=await present_one(tx, call.services, caller, USERS, new, select))
+        return ApiResponse(
+            body=await present_one(tx, call.services.config, caller, USERS, new, select)
+        )
 
 
 async def store_user(tx: Transaction, call: ApiCall, old: Record, changes: Record) -> Record:
@@ -175,9 +181,11 @@ async def delete_user(call: ApiCall) -> ApiResponse:
     if call.uuid in (call.services.ids.system_user, call.caller.user_uuid):
         raise Invalid("uuid: neither the system user nor yourself can be deleted")
     async with call.services.database.writing() as tx:
-        old = await authorization.find_readable(tx, call.services, USERS, call.uuid, call.caller)
+        old = await authorization.find_readable(
+            tx, call.services.clock, call.services.config, USERS, call.uuid, call.caller
+        )
         check_match(call, old)
-        shown = await present_one(tx, call.services, call.caller, USERS, old)
+        shown = await present_one(tx, call.services.config, call.caller, USERS, old)
         await generic.remove(tx, call.services, USERS, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=shown)
 
@@ -198,14 +206,14 @@ async def setup_user(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         if uuid is not None:
             user = await authorization.find_readable(
-                tx, call.services, USERS, str(uuid), call.caller
+                tx, call.services.clock, call.services.config, USERS, str(uuid), call.caller
             )
             check_match(call, user)
         else:
             user = await _described(tx, call)
         await links.set_up(tx, call, user["uuid"])
         given = await _given_to(tx, user["uuid"])
-        shown = await present_one(tx, call.services, call.caller, USERS, user)
+        shown = await present_one(tx, call.services.config, call.caller, USERS, user)
     return ApiResponse(
         body={"kind": "arvados#HashList", "items": [shown, *(show(LINKS, one) for one in given)]}
     )
@@ -217,7 +225,9 @@ async def unsetup_user(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), USERS)
     async with services.database.writing() as tx:
-        user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        user = await authorization.find_readable(
+            tx, services.clock, services.config, USERS, call.uuid, caller
+        )
         check_match(call, user)
         if user["uuid"] in (services.ids.system_user, caller.user_uuid):
             raise Invalid("uuid: neither the system user nor yourself can be shut out")
@@ -229,7 +239,7 @@ async def unsetup_user(call: ApiCall) -> ApiResponse:
                 await generic.remove(tx, services, kind, one, user_uuid=caller.user_uuid)
         gone = {"is_active": False, "is_admin": False, "prefs": {}}
         user = await generic.apply(tx, services, USERS, user, gone, user_uuid=caller.user_uuid)
-        return ApiResponse(body=await present_one(tx, services, caller, USERS, user, select))
+        return ApiResponse(body=await present_one(tx, services.config, caller, USERS, user, select))
 
 
 async def activate_user(call: ApiCall) -> ApiResponse:
@@ -237,7 +247,9 @@ async def activate_user(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), USERS)
     async with services.database.writing() as tx:
-        user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        user = await authorization.find_readable(
+            tx, services.clock, services.config, USERS, call.uuid, caller
+        )
         check_match(call, user)
         if not caller.is_admin:
             everybody = ids.all_users(services.config.ClusterID)
@@ -248,7 +260,7 @@ async def activate_user(call: ApiCall) -> ApiResponse:
                     "Forbidden: is_active: you were not invited; ask an admin to set you up"
                 )
         user = await store_user(tx, call, user, {"is_active": True})
-        return ApiResponse(body=await present_one(tx, services, caller, USERS, user, select))
+        return ApiResponse(body=await present_one(tx, services.config, caller, USERS, user, select))
 
 
 async def update_users(call: ApiCall) -> ApiResponse:
@@ -259,7 +271,7 @@ async def update_users(call: ApiCall) -> ApiResponse:
         raise Malformed("updates: must be an object of uuids and attributes")
     async with call.services.database.writing() as tx:
         users = [await _updated(tx, call, uuid, given) for uuid, given in updates.items()]
-        items = await present(tx, call.services, call.caller, USERS, users, None)
+        items = await present(tx, call.services.config, call.caller, USERS, users, None)
     return ApiResponse(
         body={
             "kind": "arvados#userList",
@@ -413,7 +425,7 @@ async def merge_users(call: ApiCall) -> ApiResponse:
                 {**gone, "redirect_to_user_uuid": new["uuid"]},
                 user_uuid=user,
             )
-        return ApiResponse(body=await present_one(tx, services, call.caller, USERS, old))
+        return ApiResponse(body=await present_one(tx, services.config, call.caller, USERS, old))
 
 
 async def _named(call: ApiCall) -> tuple[str, str]:
@@ -471,7 +483,9 @@ async def _check(tx: Transaction, call: ApiCall, old: Record, new: Record, owner
     )
     if owner == old["uuid"]:
         raise Invalid("new_owner_uuid: cannot be the user that is merged")
-    await authorization.check_owner_for(tx, call.services, new_user, owner)
+    await authorization.check_owner_for(
+        tx, call.services.clock, call.services.config, new_user, owner
+    )
     check_acyclic(old["uuid"], await permission_queries.owners_above(tx, owner))
 
 
