@@ -166,6 +166,19 @@ def test_a_result_is_a_document_or_a_text_for_people() -> None:
     assert _invoke() == "A\n1\n"
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_conclusion_has_the_exit_code(words: tuple[str, ...]) -> None:
+    @click.command()
+    @display.with_json
+    def judged() -> display.Output:
+        yield display.Conclusion({"ok": False}, 3)
+        click.echo("not well")
+
+    result = CliRunner().invoke(judged, words, standalone_mode=False)
+    assert result.return_value == 3
+    assert result.stdout == ('{\n  "ok": false\n}\n' if words else "not well\n")
+
+
 def test_no_progress_is_drawn_beside_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 

@@ -27,23 +27,24 @@ def play(*words: str, steps: tuple[CheckStep, ...], fault: BaseException | None 
         return all(step.ok for step in steps)
 
     @click.command()
-    @display.json_option
-    def test() -> None:
-        run_selftest(main, made="VMs")
+    @display.with_json
+    def test() -> display.Output:
+        yield from run_selftest(main, made="VMs")
 
-    return CliRunner().invoke(test, words)
+    # As `main` of the command line: the value of a command is its exit code.
+    return CliRunner().invoke(test, words, standalone_mode=False)
 
 
 def test_each_step_and_the_verdict_are_shown() -> None:
     done = play(steps=(GOOD, BAD))
-    assert done.exit_code == 1
+    assert done.return_value == 1
     assert done.stdout.splitlines() == [
         "ok    small         list           0.00 s  none",
         "FAIL                ssh            0.00 s  refused",
         "      to mend: open the port",
         "This configuration does not work yet.",
     ]
-    assert play(steps=(GOOD,)).exit_code == 0
+    assert play(steps=(GOOD,)).return_value == 0
 
 
 def test_steps_are_a_document() -> None:
@@ -67,6 +68,6 @@ def test_steps_are_a_document() -> None:
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_an_interruption_is_told(words: tuple[str, ...]) -> None:
     done = play(*words, steps=(), fault=KeyboardInterrupt())
-    assert done.exit_code == 130
+    assert done.return_value == 130
     assert ("VMs are removed" in done.stdout) is not bool(words)
     assert ('"interrupted": true' in done.stdout) is bool(words)

@@ -67,8 +67,8 @@ def backup(file: Path, data: Path | None, without_blocks: bool) -> display.Outpu
     required=True,
     help="A new directory.",
 )
-@display.json_option
-def restore(file: Path, data: Path) -> None:
+@display.with_json
+def restore(file: Path, data: Path) -> display.Output:
     """Restore a data directory from a backup and verify all of it; then serve it with 'lading up
     --data'.
     """
@@ -76,19 +76,16 @@ def restore(file: Path, data: Path) -> None:
 
     with display.progress("Restoring") as report:
         made = work(file.absolute(), DataDirectory(data.absolute()), progress=report)
-    if display.is_json_command():
-        found = {"data": str(data), "blocks": made.blocks, "bytes": made.size}
-        display.emit_json({**found, "damaged": made.damaged, "missing": made.missing})
-    else:
-        click.echo(f"lading: {data} has {made.blocks} blocks, {display.size(made.size)}, verified")
-        for what, hashes in (
-            ("damaged in the backup", made.damaged),
-            ("not in the backup", made.missing),
-        ):
-            for one in hashes:
-                display.note(f"block {one}: {what}; collections that name it cannot be read whole")
-    if made.damaged or made.missing:
-        raise click.exceptions.Exit(1)
+    found = {"data": str(data), "blocks": made.blocks, "bytes": made.size}
+    document = {**found, "damaged": made.damaged, "missing": made.missing}
+    yield display.Conclusion(document, 1 if made.damaged or made.missing else 0)
+    click.echo(f"lading: {data} has {made.blocks} blocks, {display.size(made.size)}, verified")
+    for what, hashes in (
+        ("damaged in the backup", made.damaged),
+        ("not in the backup", made.missing),
+    ):
+        for one in hashes:
+            display.note(f"block {one}: {what}; collections that name it cannot be read whole")
 
 
 @admin.command(name="dispatcher-token")

@@ -221,7 +221,7 @@ def cloud() -> None:
     is_flag=True,
     help="Start no server: no request is run, its shell and port not tried.",
 )
-@display.json_option
+@display.with_json
 def test(
     config: Path,
     types: tuple[str, ...],
@@ -229,7 +229,7 @@ def test(
     set_id: str,
     listen: str,
     no_server: bool,
-) -> None:
+) -> display.Output:
     """Make VMs as the dispatcher would, check that they can run containers, and remove them.
 
     A server is started here for the time of the test. A request runs on each VM, and the test uses
@@ -249,4 +249,4 @@ def test(
         listen=listen,
         with_server=not no_server,
     )
-    run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="VMs")
+    yield from run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="VMs")

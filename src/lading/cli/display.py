@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, ParamSpec, TypeAlias
 
 import click
 
@@ -60,25 +60,37 @@ Output: TypeAlias = Iterator[object]
 """The result of a command `with_json`, before it is printed for people."""
 
 
-def with_json(command: Callable[_Parameters, Output]) -> Callable[_Parameters, None]:
+class Conclusion(NamedTuple):
+    """A result of a command that ends with another exit code than 0."""
+
+    document: object
+    exit_code: int
+
+
+def with_json(command: Callable[_Parameters, Output]) -> Callable[_Parameters, int]:
     """Decorator of a command with `--json`. The command yields its result, and prints it for people
     after that: with `--json` the result is printed as a JSON document, and the command ends at the
-    `yield`.
+    `yield`. The exit code is 0, or that of a `Conclusion`.
     """
 
     @functools.wraps(command)
-    def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
-        show(command(*args, **kwargs))
+    def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> int:
+        return show(command(*args, **kwargs))
 
     return json_option(run)
 
 
-def show(output: Output) -> None:
-    """Print a result: as a JSON document with `--json`, else as its function does."""
+def show(output: Output) -> int:
+    """Print a result: as a JSON document with `--json`, else as its function does. The exit
+    code.
+    """
+    code = 0
     for result in output:
+        document, code = result if isinstance(result, Conclusion) else (result, 0)
         if is_json_command():
-            emit_json(result)
-            return
+            emit_json(document)
+            break
+    return code
 
 
 def emit_json(value: object) -> None:

@@ -495,8 +495,8 @@ def _is_free(address: tuple[str, int]) -> bool:
     show_default=True,
     help="With --live: seconds for the container to end.",
 )
-@display.json_option
-def doctor(data: Path | None, live: bool, image: str, timeout: float) -> None:
+@display.with_json
+def doctor(data: Path | None, live: bool, image: str, timeout: float) -> display.Output:
     """Check whether this machine can run containers, and show a remedy for each fault.
 
     With --live the site is checked, from here: server, clock, token, parts, blocks, collection,
@@ -505,27 +505,24 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float) -> None:
     The exit code is 0 when containers can run, else 1.
     """
     if live:
-        sys.exit(0 if _check_site(image, timeout) else 1)
+        yield from _check_site(image, timeout)
+        return
     place = data or default_data_directory(os.environ)
     checks = examine(CheckedMachine(data=place, user=os.geteuid()))
     is_fit = can_run(checks)
-    if display.is_json_command():
-        display.emit_json({"can_run": is_fit, "checks": [_plain(check) for check in checks]})
-    else:
-        display.table(
-            ("CHECK", "RESULT", "FOUND"),
-            ((check.name, check.verdict, check.found) for check in checks),
-            # A finding is a sentence: its end counts.
-            is_cut=False,
-        )
-        click.echo()
-        _show_remedies(checks, first_remedy(checks, user=os.geteuid()))
-        click.echo(
-            "This machine can run containers."
-            if is_fit
-            else "This machine cannot run containers yet."
-        )
-    sys.exit(0 if is_fit else 1)
+    document = {"can_run": is_fit, "checks": [_plain(check) for check in checks]}
+    yield display.Conclusion(document, 0 if is_fit else 1)
+    display.table(
+        ("CHECK", "RESULT", "FOUND"),
+        ((check.name, check.verdict, check.found) for check in checks),
+        # A finding is a sentence: its end counts.
+        is_cut=False,
+    )
+    click.echo()
+    _show_remedies(checks, first_remedy(checks, user=os.geteuid()))
+    click.echo(
+        "This machine can run containers." if is_fit else "This machine cannot run containers yet."
+    )
 
 
 def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
@@ -540,8 +537,8 @@ def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
         click.echo()
 
 
-def _check_site(image: str, timeout: float) -> bool:
-    """Run the checks of the site, and show each when it is done; whether all went well."""
+def _check_site(image: str, timeout: float) -> display.Output:
+    """Run the checks of the site, and show each when it is done."""
     from lading.cli.session import CliSession, with_session
     from lading.client.live_checks import LiveTest
 
@@ -563,11 +560,6 @@ def _check_site(image: str, timeout: float) -> bool:
         return await test.run(tell)
 
     is_well = with_session(action)
-    display.show(_conclude(steps, is_well=is_well))
-    return is_well
-
-
-def _conclude(steps: Sequence[CheckStep], *, is_well: bool) -> display.Output:
     documents = [
         {
             "number": number,
@@ -579,7 +571,7 @@ def _conclude(steps: Sequence[CheckStep], *, is_well: bool) -> display.Output:
         }
         for number, step in enumerate(steps, 1)
     ]
-    yield {"ok": is_well, "checks": documents}
+    yield display.Conclusion({"ok": is_well, "checks": documents}, 0 if is_well else 1)
     click.echo()
     click.echo(
         "This site runs containers." if is_well else "This site is not well; see 'do' above."

@@ -39,8 +39,8 @@ def kubernetes() -> None:
     is_flag=True,
     help="Start no server: no request is run, its shell and port not tried.",
 )
-@display.json_option
-def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> None:
+@display.with_json
+def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> display.Output:
     """Make Pods as the dispatcher would, check that they can run containers, and remove them.
 
     A server is started here for the time of the test. A request runs in the cluster, and the test
@@ -55,4 +55,4 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> 
     options = ClusterTestOptions(
         config=config, kinds=kinds, listen=listen, with_server=not no_server
     )
-    run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="Pods")
+    yield from run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="Pods")

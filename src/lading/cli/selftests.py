@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +22,10 @@ def run_selftest(
     main: Callable[[Callable[[CheckStep], None], Callable[[str], None]], bool],
     *,
     made: str,
-) -> NoReturn:
-    """Run a test and exit with 0 without faults, else 1, and 130 after an interruption. `main` gets
-    a function for each step that is over and one for the present activity; it removes the things
-    that the test has `made`, also before it raises.
+) -> display.Output:
+    """Run a test; the exit code is 0 without faults, else 1, and 130 after an interruption. `main`
+    gets a function for each step that is over and one for the present activity; it removes the
+    things that the test has `made`, also before it raises.
     """
     steps: list[CheckStep] = []
 
@@ -40,29 +40,28 @@ def run_selftest(
             is_fit = main(tell, lambda text: report(display.shorten(text, 100), len(steps), 0))
         except (asyncio.CancelledError, KeyboardInterrupt):
             is_interrupted = True
-    display.show(_conclude(steps, made, is_fit=is_fit, is_interrupted=is_interrupted))
-    sys.exit(INTERRUPTED if is_interrupted else 0 if is_fit else 1)
-
-
-def _conclude(
-    steps: list[CheckStep], made: str, *, is_fit: bool, is_interrupted: bool
-) -> display.Output:
-    documents = [
-        {
-            "name": step.name,
-            "ok": step.ok,
-            "found": step.found,
-            "mend": step.remedy,
-            **step.subject,
-            "seconds": step.seconds,
-        }
-        for step in steps
-    ]
-    yield {"ok": is_fit, "interrupted": is_interrupted, "steps": documents}
+    code = INTERRUPTED if is_interrupted else 0 if is_fit else 1
+    document = {
+        "ok": is_fit,
+        "interrupted": is_interrupted,
+        "steps": [_plain(step) for step in steps],
+    }
+    yield display.Conclusion(document, code)
     if is_interrupted:
         click.echo(f"The test was interrupted; its {made} are removed.")
     else:
         click.echo(f"This configuration {'works' if is_fit else 'does not work yet'}.")
+
+
+def _plain(step: CheckStep) -> dict[str, object]:
+    return {
+        "name": step.name,
+        "ok": step.ok,
+        "found": step.found,
+        "mend": step.remedy,
+        **step.subject,
+        "seconds": step.seconds,
+    }
 
 
 def _show(step: CheckStep) -> None:

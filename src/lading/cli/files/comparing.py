@@ -51,8 +51,8 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
     is_flag=True,
     help="Show differences within small texts and tables of two collections, too.",
 )
-@display.json_option
-def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> int:
+@display.with_json
+def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> display.Output:
     """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
     Both are collections, or directories or files in them. Of two requests the first cause of the
@@ -75,11 +75,8 @@ def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> 
         return _Compared(files, contents=await find_contents(session, files) if text else {})
 
     found = with_session(action)
-    if display.is_json_command():
-        _emit(found)
-    else:
-        _show(found)
-    return found.exit_code
+    yield display.Conclusion(_document(found), found.exit_code)
+    _show(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ def _show_causes(found: _Compared, causes: Causes) -> None:
     click.echo()
 
 
-def _emit(found: _Compared) -> None:
+def _document(found: _Compared) -> object:
     files = [
         {
             "path": one.path,
@@ -154,18 +151,15 @@ def _emit(found: _Compared) -> None:
         for one in found.files or ()
     ]
     if found.causes is None:
-        display.emit_json(files)
-        return
+        return files
     compared = files if found.files is not None else None
-    display.emit_json(
-        {
-            "steps": documents(found.causes),
-            "complete": not found.causes.is_cut,
-            "files": compared,
-            **(details_document(found.details) if found.details else {}),
-            **({"tree": trees_document(found.steps)} if found.steps is not None else {}),
-        }
-    )
+    return {
+        "steps": documents(found.causes),
+        "complete": not found.causes.is_cut,
+        "files": compared,
+        **(details_document(found.details) if found.details else {}),
+        **({"tree": trees_document(found.steps)} if found.steps is not None else {}),
+    }
 
 
 @click.command()

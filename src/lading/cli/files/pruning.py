@@ -62,7 +62,7 @@ class PruningPlan:
 @click.option("--named", is_flag=True, help="Outputs with a name of their own too.")
 @click.option("--requests", is_flag=True, help="Delete the records of the requests, too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@display.json_option
+@display.with_json
 def prune(
     older: int | None,
     never_reused: bool,
@@ -71,7 +71,7 @@ def prune(
     requests: bool,
     yes: bool,
     **selected: Any,
-) -> None:
+) -> display.Output:
     """Move outputs and logs of requests that have ended to the trash, after showing what that
     frees.
 
@@ -103,10 +103,8 @@ def prune(
     done = not is_empty and _is_sure(plan, yes)
     if done:
         with_session(lambda session: _trash(session, plan, choice))
-    if display.is_json_command():
-        display.emit_json(_as_json(plan, done=done))
-    else:
-        _tell_end(plan, is_empty=is_empty, done=done)
+    yield _as_json(plan, done=done)
+    _tell_end(plan, is_empty=is_empty, done=done)
 
 
 def _as_json(plan: PruningPlan, *, done: bool) -> dict[str, object]:

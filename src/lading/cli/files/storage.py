@@ -72,8 +72,8 @@ def volumes(data: Path | None, count: bool) -> display.Output:
 @DATA
 @click.option("--dry-run", is_flag=True, help="Only show the planned actions.")
 @click.option("--all", "show_all", is_flag=True, help="List every step.")
-@display.json_option
-def gc(data: Path | None, dry_run: bool, show_all: bool) -> None:
+@display.with_json
+def gc(data: Path | None, dry_run: bool, show_all: bool) -> display.Output:
     """Move blocks that no collection names to the trash, and make the copies that collections need.
 
     A block goes into the trash of its volume when its last signature has ended
@@ -81,19 +81,12 @@ def gc(data: Path | None, dry_run: bool, show_all: bool) -> None:
     Until then it is restored when it is read or named again.
     """
     look, outcome = _run(_gc(_directory(data), dry_run=dry_run))
-    if display.is_json_command():
-        display.emit_json(
-            {
-                **_as_json(look),
-                "dry_run": dry_run,
-                **({} if outcome is None else _outcome_json(outcome)),
-            }
-        )
-    else:
-        _show_plan(look, _SHOWN if not show_all else len(look.plan.steps))
-        _show_outcome(look, outcome)
-    if look.plan.lost or (outcome is not None and outcome.failures):
-        raise click.exceptions.Exit(1)
+    is_well = not (look.plan.lost or (outcome is not None and outcome.failures))
+    more = {} if outcome is None else _outcome_json(outcome)
+    document = {**_as_json(look), "dry_run": dry_run, **more}
+    yield display.Conclusion(document, 0 if is_well else 1)
+    _show_plan(look, _SHOWN if not show_all else len(look.plan.steps))
+    _show_outcome(look, outcome)
 
 
 @click.command()
@@ -104,28 +97,24 @@ def gc(data: Path | None, dry_run: bool, show_all: bool) -> None:
     metavar="SIZE",
     help="Most bytes a second, such as 50MiB.  [default: no limit]",
 )
-@display.json_option
-def scrub(data: Path | None, volume: str, rate: str | None) -> None:
+@display.with_json
+def scrub(data: Path | None, volume: str, rate: str | None) -> display.Output:
     """Read every block, repair damaged ones from other volumes, and name the files that have lost
     bytes.
     """
     findings = _run(_scrub(_directory(data), volume, rate))
-    if display.is_json_command():
-        display.emit_json(findings)
-    else:
-        if findings.damaged:
-            display.table(
-                ("BLOCK", "SIZE", "VOLUME", "DONE", "HITS"),
-                (_damage_row(one) for one in findings.damaged),
-            )
-        for failure in findings.failures:
-            display.note(failure)
-        click.echo(
-            f"lading: {_count(findings.blocks, 'block')}, {display.size(findings.bytes)} read;"
-            f" {len(findings.damaged)} damaged"
+    yield display.Conclusion(findings, 1 if findings.damaged or findings.failures else 0)
+    if findings.damaged:
+        display.table(
+            ("BLOCK", "SIZE", "VOLUME", "DONE", "HITS"),
+            (_damage_row(one) for one in findings.damaged),
         )
-    if findings.damaged or findings.failures:
-        raise click.exceptions.Exit(1)
+    for failure in findings.failures:
+        display.note(failure)
+    click.echo(
+        f"lading: {_count(findings.blocks, 'block')}, {display.size(findings.bytes)} read;"
+        f" {len(findings.damaged)} damaged"
+    )
 
 
 def _run(work: Coroutine[Any, Any, _Answer]) -> _Answer:

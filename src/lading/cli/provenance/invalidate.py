@@ -35,7 +35,7 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 )
 @click.option("--undo", is_flag=True, help="Let the results be reused again.")
 @click.option("--preview", is_flag=True, help="Show the effect, and do nothing.")
-@display.json_option
+@display.with_json
 def invalidate(
     what: str,
     reason: str | None,
@@ -43,7 +43,7 @@ def invalidate(
     own: bool,
     undo: bool,
     preview: bool,
-) -> int:
+) -> display.Output:
     """Withdraw the result of a request, or all results made with a collection or an image.
 
     A withdrawn result is not reused. It stays readable. All results that were made from it are
@@ -70,10 +70,9 @@ def invalidate(
         return done, refused, further
 
     done, refused, further = with_session(action)
-    if display.is_json_command():
-        document = {"changed": done, "refused": refused, "made_from_them": further}
-        display.emit_json({name: _documents(some) for name, some in document.items()})
-        return 1 if refused else 0
+    document = {"changed": done, "refused": refused, "made_from_them": further}
+    documents = {name: _documents(some) for name, some in document.items()}
+    yield display.Conclusion(documents, 1 if refused else 0)
     verb = ("would be " if preview else "") + ("restored" if undo else "withdrawn")
     _show(verb, done)
     _show("made from them", further)
@@ -82,7 +81,6 @@ def invalidate(
         display.note(f"{one.container['uuid']}: you may not change this result for all{advice}")
     if not done and not refused:
         display.note("there is no such result")
-    return 1 if refused else 0
 
 
 async def _find(session: CliSession, what: str, *, undo: bool) -> list[AffectedResult]:

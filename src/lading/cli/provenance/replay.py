@@ -79,13 +79,13 @@ class _Replay:
     help="Replay on another server; FILE is the file 'env' in its data directory.",
 )
 @secret_option
-@display.json_option
+@display.with_json
 def replay(
     request: str,
     whole: bool,
     other: Path | None,
     secrets: tuple[SecretOption, ...],
-) -> int:
+) -> display.Output:
     """Run REQUEST again as its container is recorded, and compare the outputs.
 
     CRATE, a directory or an archive of `lading export`, stands for all requests in it. With --at
@@ -124,11 +124,9 @@ def replay(
             return found
 
     found = with_session(action)
-    if display.is_json_command():
-        display.emit_json([_document(one) for one in found])
-    else:
-        _show(found)
-    return 0 if all(one.is_equal for one in found) else 1
+    is_equal = all(replayed.is_equal for replayed in found)
+    yield display.Conclusion([_document(replayed) for replayed in found], 0 if is_equal else 1)
+    _show(found)
 
 
 async def _replay(
