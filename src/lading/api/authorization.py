@@ -101,7 +101,7 @@ async def can_read(
     include_trash: bool = False,
 ) -> bool:
     """Whether the caller, or one of the readers beside it, can read a record that exists."""
-    for one in principal.everybody:
+    for one in principal.everybody if principal.readers else (principal,):
         if await _can_read(tx, clock, config, kind, record, one, include_trash=include_trash):
             return True
     return False

@@ -275,6 +275,7 @@ async def resolve(
                 f"{container.uuid}: its log or output was deleted meanwhile; try again"
             )
     else:
+        has_quotas = await unit.uses(Feature.QUOTAS)
         uuid = services.ids.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
         made_of = decision.recipe
@@ -282,7 +283,7 @@ async def resolve(
             made_of = learned.advised(made_of, decision.advice)
         made_of = await run_times.with_run_time(unit.tx, made_of)
         container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
-        if await unit.uses(Feature.QUOTAS):
+        if has_quotas:
             await quotas.check_new(unit, change, container)
         container = await priorities.prioritized(unit, container, change.request)
         await unit.add_container(container)
@@ -385,6 +386,8 @@ async def _facts(
     trees: GitTrees,
 ) -> RequestFacts:
     # Later changes of the mounts by another call leave trees that belong to the earlier mounts.
+    is_limited = access.is_limited(acting)
+    has_live = mounts.has_kind(subject.mounts, mounts.MountKind.LIVE)
     has_trees = mounts.has_kind(subject.mounts, mounts.MountKind.GIT_TREE)
     named_trees = git_trees.references(subject.mounts) if has_trees else ()
     if {one.target for one in named_trees} != trees.keys():
@@ -404,11 +407,10 @@ async def _facts(
         one.name: await _hash(tx, services.clock, services.config, one, acting, present)
         for one in named
     }
-    is_limited = access.is_limited(acting)
     if is_limited:
         await _check_scopes(tx, services.clock, acting, image, term.uuid or "", named, found)
     found |= await _outputs(tx, services.clock, subject, acting)
-    if mounts.has_kind(subject.mounts, mounts.MountKind.LIVE):
+    if has_live:
         live = mounts.live_places(subject.mounts)
         await check_live_places(tx, services.config, live, acting)
     return RequestFacts(

@@ -98,6 +98,7 @@ def _heirs(
 
 async def prioritized(unit: Unit, container: Container, subject: ContainerRequest) -> Container:
     """A new container, which one request wants, with its priority."""
+    has_shares = await unit.uses(Feature.SHARES)
     if await unit.uses(Feature.QUOTAS) and await quotas.ledger_of(unit).concerning(subject):
         # Once the request is stored, `settle` finds out whether there is room in its quotas.
         unit.stale([container.uuid])
@@ -105,7 +106,7 @@ async def prioritized(unit: Unit, container: Container, subject: ContainerReques
     parents = await parent_priority(unit, subject)
     verdicts = await _judge_others(unit.tx, [subject], now=unit.now)
     counting = [subject] if verdicts[subject.uuid].counts else []
-    if await unit.uses(Feature.SHARES):
+    if has_shares:
         claim = fair_share.claims(parents, counting, recompute=[container.uuid])[container.uuid]
         worth = await fair_shares.of(unit).enter(container, claim) if claim is not None else 0
     else:

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final, TypeAlias
 
 from lading.api.events.audiences import Audiences
@@ -214,9 +215,7 @@ async def note(
         services.ids.system_user,
         properties,
     )
-    row["id"] = await records.add(tx, LOGS, row)
-    if is_event(row):
-        tell(tx, services.database, services.events, row)
+    await _store(tx, services.database, services.events, row)
 
 
 def _note_token(tx: Transaction, events: Events) -> None:
@@ -247,9 +246,16 @@ async def _write(
         services.clock, services.ids, record, event_type, summary, user_uuid, properties, at=at
     )
     row["former_owner_uuid"] = former
+    await _store(tx, services.database, services.events, row)
+
+
+async def _store(tx: Transaction, database: Database, events: Events, row: Record) -> None:
+    has_event = is_event(row)
     row["id"] = await records.add(tx, LOGS, row)
-    if is_event(row):
-        tell(tx, services.database, services.events, row)
+    if has_event and database.shared:
+        tx.announce()
+    elif has_event:
+        tx.after_commit(partial(_publish, events, row))
 
 
 def _row(
@@ -286,8 +292,12 @@ def tell(tx: Transaction, database: Database, events: Events, row: Record) -> No
     if database.shared:
         tx.announce()
     else:
-        event = make_event(row, listened(row["properties"]))
-        tx.after_commit(lambda: events.bus.publish(event))
+        tx.after_commit(partial(_publish, events, row))
+
+
+def _publish(events: Events, row: Record) -> None:
+    # Made after the commit: other writes need not wait for it.
+    events.bus.publish(make_event(row, listened(row["properties"])))
 
 
 def wake(tx: Transaction, database: Database, events: Events) -> None:
