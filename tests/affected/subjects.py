@@ -82,6 +82,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/security/test_repository_addresses.py": ("api.mounts.git_cache", "process.confined"),
     "tests/security/test_request_smuggling.py": ("wiring.http_protocol", "core.protocols"),
+    "tests/security/test_rootless.py": ("supervisor",),
     "tests/security/test_scopes.py": ("api",),
     "tests/security/test_slurm_jobs.py": (
         "dispatch.fleets.slurm",

@@ -1,8 +1,8 @@
 """The conformance suite of engines, run by an ordinary user in namespaces of its own.
 
-    python -m tests.system.rootless_suite DIRECTORY KIND [arguments of pytest]
+    python -m tests.system.rootless_suite DIRECTORY KIND FILE [arguments of pytest]
 
-KIND is how a container gets its root (`RootKind`).
+KIND is how a container gets its root (`RootKind`); FILE has the tests, "" for this one.
 
 `test_rootless` starts it. It is a program, since a process with several threads cannot enter a user
 namespace.
@@ -39,13 +39,15 @@ class TestRootless(IsolatingEngineSuite):
         return Kit(RootlessEngine, clean_directory, need_program=need_program, is_of_user=True)
 
 
-def main(directory: Path, kind: RootKind, arguments: list[str]) -> int:
-    """Enter, and run the tests of this module; the exit code of pytest."""
+def main(directory: Path, kind: RootKind, file: str, arguments: list[str]) -> int:
+    """Enter, and run the tests of a file; the exit code of pytest."""
     rootless.enter(directory, kind)
     linux.leave_mount_namespace()
     options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(directory / "tests")]
-    return pytest.main([*options, "--override-ini", "python_files=*.py", __file__, *arguments])
+    return pytest.main(
+        [*options, "--override-ini", "python_files=*.py", file or __file__, *arguments]
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), RootKind(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), RootKind(sys.argv[2]), sys.argv[3], sys.argv[4:]))

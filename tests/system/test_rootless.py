@@ -25,9 +25,12 @@ def user() -> Iterator[OrdinaryUser]:
         yield found
 
 
-def run_suite(user: OrdinaryUser, kind: str, *arguments: str) -> tuple[int, str]:
-    """Run the suite as a user; the exit code of pytest, and what it says."""
-    command = [sys.executable, "-m", "tests.system.rootless_suite", str(user.temporary), kind]
+def run_suite(user: OrdinaryUser, kind: str, *arguments: str, file: str = "") -> tuple[int, str]:
+    """Run the suite, or the tests of another file, as a user; the exit code and the words of
+    pytest.
+    """
+    place = str(user.temporary)
+    command = [sys.executable, "-m", "tests.system.rootless_suite", place, kind, file]
     process = user.start([*command, "--tb=native", *arguments], cwd=_ROOT)
     said, _ = process.communicate()
     return process.returncode, said.decode()

@@ -21,6 +21,7 @@ from lading.core.containers.mounting.mount_plan import BindMount, LivePath
 from lading.core.errors import ExecutionError, Failure
 from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import Bind, LiveSource
+from lading.supervisor.rootless import entered
 from lading.supervisor.supervisor_config import LiveRoot
 
 
@@ -61,6 +62,10 @@ class LiveDirectories:
         the mount.
         """
         directory = self.directory(place.root)
+        if entered() is not None:
+            raise _fault(
+                mount, "containers of an ordinary user see no live directory", Failure.NODE
+            )
         if not mount.readonly and not self._roots[place.root].is_writable:
             raise _fault(mount, f"{place.root} is not writable on this machine", Failure.NODE)
         name = f"{place.root}/{place.path}".rstrip("/")
