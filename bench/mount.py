@@ -38,7 +38,7 @@ from pathlib import Path
 
 from bench.figures import Figure, absent
 from bench.service import connected, serving
-from lading.client.mount import service
+from lading.client.mount import mount_points
 from tests.system.arvados_client.environment import client_environment
 
 _MIB = 1 << 20
@@ -211,8 +211,8 @@ def _mounted(
             time.sleep(0.05)
         yield process
     finally:
-        if service.kind_of(place / "mount"):
-            service.unmount(place / "mount")
+        if mount_points.kind_of(place / "mount"):
+            mount_points.unmount(place / "mount")
         process.terminate()
         try:
             process.wait(_END)

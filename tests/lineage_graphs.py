@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, Record
-from lading.store import contents, records
+from lading.store import lineage, records
 from lading.store.database import Transaction
 from lading.testing.world import World
 
@@ -77,6 +77,6 @@ async def _write(
     collection |= {"uuid": made, "portable_data_hash": outputs[-1], "name": f"out {end}"}
     collection["current_version_uuid"] = made
     await records.insert(tx, CONTAINERS, container)
-    await contents.note_inputs(tx, container)
+    await lineage.note_inputs(tx, container)
     await records.insert(tx, REQUESTS, request)
     await records.insert(tx, COLLECTIONS, collection)

@@ -23,7 +23,8 @@ from hashlib import md5
 from pathlib import Path
 from typing import Final
 
-from lading.client.api import ApiClient, events
+from lading.client.api import ApiClient
+from lading.client.record_events import events
 from lading.client.transport import HttpTransport, Transport
 from lading.config.site import Config
 from lading.core.quantities import format_time

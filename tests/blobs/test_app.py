@@ -18,7 +18,7 @@ from lading.blobs import transfer
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.metrics import BlockMetrics
-from lading.blobs.transfer import Memory
+from lading.blobs.transfer_memory import Memory
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response

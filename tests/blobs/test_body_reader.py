@@ -7,7 +7,8 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from lading.blobs import transfer
-from lading.blobs.transfer import RECEIVE_INTO, Extend, Memory, MemoryRoom, Progress, take_in
+from lading.blobs.transfer import RECEIVE_INTO, Extend, Progress, take_in
+from lading.blobs.transfer_memory import Memory, MemoryRoom
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import TooLarge, Unavailable
 

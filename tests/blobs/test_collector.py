@@ -10,7 +10,7 @@ import pytest
 from lading.blobs.collector import Collector, CollectorResult, CopyCounts, Named
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.confirmation import CopyCount
-from lading.core.data.replication import DAY_NS, GarbageAction, Sight
+from lading.core.data.garbage import DAY_NS, GarbageAction, Sight
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.testing.blocks import MemoryReferences, MemoryVolume
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from lading.blobs.transfer import BlockAnswer, Memory, refusal
+from lading.blobs.transfer import BlockAnswer, refusal
+from lading.blobs.transfer_memory import Memory
 from lading.core.errors import Full, LadingError, NotFound, TooLarge, Unavailable
 
 

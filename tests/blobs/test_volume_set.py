@@ -9,7 +9,7 @@ import pytest
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.core.data.replication import DesiredReplication
+from lading.core.data.placement import DesiredReplication
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.blocks import MemoryVolume
 

@@ -29,8 +29,9 @@ from lading.blobs.volume import Buffer, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.cli.main import cli
 from lading.cli.session import CliSession
-from lading.client.api import ApiClient, Record, events
+from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
+from lading.client.record_events import events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.records.schema import JSON

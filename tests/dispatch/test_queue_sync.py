@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from msgspec import structs
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Unavailable

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.tree_cache import TreeCache
 from lading.process import confined, removal
 from lading.supervisor import linux
 from tests.reality import need_program, need_root

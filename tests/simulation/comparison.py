@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.events.event_bus import LogEvent
-from lading.client.api import RecordEvent
+from lading.client.record_events import RecordEvent
 from lading.core.containers.attempts.spot import RUN_TIME
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer

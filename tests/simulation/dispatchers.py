@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response
 from lading.core.errors import LadingError

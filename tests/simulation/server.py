@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.server.policy import make_policy
-from lading.client.api import RecordEvent
+from lading.client.record_events import RecordEvent
 from lading.config.site import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, recipe_resolution, request
 from lading.core.containers.container import (

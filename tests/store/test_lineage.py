@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lading.core.records.permissions import Requested
 from lading.core.records.record_types import CONTAINERS, REQUESTS
-from lading.store import containers, contents, permissions, records, schema
+from lading.store import containers, lineage, permissions, records, schema
 from lading.store.database import Database, Transaction
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import make_seal
@@ -28,9 +28,9 @@ async def test_makers_and_users(database: Database) -> None:
     async with database.writing() as tx:
         for row in (first, second):
             await records.insert(tx, CONTAINERS, {**CONTAINERS.defaults, "owner_uuid": "u", **row})
-            await contents.note_inputs(tx, row)
-        makers = partial(contents.makers, tx, database.dialect, readable=())
-        users = partial(contents.users, tx, database.dialect, readable=())
+            await lineage.note_inputs(tx, row)
+        makers = partial(lineage.makers, tx, database.dialect, readable=())
+        users = partial(lineage.users, tx, database.dialect, readable=())
         assert await makers([TWO], limit=9) == ["second", "first"]
         assert await makers([ONE, TWO], limit=1) == ["second"]
         assert await users([ONE], limit=9) == ["second", "first"]
@@ -50,10 +50,10 @@ async def test_a_container_with_several_inputs(database: Database) -> None:
     }
     async with database.writing() as tx:
         await records.add(tx, CONTAINERS, {**row, "container_image": "i"})
-        await contents.note_inputs(tx, row)
+        await lineage.note_inputs(tx, row)
     async with database.reading() as tx:
         for one in (ONE, TWO, THREE):
-            assert await contents.users(tx, database.dialect, [one], (), limit=9) == ["fourth"]
+            assert await lineage.users(tx, database.dialect, [one], (), limit=9) == ["fourth"]
 
 
 async def test_inputs_of_containers_that_were_there_before(database: Database) -> None:
@@ -67,10 +67,10 @@ async def test_inputs_of_containers_that_were_there_before(database: Database) -
     }
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {**row, "container_image": "i"})
-        assert "third" not in await contents.users(tx, database.dialect, [TWO], (), limit=9)
+        assert "third" not in await lineage.users(tx, database.dialect, [TWO], (), limit=9)
         for _ in range(2):
-            await contents.fill_inputs(tx)
-        assert "third" in await contents.users(tx, database.dialect, [TWO], (), limit=9)
+            await lineage.fill_inputs(tx)
+        assert "third" in await lineage.users(tx, database.dialect, [TWO], (), limit=9)
 
 
 async def test_nothing_is_followed_through_containers_that_the_reader_cannot_read(
@@ -78,10 +78,8 @@ async def test_nothing_is_followed_through_containers_that_the_reader_cannot_rea
 ) -> None:
     dialect, readable = database.dialect, [Requested("me", "9")]
 
-    async def lineage(tx: Transaction, start: str, *, is_upward: bool) -> list[str]:
-        found = await contents.lineage(
-            tx, dialect, [start], readable, is_upward=is_upward, limit=99
-        )
+    async def reached(tx: Transaction, start: str, *, is_upward: bool) -> list[str]:
+        found = await lineage.lineage(tx, dialect, [start], readable, is_upward=is_upward, limit=99)
         return sorted(found)
 
     async with database.writing() as tx:
@@ -100,15 +98,15 @@ async def test_nothing_is_followed_through_containers_that_the_reader_cannot_rea
                 "withdrawn_at": "5",
             }
             await records.insert(tx, CONTAINERS, row)
-            await contents.note_inputs(tx, row)
+            await lineage.note_inputs(tx, row)
             request = {"uuid": f"r{number}", "container_uuid": str(number), "owner_uuid": owner}
             await records.insert(tx, REQUESTS, request)
-        assert await lineage(tx, "c4", is_upward=True) == ["3"]
-        assert await lineage(tx, "c1", is_upward=False) == ["1"]
-        assert await lineage(tx, "image", is_upward=False) == ["1", "3"]
-        assert await contents.makers(tx, dialect, ["c3", "c4"], readable, limit=9) == ["3"]
-        assert await contents.users(tx, dialect, ["c1", "c2"], readable, limit=9) == ["1"]
-        every = await contents.lineage(tx, dialect, ["c4"], (), is_upward=True, limit=99)
+        assert await reached(tx, "c4", is_upward=True) == ["3"]
+        assert await reached(tx, "c1", is_upward=False) == ["1"]
+        assert await reached(tx, "image", is_upward=False) == ["1", "3"]
+        assert await lineage.makers(tx, dialect, ["c3", "c4"], readable, limit=9) == ["3"]
+        assert await lineage.users(tx, dialect, ["c1", "c2"], readable, limit=9) == ["1"]
+        every = await lineage.lineage(tx, dialect, ["c4"], (), is_upward=True, limit=99)
         assert sorted(every) == ["1", "2", "3"]
         found = await containers.withdrawn_above(tx, dialect, "3", readable)
         assert found == []

@@ -7,7 +7,8 @@ import pytest
 
 from lading.supervisor import monitors
 from lading.supervisor.logs import Log
-from lading.supervisor.monitors import Monitors, Notice
+from lading.supervisor.monitors import Monitors
+from lading.supervisor.preemption import Notice
 from lading.supervisor.process.register import Register
 from lading.testing.asgi import serving
 from tests.cloud_services import FakeMetadata

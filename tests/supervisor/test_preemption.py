@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.supervisor.monitors import PREEMPTION_SOURCES as SOURCES
-from lading.supervisor.monitors import (
+from lading.supervisor.preemption import PREEMPTION_SOURCES as SOURCES
+from lading.supervisor.preemption import (
     AzurePreemption,
     Ec2Preemption,
     GooglePreemption,
     Notice,
     PreemptionSource,
 )
-from lading.supervisor.monitors import open_preemption_source as open_source
-from lading.supervisor.monitors import watch_preemption as watch
+from lading.supervisor.preemption import open_preemption_source as open_source
+from lading.supervisor.preemption import watch_preemption as watch
 from lading.testing.asgi import AsgiTransport
 from tests.cloud_services import FakeMetadata
 

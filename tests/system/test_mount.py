@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.mount import service
+from lading.client.mount import mount_points
 from lading.client.servers.environment import find_server
 from tests.reality import need, need_program
 from tests.system.arvados_client.environment import client_environment
@@ -85,7 +85,7 @@ def mounted(
     try:
         yield place, answer["pid"]
     finally:
-        if service.kind_of(place):
+        if mount_points.kind_of(place):
             cluster.lading("mount", "--unmount", str(place))
         _until(lambda: not is_alive(answer["pid"]))
 
@@ -255,10 +255,10 @@ def test_ctrl_c_and_term_unmount(cluster: Cluster, tmp_path: Path, number: int) 
     assert running.stderr is not None
     assert "mounted; Ctrl-C unmounts it" in running.stderr.readline()
     time.sleep(1)
-    assert service.kind_of(tmp_path) == "fuse.lading"
+    assert mount_points.kind_of(tmp_path) == "fuse.lading"
     running.send_signal(number)
     running.communicate(timeout=PATIENCE)
-    assert (running.returncode, service.kind_of(tmp_path)) == (0, "")
+    assert (running.returncode, mount_points.kind_of(tmp_path)) == (0, "")
 
 
 def test_a_killed_mount_is_explained_and_taken_away(

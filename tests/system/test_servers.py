@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lading.client.api import ApiClient, RecordEvent, events
+from lading.client.api import ApiClient
+from lading.client.record_events import RecordEvent, events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import Conflict, Invalid, Unavailable

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from lading.client.api import ApiClient, RecordEvent
+from lading.client.api import ApiClient
+from lading.client.record_events import RecordEvent
 from lading.core.errors import Unavailable
 from lading.web.live_updates import LiveUpdates, OpenPage
 from tests.web.browsing import PageSite

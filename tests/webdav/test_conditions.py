@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lading.webdav import http
-from lading.webdav.http import ConditionResult, ResourceState
+from lading.webdav import conditions
+from lading.webdav.conditions import ConditionResult, ResourceState
 
 HERE = ResourceState("tag", datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
 NOTHING = ResourceState()
@@ -34,16 +34,21 @@ EARLIER, LATER = "Thu, 01 Jan 2026 00:00:00 GMT", "Sat, 03 Jan 2026 00:00:00 GMT
     ],
 )
 def test_judge(headers: dict[str, str], reads: bool, verdict: ConditionResult) -> None:
-    assert http.judge_conditions(headers, HERE, reads=reads) is verdict
+    assert conditions.judge_conditions(headers, HERE, reads=reads) is verdict
 
 
 def test_of_nothing() -> None:
-    assert http.judge_conditions({"if-match": "*"}, NOTHING, reads=False) is ConditionResult.REFUSED
     assert (
-        http.judge_conditions({"if-none-match": "*"}, NOTHING, reads=False) is ConditionResult.GO_ON
+        conditions.judge_conditions({"if-match": "*"}, NOTHING, reads=False)
+        is ConditionResult.REFUSED
     )
     assert (
-        http.judge_conditions({"if-match": '""'}, NOTHING, reads=False) is ConditionResult.REFUSED
+        conditions.judge_conditions({"if-none-match": "*"}, NOTHING, reads=False)
+        is ConditionResult.GO_ON
+    )
+    assert (
+        conditions.judge_conditions({"if-match": '""'}, NOTHING, reads=False)
+        is ConditionResult.REFUSED
     )
 
 
@@ -60,10 +65,10 @@ def test_of_nothing() -> None:
     ],
 )
 def test_ranges_of_the_same(header: str | None, holds: bool) -> None:
-    assert http.range_holds({"if-range": header} if header else {}, HERE) is holds
-    assert http.range_holds({"if-range": THEN}, ResourceState("tag")) is False
+    assert conditions.range_holds({"if-range": header} if header else {}, HERE) is holds
+    assert conditions.range_holds({"if-range": THEN}, ResourceState("tag")) is False
 
 
 def test_dates_without_a_zone_are_utc() -> None:
-    assert http.range_holds({"if-range": "Fri, 02 Jan 2026 03:04:05 -0000"}, HERE)
-    assert http.http_date(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == THEN
+    assert conditions.range_holds({"if-range": "Fri, 02 Jan 2026 03:04:05 -0000"}, HERE)
+    assert conditions.http_date(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == THEN

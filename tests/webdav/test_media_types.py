@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.webdav import http
+from lading.webdav import conditions
 
 
 @pytest.mark.parametrize(
@@ -21,20 +21,22 @@ from lading.webdav import http
     ],
 )
 def test_types(name: str, kind: str) -> None:
-    assert http.media_type_of(name) == kind
+    assert conditions.media_type_of(name) == kind
 
 
 @pytest.mark.parametrize(
     "name", ["a.html", "a.svg", "a.xml", "a.xhtml", "a.js", "a.mht", "unknown"]
 )
 def test_what_could_run_is_in_a_sandbox(name: str) -> None:
-    assert http.headers_of(name, attachment=False)["Content-Security-Policy"].startswith("sandbox;")
+    assert conditions.headers_of(name, attachment=False)["Content-Security-Policy"].startswith(
+        "sandbox;"
+    )
 
 
 def test_names_that_may_be_anything() -> None:
     assert (
-        http.disposition("inline", 'a"b\r\n;ü')
+        conditions.disposition("inline", 'a"b\r\n;ü')
         == "inline; filename=\"a_b____\"; filename*=UTF-8''a%22b%0D%0A%3B%C3%BC"
     )
-    headers = http.headers_of("a.txt", attachment=True)
+    headers = conditions.headers_of("a.txt", attachment=True)
     assert headers["Content-Disposition"] == 'attachment; filename="a.txt"'

@@ -6,7 +6,7 @@ from pathlib import Path
 from lading.blobs.collector import Hit, Named
 from lading.config.site import Config
 from lading.core.data.confirmation import CopyCount
-from lading.core.data.replication import CONFIRMATION
+from lading.core.data.placement import CONFIRMATION
 from lading.testing.world import world
 from lading.wiring.stores import RecordedReferences
 

@@ -19,7 +19,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from lading.api.http import TAKE_OVER
-from lading.blobs.transfer import RECEIVE_INTO, Memory, take_in
+from lading.blobs.transfer import RECEIVE_INTO, take_in
+from lading.blobs.transfer_memory import Memory
 from lading.wiring.http_protocol import ReceivingProtocol
 
 BODY = os.urandom(3 << 20)

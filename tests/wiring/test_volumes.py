@@ -10,7 +10,7 @@ from lading.blobs.remote import RemoteVolume
 from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.wiring.directory import DataDirectory
-from lading.wiring.stores import open_mounts
+from lading.wiring.volumes import open_mounts
 
 UUID = "zzzzz-nyw5e-abcdefghijklmno"
 

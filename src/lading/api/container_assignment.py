@@ -31,8 +31,15 @@ from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.api.unit import Feature, Unit
 from lading.config.site import Config
-from lading.core import images
-from lading.core.containers import recipe, recipe_resolution, request, reuse, reuse_rights
+from lading.core import image_names
+from lading.core.containers import (
+    recipe,
+    recipe_resolution,
+    request,
+    reuse,
+    reuse_explanation,
+    reuse_rights,
+)
 from lading.core.containers.attempts import learned
 from lading.core.containers.attempts.learned import Advice
 from lading.core.containers.constraints import Learning
@@ -44,7 +51,7 @@ from lading.core.containers.recipe import Recipe
 from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Choice, Reuse
-from lading.core.containers.steps import image_names
+from lading.core.containers.steps import image_names as names_in_steps
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
 from lading.core.records import access
@@ -177,7 +184,7 @@ async def check_image(
     """Check that the image of a request can be found. Raises Invalid."""
     acting, term = (
         await acting_for(services, subject, principal),
-        images.parse_reference(subject.container_image or ""),
+        image_names.parse_reference(subject.container_image or ""),
     )
     await image_lookup.find(
         tx,
@@ -291,7 +298,7 @@ async def resolve(
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         unit.stale(earlier)
     rule = reuse_rights.rule(decision.recipe)
-    explanation = reuse.explain(
+    explanation = reuse_explanation.explain(
         decision.choice, container_uuid=container.uuid, trees=trees, rule=rule
     )
     if decision.advice is not None:
@@ -358,7 +365,7 @@ async def adopt(
     change = await _attach(unit, change, container, made_of)
     choice = Reuse(container, reason, ())
     rule = reuse_rights.rule(made_of)
-    chosen = reuse.explain(choice, container_uuid=uuid, trees=trees, rule=rule)
+    chosen = reuse_explanation.explain(choice, container_uuid=uuid, trees=trees, rule=rule)
     await _remember(unit, change.request, chosen, choice)
     return change
 
@@ -394,7 +401,7 @@ async def _facts(
         raise Conflict(f"{subject.uuid}: its mounts were changed at the same time; read it again")
     named, term = (
         mounts.references(subject.mounts),
-        images.parse_reference(subject.container_image or ""),
+        image_names.parse_reference(subject.container_image or ""),
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
@@ -459,8 +466,8 @@ async def _step_images(
 ) -> dict[str, str]:
     """The portable data hashes of the images of steps, by name. Raises Invalid."""
     found: dict[str, str] = {}
-    for number, name in enumerate(image_names(subject.steps)):
-        term = images.parse_reference(name)
+    for number, name in enumerate(names_in_steps(subject.steps)):
+        term = image_names.parse_reference(name)
         present = await authorization.present(
             tx, services.clock, [term.pdh] if term.pdh else [], acting
         )

@@ -14,10 +14,10 @@ from lading.api import authorization
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.site import Config
-from lading.core import images
+from lading.core import image_names
 from lading.core.data import manifest
 from lading.core.errors import Invalid
-from lading.core.images import ImageLink, Term
+from lading.core.image_names import ImageLink, Term
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.collection_rules import is_trashed
@@ -45,15 +45,15 @@ async def find(
     """
     if term.pdh is not None:
         if term.pdh not in present:
-            raise Invalid(images.image_not_found(term.text))
+            raise Invalid(image_names.image_not_found(term.text))
         return term.pdh
     if term.uuid is not None:
         found = await records.get(tx, COLLECTIONS, term.uuid)
         if found is None or not await can_use(tx, services.clock, services.config, found, acting):
-            raise Invalid(images.image_not_found(term.text))
+            raise Invalid(image_names.image_not_found(term.text))
         return str(found["portable_data_hash"])
     links = await _image_links(tx, services, term, acting)
-    return images.choose_image(term, links, formats=services.policy.image_formats)
+    return image_names.choose_image(term, links, formats=services.policy.image_formats)
 
 
 async def _image_links(
@@ -62,13 +62,13 @@ async def _image_links(
     readable = access.readable(LINKS, acting, now=services.clock.now())
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
-        Compare(link_class, "=", images.REPO_TAG),
+        Compare(link_class, "=", image_names.REPO_TAG),
         Among(name, term.names),
     )
     links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_name))
     if not links and term.is_hash:
         by_hash = (
-            Compare(link_class, "=", images.IMAGE_HASH),
+            Compare(link_class, "=", image_names.IMAGE_HASH),
             Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
         )
         links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_hash))

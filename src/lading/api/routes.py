@@ -31,7 +31,7 @@ from lading.api.resources import (
     webhooks,
     workflows,
 )
-from lading.api.resources.accounts import quotas, shares, tokens, users
+from lading.api.resources.accounts import agreements, quotas, shares, tokens, users
 from lading.core.errors import Forbidden
 from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.records import access
@@ -135,9 +135,11 @@ _FIXED: Final = _named(
         "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=descriptions.get_openapi, open=True)},
         "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},
         "/arvados/v1/vocabulary": {"GET": ApiRoute(handler=public.get_vocabulary, open=True)},
-        "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
-        "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
-        "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
+        "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=agreements.list_agreements)},
+        "/arvados/v1/user_agreements/signatures": {
+            "GET": ApiRoute(handler=agreements.list_signatures)
+        },
+        "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=agreements.sign_agreement)},
         "/arvados/v1/dispatch/statuses": {
             "POST": ApiRoute(handler=dispatching.put_statuses, dispatch=True)
         },

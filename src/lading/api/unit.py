@@ -22,7 +22,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
 from lading.process.tracing import current_traceparent
-from lading.store import cascades, contents, quotas, records
+from lading.store import cascades, lineage, quotas, records
 from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
 
@@ -221,7 +221,7 @@ class Unit:
         }
         await records.add(self.tx, CONTAINERS, row)
         # The index by which users of a content are found.
-        await contents.note_inputs(self.tx, row)
+        await lineage.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
         await self._tell_container({}, row)

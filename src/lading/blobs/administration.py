@@ -36,7 +36,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, take_in
+from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, take_in
+from lading.blobs.transfer_memory import Memory
 from lading.blobs.volume import Discarded, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config.site import Config

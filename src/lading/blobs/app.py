@@ -37,13 +37,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lading.blobs.administration import Administration
 from lading.blobs.block_files import FileDraft
 from lading.blobs.metrics import BlockMetrics
-from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, MemoryRoom, refusal, take_in
+from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, refusal, take_in
+from lading.blobs.transfer_memory import Memory, MemoryRoom
 from lading.blobs.volume_set import VolumeSet
 from lading.config.site import Config
 from lading.core.data import locator as locators
 from lading.core.data import storage_classes
 from lading.core.data.locator import Locator
-from lading.core.data.replication import DesiredReplication, ReplicaPlace
+from lading.core.data.placement import DesiredReplication, ReplicaPlace
 from lading.core.errors import (
     Corrupt,
     LadingError,

@@ -1,6 +1,6 @@
 """Garbage collection of blocks: lists volumes and collections, plans, and executes the plan.
 
-`core.data.replication` makes the plan. The order makes it safe. Volumes are listed before
+`core.data.garbage` makes the plan. The order makes it safe. Volumes are listed before
 collections, so a block that was put later is not in the plan. A block that seems lost is checked
 once more before it is reported. Collections that changed since the start are read again just before
 blocks are discarded. A volume compares the time of the last put and keeps a block that was put
@@ -27,18 +27,18 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.core.data import confirmation, replication
+from lading.core.data import confirmation, garbage
 from lading.core.data.confirmation import CopyCount
-from lading.core.data.replication import (
+from lading.core.data.garbage import (
     GarbageAction,
     GarbagePlan,
     GarbageStep,
     GarbageVolume,
     Replica,
-    ReplicaPlace,
     Sight,
     Terms,
 )
+from lading.core.data.placement import ReplicaPlace
 from lading.core.errors import Conflict, Corrupt, Invalid, LadingError, NotFound, Unavailable
 from lading.process.telemetry import event
 
@@ -138,7 +138,7 @@ class CollectorResult:
 
 
 class Collector:
-    """A garbage collector. `grace` and `lifetime` in seconds (`core.data.replication`); `clock`
+    """A garbage collector. `grace` and `lifetime` in seconds (`core.data.garbage`); `clock`
     returns Unix seconds.
     """
 
@@ -168,7 +168,7 @@ class Collector:
         """
         began = self._clock()
         # Two volumes of one device would show each block twice.
-        volumes = replication.distinct_volumes(
+        volumes = garbage.distinct_volumes(
             [await self._holder(mount) for mount in self._mounts.all]
         )
         # Volumes before collections: see the module.
@@ -182,9 +182,7 @@ class Collector:
                 count += 1
                 progress("collections", count, 0)
                 for hash in named.hashes:
-                    replication.add_need(
-                        sight.needs, hash, copies=named.copies, classes=named.classes
-                    )
+                    garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
                 counts.add(named)
         # The wrong database would make every block garbage.
         if sight.held and not sight.needs:
@@ -199,7 +197,7 @@ class Collector:
             may_trash=self._may_trash,
         )
         # In a thread: it examines every block.
-        plan = await asyncio.to_thread(replication.make_plan, sight, terms)
+        plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
         if plan.lost or plan.lacking:
             plan = await self._look_again(plan, sight, terms, progress)
         return Look(
@@ -223,7 +221,7 @@ class Collector:
             batch = doubtful[start : start + _BATCH]
             found = await asyncio.gather(*(self._replicas(hash, sight.volumes) for hash in batch))
             sight.held.update(zip(batch, found, strict=True))
-        return replication.revise_plan(plan, doubtful, sight, terms)
+        return garbage.revise_plan(plan, doubtful, sight, terms)
 
     async def _replicas(self, hash: str, volumes: Iterable[str]) -> list[Replica]:
         replicas = []

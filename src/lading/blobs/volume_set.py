@@ -1,6 +1,6 @@
 """All volumes of this server as one: writes, reads and repairs of blocks.
 
-A write goes to the volumes that `core.data.replication` chooses for the desired copies. A volume
+A write goes to the volumes that `core.data.garbage` chooses for the desired copies. A volume
 that fails is skipped and comes last for a while. A read tries the volumes in turn until one returns
 the intact block. A block in the bin is restored when it is requested with a valid signature, since
 some collection names it.
@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 
 from lading.blobs.block_files import FileDraft
 from lading.blobs.volume import Buffer, Drafting, Lending, Loan, Space, Stored, Volume
-from lading.core.data import replication
-from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally
+from lading.core.data import placement
+from lading.core.data.placement import DesiredReplication, ReplicaPlace, Tally
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
 from lading.process.telemetry import event
 
@@ -154,7 +154,7 @@ class VolumeSet:
         places = await asyncio.gather(
             *(self._place(mount, hash, look=look) for mount in self.writable)
         )
-        return replication.order(places, hash)
+        return placement.order(places, hash)
 
     async def begin(
         self, places: Sequence[ReplicaPlace], desired: DesiredReplication, size: int
@@ -162,7 +162,7 @@ class VolumeSet:
         """A draft on the first volume for a new block of this size, or None if no draft is
         possible.
         """
-        wave = replication.next_wave(places, Tally(), desired)
+        wave = placement.next_wave(places, Tally(), desired)
         # A volume that has the block needs no draft: `put` updates the time.
         if not wave or wave[0].holds:
             return None
@@ -190,7 +190,7 @@ class VolumeSet:
         """
         left, tally, faults = list(places), Tally(), list[LadingError]()
         # Waves: as many volumes as copies are missing, at once; then others for those that failed.
-        while wave := replication.next_wave(left, tally, desired):
+        while wave := placement.next_wave(left, tally, desired):
             done = await asyncio.gather(*(self._keep(place, hash, data, draft) for place in wave))
             for place, fault in zip(wave, done, strict=True):
                 if fault is None:

@@ -205,7 +205,7 @@ async def pull_image(
     """
     from lading.client.images.registry import Registry, connector, origin_of, parse_platform
     from lading.client.images.registry_access import find_login, parse_reference
-    from lading.core.images import HUB
+    from lading.core.image_names import HUB
 
     target = parse_platform(platform_ or f"linux/{_architecture()}")
     asked = parse_reference(reference, registry=hub or HUB)

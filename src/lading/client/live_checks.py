@@ -28,11 +28,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from lading.client.api import ApiClient, Reconnected, Record, RecordEvent, events
+from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.checks import CheckFault, CheckRunner, CheckStep
 from lading.client.collections import CollectionWriter, read_file
 from lading.client.images.links import StoredImage, is_stored, list_images
+from lading.client.record_events import Reconnected, RecordEvent, events
 from lading.core.data import filetree
 from lading.core.errors import LadingError, NotFound
 from lading.core.quantities import format_time, parse_time

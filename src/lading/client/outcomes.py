@@ -21,7 +21,8 @@ from lading.core.errors import LadingError, NotFound
 if TYPE_CHECKING:
     import asyncio
 
-    from lading.client.api import ApiClient, Record, RecordEvent
+    from lading.client.api import ApiClient, Record
+    from lading.client.record_events import RecordEvent
 
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.6
 _SPACING = 0.5
@@ -202,7 +203,7 @@ class EndWatch:
 
     async def _listen(self) -> None:
         """Take the events of the websocket, until it is refused."""
-        from lading.client.api import RecordEvent, events
+        from lading.client.record_events import RecordEvent, events
 
         try:
             async with aclosing(events(self._api, kinds=[_KIND])) as heard:
@@ -261,7 +262,7 @@ async def changes(api: ApiClient) -> AsyncGenerator[asyncio.Event]:
     """An event that is set with each change that the websocket reports."""
     import asyncio
 
-    from lading.client.api import events
+    from lading.client.record_events import events
 
     changed = asyncio.Event()
 

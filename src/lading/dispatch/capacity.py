@@ -25,7 +25,7 @@ import msgspec
 from msgspec import structs
 
 from lading.core.resources import UNLIMITED, Resources, total
-from lading.core.scheduling import instance_types
+from lading.core.scheduling import gpu_devices
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 _ROOT = Path("/")
@@ -101,11 +101,11 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
     `visible` lists those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
     that is not there.
     """
-    found = instance_types.only_cards(instance_types.find_gpus(list_devices(root)), visible)
+    found = gpu_devices.only_cards(gpu_devices.find_gpus(list_devices(root)), visible)
     if not found.devices:
         return NO_GPU
     targets, vram = known.targets, known.vram
-    if found.stack == instance_types.ROCM:
+    if found.stack == gpu_devices.ROCM:
         targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
     return structs.replace(
         known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram
@@ -123,11 +123,11 @@ def _rocm_targets(root: Path) -> tuple[str, ...]:
     for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
         hit = re.search(r"^gfx_target_version ([1-9]\d*)$", _read(path), re.MULTILINE)
         if hit:
-            found.add(instance_types.rocm_target(int(hit[1])))
+            found.add(gpu_devices.rocm_target(int(hit[1])))
     return tuple(sorted(found))
 
 
-def _rocm_memory(root: Path, devices: Sequence[instance_types.GpuDevice]) -> int:
+def _rocm_memory(root: Path, devices: Sequence[gpu_devices.GpuDevice]) -> int:
     """Bytes of the GPU that has the least; 0 when that is not known of each."""
     names = [gpu.device.rpartition("/")[2] for gpu in devices]
     texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]

@@ -22,7 +22,8 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.planning import TrackedContainer, Window, window_of
 from lading.dispatch.queue import Queue, place

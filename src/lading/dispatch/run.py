@@ -12,8 +12,9 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent
-from lading.client.api import events as records_events
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent
+from lading.client.record_events import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
 from lading.dispatch.actions import Actions

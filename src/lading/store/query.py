@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.image_names import IMAGE_HASH, REPO_TAG
 from lading.core.records.expressions import (
     All,
     Among,

@@ -24,13 +24,14 @@ from lading.store import (
     cancellations,
     cascades,
     containers,
-    contents,
     fair_shares,
     learned,
+    lineage,
     permissions,
     quotas,
     records,
     run_times,
+    statuses,
     transfers,
     upkeep,
     waiting,
@@ -113,7 +114,7 @@ async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
 
 async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:
     """Store the inputs of existing containers in the index of inputs."""
-    await contents.fill_inputs(tx)
+    await lineage.fill_inputs(tx)
 
 
 async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:
@@ -222,8 +223,8 @@ async def prepare(database: Database, *, now: str) -> None:
         plain = (
             *waiting.TABLES,
             *containers.ALLOCATION_TABLES,
-            *waiting.STATUS_TABLES,
-            *contents.INPUT_TABLES,
+            *statuses.STATUS_TABLES,
+            *lineage.INPUT_TABLES,
             *containers.ATTEMPT_TABLES,
             *transfers.TABLES,
             *learned.TABLES,

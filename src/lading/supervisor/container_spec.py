@@ -23,8 +23,9 @@ from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.hpc.gang import FILES, KEYS, NO_GANG, read_gang
-from lading.core.scheduling import instance_types
-from lading.core.scheduling.instance_types import Gpu, GpuDevice, GpuDevices, requested_gpus
+from lading.core.scheduling import gpu_devices
+from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices
+from lading.core.scheduling.instance_types import Gpu, requested_gpus
 from lading.supervisor.engines import Bind, ContainerSpec, Device, NetworkAccess, Spread
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.machine import certificates
@@ -100,12 +101,10 @@ class GpuLocks:
             str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
         ]
         try:
-            found = instance_types.only_cards(
-                instance_types.find_gpus(names), self._config.visible_gpus
-            )
+            found = gpu_devices.only_cards(gpu_devices.find_gpus(names), self._config.visible_gpus)
         except Invalid as error:
             raise ExecutionError(error.message, Failure.NODE) from error
-        lack = instance_types.unsuited_gpu(asked, Gpu(stack=found.stack, count=len(found.devices)))
+        lack = gpu_devices.unsuited_gpu(asked, Gpu(stack=found.stack, count=len(found.devices)))
         if lack:
             raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
         return found
@@ -164,7 +163,7 @@ class GpuLocks:
 
 
 def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
-    return tuple(gpu.number for gpu in locked) if found.stack == instance_types.CUDA else ()
+    return tuple(gpu.number for gpu in locked) if found.stack == gpu_devices.CUDA else ()
 
 
 CERTIFICATES = "/etc/arvados/ca-certificates.crt"

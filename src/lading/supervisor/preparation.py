@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lading.client.caches.content_caches import TreeCache
 from lading.client.caches.disk_space import lacks_room
+from lading.client.caches.tree_cache import TreeCache
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import (
     Amount,

@@ -21,7 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Body, Response, StreamedResponse, WebSocket
 from lading.core.containers.container import TRANSITIONS, ContainerState

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
-from lading.client.api import ApiClient, RecordEvent, events
+from lading.client.api import ApiClient
+from lading.client.record_events import RecordEvent, events
 from lading.core.errors import LadingError, Unavailable
 from lading.process.concurrency import cancel_all
 

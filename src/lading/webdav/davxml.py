@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 from lading.core.data.dead_properties import Change
 from lading.core.data.filetree import File, Node
 from lading.core.errors import Malformed
-from lading.webdav.http import http_date
-from lading.webdav.http import media_type_of as type_of
+from lading.webdav.conditions import http_date
+from lading.webdav.conditions import media_type_of as type_of
 from lading.webdav.locks import Lock
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"

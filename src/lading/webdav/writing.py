@@ -32,7 +32,8 @@ from lading.core.errors import (
     from_status,
 )
 from lading.core.records.schema import Record
-from lading.webdav import davxml, file_request, http, locks
+from lading.webdav import conditions, davxml, file_request, locks
+from lading.webdav.conditions import ConditionResult, ResourceState
 from lading.webdav.contents import RETRY, CachedCollection, tag_of
 from lading.webdav.edits import (
     REPLACED,
@@ -46,7 +47,7 @@ from lading.webdav.edits import (
     edit_transfer,
 )
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
-from lading.webdav.http import ConditionResult, DavResponse, ResourceState
+from lading.webdav.http import DavResponse
 from lading.webdav.locks import LockCondition
 
 # Times that a change is computed again; then Conflict.
@@ -373,7 +374,10 @@ class DavWriter:
             if node is not None
             else ResourceState()
         )
-        if http.judge_conditions(request.headers, there, reads=False) is not ConditionResult.GO_ON:
+        if (
+            conditions.judge_conditions(request.headers, there, reads=False)
+            is not ConditionResult.GO_ON
+        ):
             raise from_status(412, f"/{path}: does not meet the conditions of the request")
         header = request.headers.get("if", "")
         if header and not any(

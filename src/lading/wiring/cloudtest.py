@@ -26,8 +26,9 @@ from typing import Any, Final
 
 import asyncssh
 
-from lading.client.api import ApiClient, Record, events
+from lading.client.api import ApiClient, Record
 from lading.client.checks import CheckStep
+from lading.client.record_events import events
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lading.client.api import ApiClient, events
+from lading.client.api import ApiClient
 from lading.client.checks import CheckStep
+from lading.client.record_events import events
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load
 from lading.core import ids

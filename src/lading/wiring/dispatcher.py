@@ -28,7 +28,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import structs
 
-from lading.client.api import ApiClient, events
+from lading.client.api import ApiClient
+from lading.client.record_events import events
 from lading.client.servers.own_site import boot_id
 from lading.client.transport import HttpTransport
 from lading.config.site import Config, load

@@ -51,7 +51,7 @@ from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
 from lading.config.site import Config
 from lading.core.data import locator, storage_classes
-from lading.core.data.replication import DesiredReplication
+from lading.core.data.placement import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
@@ -82,9 +82,10 @@ from lading.wiring.process import (
     parse_options,
     tracing_settings,
 )
-from lading.wiring.stores import RecordedReferences, open_database, open_mounts
+from lading.wiring.stores import RecordedReferences, open_database
 from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, describe_storage, keep_up
+from lading.wiring.volumes import open_mounts
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

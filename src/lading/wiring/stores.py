@@ -1,11 +1,5 @@
-"""Opens the configured database and volumes, and moves records from SQLite to PostgreSQL.
+"""Opens the configured database, and moves records from SQLite to PostgreSQL.
 
-- Without `Volumes` there is one volume, the directory `blocks` of the data directory. It reports as
-  many copies as a client requests, in every storage class: one machine cannot provide more, and
-  Arvados' clients request two copies by default and fail with fewer. With `Volumes` each one counts
-  as configured. A volume of other servers (`AccessViaHosts`) is used through the first of them;
-  `authorities.pem` in the data directory holds authorities for their certificates beyond those of
-  the machine.
 - `RecordedReferences` has the queries of garbage collector and scrubber on the database.
 - During the move of the records the directory must not be served; the blocks stay. The SQLite file
   is kept under another name: to go back, remove `PostgreSQL.Connection` from the configuration and
@@ -15,24 +9,14 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
-import re
-import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from lading.blobs.collector import Hit, Named
-from lading.blobs.directory import DirectoryVolume
-from lading.blobs.volume import Volume, open_volume
-from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.client.caches.disk_space import read_disk
 from lading.config.site import Config
-from lading.config.storage import VolumeSettings
-from lading.core.containers import disk_space
-from lading.core.containers.disk_space import Amount
 from lading.core.data import manifest, storage_classes
 from lading.core.data.confirmation import CopyCount
 from lading.core.data.locator import EMPTY_HASH
@@ -249,94 +233,3 @@ async def _copy(directory: DataDirectory, progress: Callable[[int, int], None]) 
         await prepare(target, now=now)
         await prepare(source, now=now)
         return await copy_records(source, target, progress=progress)
-
-
-# The uuid of a volume in Arvados' configuration; `nyw5e` is the type.
-_UUID: Final = re.compile(r"[a-z0-9]{5}-nyw5e-[a-z0-9]{15}")
-# UUID of the only volume; fixed, so that clients and blocks agree after a restart.
-_ALONE: Final = "nyw5e-000000000000000"
-
-
-async def open_mounts(
-    config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time
-) -> VolumeSet:
-    """Open the volumes that this server reaches. Raises Invalid that names the wrong configuration
-    key.
-    """
-    if not config.Volumes:
-        kept = await asyncio.to_thread(_reserve, config, directory)
-        own = await asyncio.to_thread(
-            functools.partial(
-                DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files
-            )
-        )
-        alone = VolumeMount(
-            uuid=f"{config.ClusterID}-{_ALONE}",
-            volume=own,
-            # None: reports as many copies as the client asks for.
-            copies=None,
-            classes=frozenset(config.StorageClasses),
-        )
-        return VolumeSet([alone], clock=clock)
-    found = [_mount(config, directory, uuid, one) for uuid, one in sorted(config.Volumes.items())]
-    return VolumeSet(found, clock=clock)
-
-
-def _reserve(config: Config, directory: DataDirectory) -> Amount:
-    """Bytes that blocks leave free on the disk of the data directory: half of the reserve kept from
-    containers.
-    """
-    wanted = Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
-    kept = disk_space.reserve(read_disk(directory.root).total, wanted)
-    # The other half stays for the records when blocks have used theirs.
-    return Amount(kept.size // 2, kept.files // 2)
-
-
-def _mount(
-    config: Config, directory: DataDirectory, uuid: str, settings: VolumeSettings
-) -> VolumeMount:
-    if not _UUID.fullmatch(uuid):
-        raise Invalid(
-            f"configuration: Volumes.{uuid}: write <cluster>-nyw5e-<15 letters or digits>"
-        )
-    unknown = sorted(settings.StorageClasses.keys() - config.StorageClasses.keys())
-    if unknown:
-        raise Invalid(
-            f"configuration: Volumes.{uuid}.StorageClasses: "
-            f"{unknown[0]} is not among StorageClasses"
-        )
-    if settings.Replication < 1:
-        raise Invalid(f"configuration: Volumes.{uuid}.Replication: must be at least 1")
-    classes = frozenset(name for name, serves in settings.StorageClasses.items() if serves)
-    # Addresses are compared without the final slash.
-    hosts = {address.rstrip("/"): one for address, one in settings.AccessViaHosts.items()}
-    here = config.ExternalURL.rstrip("/")
-    # Without AccessViaHosts every server reaches the volume itself.
-    is_here = not hosts or here in hosts
-    return VolumeMount(
-        uuid=uuid,
-        volume=open_volume(settings.Driver, settings.DriverParameters)
-        if is_here
-        else _remote(config, directory, uuid, next(iter(hosts))),
-        driver=settings.Driver if is_here else "remote",
-        copies=settings.Replication,
-        classes=classes
-        # A volume without classes serves the default ones.
-        or frozenset(name for name, one in config.StorageClasses.items() if one.get("Default")),
-        is_read_only=settings.ReadOnly or hosts.get(here, {}).get("ReadOnly", False),
-    )
-
-
-def _remote(config: Config, directory: DataDirectory, uuid: str, address: str) -> Volume:
-    # Few servers need this, and the HTTP client is slow to import.
-    from lading.blobs.remote import RemoteVolume
-    from lading.client.transport import HttpTransport
-
-    if not address.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
-        raise Invalid(
-            f"configuration: Volumes.{uuid}.AccessViaHosts: {address}: write https://HOST:PORT"
-        )
-    # The root token is sent there, so the certificate must be verified.
-    authorities = directory.root / "authorities.pem"
-    transport = HttpTransport(address, verify=authorities if authorities.exists() else True)
-    return RemoteVolume(uuid, transport, config.SystemRootToken)

@@ -27,7 +27,8 @@ from lading.config.site import Config
 from lading.core.errors import Conflict, Invalid
 from lading.store.background_work import WorkLoop
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.stores import RecordedReferences, open_database, open_mounts
+from lading.wiring.stores import RecordedReferences, open_database
+from lading.wiring.volumes import open_mounts
 
 # Seconds after a start of the server before the first collection: frequent restarts must not start
 # one each time.

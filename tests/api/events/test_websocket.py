@@ -15,7 +15,8 @@ from lading.api.authorization import authenticate
 from lading.api.events import audit, event_reader, websocket
 from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
-from lading.client.api import ApiClient, Reconnected, events
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, events
 from lading.core.errors import Full, Unavailable
 from lading.core.records import access
 from lading.core.records.access import Principal

@@ -15,8 +15,9 @@ import pytest
 
 from lading.cli.running import following
 from lading.cli.running.following import Follower, Watcher
-from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import ApiClient
 from lading.client.outcomes import reason
+from lading.client.record_events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY, Outage
 from lading.client.transport import StreamedResponse
 from lading.core.errors import Forbidden, Unavailable

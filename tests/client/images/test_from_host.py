@@ -14,10 +14,10 @@ import pytest
 
 from lading.client.images.archive import ImageParts
 from lading.client.images.from_host import SourceHost, from_host, script_programs, this_host
-from lading.client.images.host_files import Linkage
+from lading.client.images.linkage import Linkage
 from lading.client.images.steps import ImageSteps
 from lading.core.errors import Invalid
-from tests.client.images.test_elf import _elf
+from tests.client.images.test_linkage import _elf
 
 _STATUS = "\n".join(
     f"Package: {name}\nStatus: install ok installed\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.from_host import SourceHost
-from lading.client.images.host_files import Linkage
 from lading.client.images.hpc import DAEMON, INIT, PROGRAMS, build_hpc
+from lading.client.images.linkage import Linkage
 from lading.core.errors import Invalid
 
 

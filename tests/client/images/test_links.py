@@ -15,7 +15,7 @@ from lading.client.images.links import full_name, list_images, register
 from lading.client.images.sources import normalise
 from lading.core.data import filetree
 from lading.core.errors import Invalid
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.image_names import IMAGE_HASH, REPO_TAG
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
 from tests.client.images.images_on_disk import LAYERS, saved_files, write_tar

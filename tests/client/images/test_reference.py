@@ -6,7 +6,7 @@ import pytest
 
 from lading.client.images.registry_access import parse_reference
 from lading.core.errors import Invalid
-from lading.core.images import HUB
+from lading.core.image_names import HUB
 
 _HEX = "sha256:" + "0a" * 32
 

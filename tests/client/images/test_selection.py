@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.archive import LayerEntry
 from lading.client.images.host_files import Selection
+from lading.client.images.layer_writing import LayerEntry
 
 
 @pytest.fixture

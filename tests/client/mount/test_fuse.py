@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.caches.content_caches import BlockFiles
-from lading.client.mount import service
+from lading.client.mount import mount_points
 from lading.client.mount.layout import Fixed
 from lading.client.mount.nodes import Text
 from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations
@@ -58,7 +58,7 @@ async def mounted(tmp_path: Path) -> AsyncGenerator[Path]:
     thread.start()
     assert await asyncio.to_thread(there.wait, 10)
     yield place
-    await asyncio.to_thread(service.unmount, place)
+    await asyncio.to_thread(mount_points.unmount, place)
     assert await asyncio.to_thread(thread.join, 10)
     assert gone.is_set()
     assert thread.code == 0
@@ -97,7 +97,7 @@ def _fail(place: Path) -> list[int | None]:
 
 async def test_the_kernel_reads_what_is_there(mounted: Path) -> None:
     await asyncio.to_thread(_look, mounted)
-    assert service.kind_of(mounted) == "fuse.lading"
+    assert mount_points.kind_of(mounted) == "fuse.lading"
 
 
 async def test_the_kernel_is_told_what_is_not(mounted: Path) -> None:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.api import ApiClient, RecordEvent
+from lading.client.api import ApiClient
 from lading.client.mount.layout import README, MountLayout, MountView
 from lading.client.mount.nodes import MountedCollections, Text, Unknown, peek
+from lading.client.record_events import RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import Invalid, NotFound

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.mount import service
+from lading.client.mount import mount_points
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings, mounted, open_transport
 from lading.client.transport import HttpTransport
@@ -52,8 +52,8 @@ async def test_a_mount_from_beginning_to_end(tmp_path: Path) -> None:
                 while "two" not in await _listed(place / "home"):
                     await asyncio.sleep(0)
             with pytest.raises(LadingError, match="something is mounted there"):
-                service.check_point(place)
-        assert service.kind_of(place) == ""
+                mount_points.check_point(place)
+        assert mount_points.kind_of(place) == ""
         assert mount.statistics()["failed"] == 0
 
 
@@ -62,7 +62,7 @@ async def test_somebody_else_may_unmount(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         settings = _settings(tmp_path, it, MountView.BY_PDH)
         async with mounted(settings, AsgiTransport(it.app)) as mount:
-            await asyncio.to_thread(service.unmount, Path(settings.mountpoint))
+            await asyncio.to_thread(mount_points.unmount, Path(settings.mountpoint))
             await asyncio.wait_for(mount.ended.wait(), 60)
 
 
@@ -79,7 +79,7 @@ async def test_what_is_not_there_is_not_mounted(
         with pytest.raises(error):
             async with mounted(settings, AsgiTransport(it.app)):
                 raise AssertionError("not reached")
-        assert service.kind_of(Path(settings.mountpoint)) == ""
+        assert mount_points.kind_of(Path(settings.mountpoint)) == ""
 
 
 async def test_the_ways_to_a_server(tmp_path: Path) -> None:

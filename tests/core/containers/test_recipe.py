@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import constraints, recipe
+from lading.core.containers import constraint_ranges, constraints, recipe
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.recipe_resolution import RequestFacts, resolve
@@ -216,7 +216,7 @@ def test_every_container_that_satisfies_is_found(
         make_recipe(runtime_constraints=constraints.fill(needs(ram=theirs_ram, **other))),
         state="Complete",
     )
-    low, high = constraints.range_span(ours_ram)
+    low, high = constraint_ranges.range_span(ours_ram)
     network_fits = "internet" not in one or bool(one["internet"]) is bool(other.get("internet"))
     given_ram = theirs.runtime_constraints["ram"]
     assert satisfies(theirs, ours) is (network_fits and low <= given_ram <= high)  # type: ignore[operator]

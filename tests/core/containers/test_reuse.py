@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import reuse
+from lading.core.containers import reuse, reuse_explanation
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.recipe import Recipe
@@ -157,7 +157,7 @@ def test_a_container_that_cannot_be_read_is_used_but_not_described() -> None:
     assert (choice.container, choice.shown) == (theirs.container, False)
     # The container that was chosen is named: the request has it then.
     assert [one.container_uuid for one in choice.verdicts] == [container_uuid(1)]
-    assert reuse.explain(choice, container_uuid=None)["candidates"] == []
+    assert reuse_explanation.explain(choice, container_uuid=None)["candidates"] == []
 
 
 def test_a_container_that_cannot_be_read_nor_used_counts_for_nothing() -> None:
@@ -218,16 +218,16 @@ def test_the_words_of_a_record_are_added_for_its_readers() -> None:
     silent = make_container(3, state="Complete", withdrawn_at="2", exit_code=0)
     cancelled = make_container(4, state="Cancelled")
     several = [Candidate(one) for one in (withdrawn, running, silent, cancelled)]
-    said: Any = reuse.explain(choose(*several), container_uuid=None)["candidates"]
+    said: Any = reuse_explanation.explain(choose(*several), container_uuid=None)["candidates"]
     readable = {one.container.uuid: one.container for one in several}
-    shown: Any = reuse.shown_candidates(said, readable)
+    shown: Any = reuse_explanation.shown_candidates(said, readable)
     assert [one["reason"] for one in shown] == [
         "its result was withdrawn: bad lot",
         "it is running but reports an error: bad disk",
         "its result was withdrawn",
         "it was cancelled and has no result",
     ]
-    assert reuse.shown_candidates(said, {}) == []
+    assert reuse_explanation.shown_candidates(said, {}) == []
 
 
 def test_nobody_waits_for_himself() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.data.confirmation import CopyCount, count_copies
-from lading.core.data.replication import ReplicaPlace
+from lading.core.data.placement import ReplicaPlace
 
 PLACES = {
     "one": ReplicaPlace(uuid="one"),

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lading.core.data.replication import (
+from lading.core.data.garbage import (
     DAY_NS,
     GarbageAction,
     GarbagePlan,
     GarbageVolume,
     Replica,
-    ReplicaPlace,
     Sight,
     Terms,
     add_need,
     decide,
     make_plan,
 )
-from lading.core.data.replication import distinct_volumes as distinct
-from lading.core.data.replication import revise_plan as revise
+from lading.core.data.garbage import distinct_volumes as distinct
+from lading.core.data.garbage import revise_plan as revise
+from lading.core.data.placement import ReplicaPlace
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 NOW = 100 * DAY_NS

@@ -10,7 +10,7 @@ import msgspec
 
 from lading.api.webhooks.worker import WebhookWorker
 from lading.core.ids import all_users
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.image_names import IMAGE_HASH, REPO_TAG
 from lading.core.records.access import DISPATCHER_SCOPES
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Record

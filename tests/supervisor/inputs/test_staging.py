@@ -13,7 +13,7 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.tree_cache import TreeCache
 from lading.client.retry import NO_RETRY
 from lading.core.containers.mounting.mount_plan import (
     CollectionPath,

@@ -10,7 +10,8 @@ import pytest
 from lading.client.caches.disk_space import read_disk
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
 from lading.supervisor.limits import disk_limits
-from lading.supervisor.limits.disk_limits import DiskWatch, Neighbours, base
+from lading.supervisor.limits.disk_limits import DiskWatch, base
+from lading.supervisor.limits.disk_usage import Neighbours
 from lading.testing.jumping_loop import jumping
 
 MIB = 1 << 20

@@ -10,8 +10,8 @@ from lading.client.caches.disk_space import check_room
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.process.confined import Stopped
-from lading.supervisor.limits import disk_limits
-from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, measure
+from lading.supervisor.limits import disk_usage
+from lading.supervisor.limits.disk_usage import MAX_DEPTH, Neighbours, measure
 
 KIB = 1 << 10
 
@@ -86,7 +86,7 @@ def test_neighbours_tell_each_other(tmp_path: Path) -> None:
     writer = DiskWriter("b", Amount(1 << 50, 2), Amount(3, 4))
     two.tell({7: DiskWriter("b", Amount(9), Amount())})
     two.tell({7: writer})
-    (tmp_path / "c" / disk_limits.USAGE_NAME).write_text("rubbish")
+    (tmp_path / "c" / disk_usage.USAGE_NAME).write_text("rubbish")
     assert one.others(7) == [writer]
     assert not one.are_unknown()
     assert one.others(8) == [DiskWriter("b", Amount(), Amount())]

@@ -38,7 +38,7 @@ from lading.api.services import ApiServices
 from lading.config.site import Config
 from lading.core import ids
 from lading.core.data import manifest, storage_classes
-from lading.core.data.replication import CONFIRMATION, confirmation_after_change
+from lading.core.data.placement import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access, attributes, collection_rules
@@ -56,7 +56,7 @@ from lading.core.records.permissions import Present
 from lading.core.records.permissions import check_group_name as check_name
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.store import contents, records
+from lading.store import contents, lineage, records
 from lading.store.database import Transaction
 
 # Times that a change is prepared again because another call changed the content first.
@@ -426,7 +426,7 @@ async def provenance(call: ApiCall) -> ApiResponse:
     dialect, may_read = call.services.database.dialect, _readable_containers(call)
 
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await contents.makers(tx, dialect, hashes, may_read, limit=_LIMIT)
+        return await lineage.makers(tx, dialect, hashes, may_read, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, makers, _inputs))
 
@@ -439,7 +439,7 @@ async def used_by(call: ApiCall) -> ApiResponse:
     dialect, may_read = call.services.database.dialect, _readable_containers(call)
 
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await contents.users(tx, dialect, hashes, may_read, limit=_LIMIT)
+        return await lineage.users(tx, dialect, hashes, may_read, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, users, _outputs))
 

@@ -17,7 +17,7 @@ from lading.core.records.expressions import Among, Column, Expression, Query
 from lading.core.records.permissions import Present
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.store import contents, records
+from lading.store import lineage, records
 from lading.store.database import Transaction
 
 LIMIT: Final = 10_000
@@ -46,7 +46,7 @@ async def brief_lineage(
     may_read = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     containers: list[Record] = []
     while ahead and len(found) < LIMIT:
-        uuids = await contents.lineage(
+        uuids = await lineage.lineage(
             tx, dialect, ahead, may_read, is_upward=is_upward, limit=LIMIT
         )
         fresh = [uuid for uuid in uuids if uuid not in found][: LIMIT - len(found)]

@@ -17,7 +17,7 @@ from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
 from lading.core import ids
-from lading.core.containers import reuse, writers
+from lading.core.containers import reuse_explanation, writers
 from lading.core.containers.container import Container, DecisionKind
 from lading.core.errors import Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
@@ -147,8 +147,8 @@ async def _narrow_rows(call: ApiCall, rows: Sequence[Record]) -> None:
 
 
 def _is_decision(properties: object) -> TypeGuard[Record]:
-    """Whether a row has the form of an explanation (`reuse.explain`); rows of users may have any
-    properties.
+    """Whether a row has the form of an explanation (`reuse_explanation.explain`); rows of users may
+    have any properties.
     """
     if not isinstance(properties, dict) or not isinstance(properties.get("learned", {}), dict):
         return False
@@ -165,7 +165,7 @@ async def narrow(tx: Transaction, call: ApiCall, decision: Record) -> None:
     named = [str(one["container_uuid"]) for one in decision["candidates"]]
     teacher = str((decision.get("learned") or {}).get("container_uuid") or "")
     readable = await _readable(tx, call, [*named, teacher])
-    decision["candidates"] = reuse.shown_candidates(decision["candidates"], readable)
+    decision["candidates"] = reuse_explanation.shown_candidates(decision["candidates"], readable)
     # Of a container that was deleted its uuid says nothing.
     if teacher not in readable and await records.among(tx, CONTAINERS, "uuid", [teacher]):
         del decision["learned"]

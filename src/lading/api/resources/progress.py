@@ -24,7 +24,7 @@ from lading.api.resources.container_requests import (
 from lading.api.resources.evidence import evidence_about
 from lading.api.resources.log_rows import narrow
 from lading.api.server.wait_statuses import STATUSES, believed_since
-from lading.core.containers import recipe, request, reuse, reuse_rights
+from lading.core.containers import recipe, request, reuse_explanation, reuse_rights
 from lading.core.containers.attempts import learned, retry
 from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY
@@ -91,7 +91,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
         scene = await _scene(tx, call, subject, container)
     waits = _first(subject, container, scene)
     # Outside the transaction: what follows needs no database.
-    sentence = reuse.status_sentence(container, scene.status, waits)
+    sentence = reuse_explanation.status_sentence(container, scene.status, waits)
     known = (
         {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
     )
@@ -132,8 +132,10 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "request_uuid": subject.uuid,
             "state": subject.state,
             "priority": subject.priority,
-            "outcome": ended["summary"] if ended else reuse.request_outcome(subject, container),
-            "scheduling_status": reuse.status_sentence(container, scene.status, waits),
+            "outcome": ended["summary"]
+            if ended
+            else reuse_explanation.request_outcome(subject, container),
+            "scheduling_status": reuse_explanation.status_sentence(container, scene.status, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": _shown(container) if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
@@ -244,7 +246,9 @@ async def preview(call: ApiCall) -> ApiResponse:
         # The container of another user is named once a request has it.
         uuid = choice.container.uuid if isinstance(choice, Reuse) and choice.shown else None
         rule = reuse_rights.rule(decision.recipe)
-        said = reuse.explain(choice, container_uuid=uuid, near=near, trees=trees, rule=rule)
+        said = reuse_explanation.explain(
+            choice, container_uuid=uuid, near=near, trees=trees, rule=rule
+        )
         if decision.advice is not None:
             said |= learning.shown(decision.advice)
         await narrow(tx, call, said)
@@ -431,13 +435,13 @@ async def _nearest(
     made = Container.from_record(row)
     ours = structs.replace(recipe.of_container(made), match_resources=subject.match_resources)
     near = await _find_nearest(tx, call, ours, made.created_at)
-    shown = reuse.explain(New("", ()), container_uuid=None, near=near)
+    shown = reuse_explanation.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
 
 
 async def _find_nearest(
     tx: Transaction, call: ApiCall, ours: Recipe, created_at: str
-) -> tuple[reuse.Nearest, ...]:
+) -> tuple[reuse_explanation.Nearest, ...]:
     """Of the earlier containers that the caller can read, those with the most similar recipes."""
     # The scopes of a token hold for the containers that an explanation describes too.
     if not access.covers_list(call.caller, CONTAINERS):
@@ -447,7 +451,7 @@ async def _find_nearest(
     rows = await containers.earlier(tx, dialect, created_at, ours.container_image, readable)
     if len(rows) < _FEW:
         rows += await _last_requested(tx, call, created_at, {row["uuid"] for row in rows})
-    return reuse.nearest(ours, [Container.from_record(row) for row in rows])
+    return reuse_explanation.nearest(ours, [Container.from_record(row) for row in rows])
 
 
 async def _last_requested(

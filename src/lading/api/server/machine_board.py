@@ -17,7 +17,7 @@ from lading.core import resources
 from lading.core.policy import fair_share
 from lading.core.resources import Resources
 from lading.core.scheduling.machines import MachineOrder, MachineReport
-from lading.store import waiting
+from lading.store import statuses
 from lading.store.database import Database
 
 
@@ -104,12 +104,12 @@ class SharedMachines:
         """Store a report."""
         text = None if report is None else msgspec.json.encode(report).decode()
         async with self._database.writing() as tx:
-            return await waiting.put_machines(tx, dispatcher, text, now=now)
+            return await statuses.put_machines(tx, dispatcher, text, now=now)
 
     async def reports(self, now: str) -> list[DispatcherReport]:
         """The last reports."""
         async with self._database.reading() as tx:
-            rows = await waiting.machines(tx, since=believed_since(now))
+            rows = await statuses.machines(tx, since=believed_since(now))
         return [
             DispatcherReport(dispatcher, at, msgspec.json.decode(text, type=MachineReport))
             for dispatcher, at, text in rows
@@ -118,14 +118,14 @@ class SharedMachines:
     async def order(self, dispatcher: str, order: MachineOrder) -> None:
         """Store an order."""
         async with self._database.writing() as tx:
-            await waiting.put_order(
+            await statuses.put_order(
                 tx, dispatcher, order.machine, msgspec.json.encode(order).decode()
             )
 
     async def take_orders(self, dispatcher: str) -> list[MachineOrder]:
         """Take the orders away."""
         async with self._database.writing() as tx:
-            texts = await waiting.take_orders(tx, dispatcher)
+            texts = await statuses.take_orders(tx, dispatcher)
         return [msgspec.json.decode(text, type=MachineOrder) for text in texts]
 
 

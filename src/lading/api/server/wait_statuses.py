@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from lading.api.server.features import FeatureKey
 from lading.core.quantities import format_time, parse_time
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.store import waiting
+from lading.store import statuses
 from lading.store.database import Database, Transaction
 
 SILENCE: Final = timedelta(minutes=3)
@@ -120,29 +120,29 @@ class SharedStatuses:
     ) -> None:
         """Store the statuses."""
         async with self._database.writing() as tx:
-            await waiting.note_report(tx, dispatcher_uuid, now)
-            await waiting.put_statuses(
+            await statuses.note_report(tx, dispatcher_uuid, now)
+            await statuses.put_statuses(
                 tx, dispatcher_uuid, {uuid: one for uuid, one in items.items() if one is not None}
             )
-            await waiting.take_back_statuses(
+            await statuses.take_back_statuses(
                 tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
             )
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
-        return await waiting.statuses_of(tx, container_uuid, since=believed_since(now))
+        return await statuses.statuses_of(tx, container_uuid, since=believed_since(now))
 
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher."""
-        return await waiting.last_report(tx)
+        return await statuses.last_report(tx)
 
     async def counts(self, tx: Transaction, now: str) -> StatusCounts:
         """Numbers from the tables of waiting containers and of dispatchers."""
-        return StatusCounts(*await waiting.count_statuses(tx, since=believed_since(now)))
+        return StatusCounts(*await statuses.count_statuses(tx, since=believed_since(now)))
 
     async def forget(self, tx: Transaction, container_uuids: Collection[str]) -> None:
         """Delete the statuses in the transaction."""
-        await waiting.forget_statuses(tx, self._database.dialect, container_uuids)
+        await statuses.forget_statuses(tx, self._database.dialect, container_uuids)
 
 
 def believed_since(now: str) -> str:

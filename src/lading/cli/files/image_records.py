@@ -17,7 +17,7 @@ from lading.client.api import Record
 from lading.client.images.links import StoredImage, find_named, full_name, take_names
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
-from lading.core.images import parse_reference
+from lading.core.image_names import parse_reference
 
 _LEVELS = ("read", "write", "manage")
 

@@ -17,7 +17,7 @@ from lading.cli import display
 from lading.cli.options import DURATION, SIZE
 from lading.cli.references import find_project
 from lading.cli.session import own_or_named_server, with_session
-from lading.client.mount import service
+from lading.client.mount import mount_points, service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.client.servers.environment import (
@@ -104,7 +104,7 @@ def mount(
     ctx = click.get_current_context()
     place = directory.absolute()
     if options["unmount"]:
-        service.unmount(place)
+        mount_points.unmount(place)
         display.show(_report({"unmounted": str(place)}, f"{place}: unmounted"))
         return
     command: Sequence[str] = ctx.meta.get(_EXEC, ())

@@ -23,8 +23,9 @@ import msgspec
 
 from lading.cli.display import write_all
 from lading.cli.hangup import full_stream, is_broken_pipe
-from lading.client.api import ApiClient, Record, events
+from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome, reason
+from lading.client.record_events import events
 from lading.client.retry import Outage
 from lading.core.containers.attempts.spot import about
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable

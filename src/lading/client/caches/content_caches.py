@@ -1,4 +1,4 @@
-"""Caches on disk that processes of one user share: blocks as files, collections as directories.
+"""A cache on disk that processes of one user share: blocks as files. It is built on `disk_cache`.
 
 `BlockFiles` keeps blocks as files:
 
@@ -16,18 +16,6 @@ its file is on this machine. If the file changes while it is read, it is verifie
 (`is_sound`).
 
 A block without space (the limit is too small, the disk is full) is returned in memory and not kept.
-
-`TreeCache` keeps collections as directories, shared by all containers that read them:
-
-    <directory>/<key>          the files, read-only: all 0555, as Arvados shows them; files of git
-                               trees 0555 or 0444
-    <directory>/<key>.lock     the lock of the directory, with its size and the boot that built it
-    <directory>/<key>.part     a directory that is built or removed
-    <directory>/ledger         bytes in all, roughly, as text
-
-The key is a portable data hash, or `git-` and the hash of a git tree or blob. A directory is not
-synced to disk: one from before the last start of the machine counts as absent. Both are built on
-`disk_cache`.
 """
 
 from __future__ import annotations
@@ -36,10 +24,7 @@ import asyncio
 import hashlib
 import logging
 import os
-import re
-import stat
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,17 +32,12 @@ from lading.client.caches.disk_cache import (
     PAGE,
     CacheLayout,
     DiskCache,
-    Durability,
     EntryClaim,
     is_full,
 )
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
-from lading.core.errors import Invalid
-from lading.core.ids import is_pdh
-from lading.process import removal
 from lading.process.concurrency import in_thread
-from lading.process.confined import ConfinedTree
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
@@ -271,96 +251,3 @@ def _look(descriptor: int) -> tuple[_File, _Stamp]:
     """Device and inode of a file, and its size and times, which change when it is written."""
     state = os.fstat(descriptor)
     return (state.st_dev, state.st_ino), (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-
-
-Fill = Callable[[Path], Awaitable[None]]
-"""Writes the collection's files below the given empty directory (`collections.download` does)."""
-
-# The name of a tree of a git commit, beside those of collections.
-_GIT = re.compile(r"git-[0-9a-f]{40}")
-# Bytes of a block of common file systems: the least that a file takes.
-_BLOCK = 4096
-# Nested directories; a limit is required, and collections have far fewer.
-_MOST_DEPTH = 1 << 16
-# Only a path with a lock file is an entry: an archive that is being received lies beside its tree.
-_TREE_LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock", has_ledger=True)
-
-
-class TreeCache:
-    """Read-only directories by portable data hash, kept below `directory` up to about
-    `limit_bytes`.
-
-    Any number of processes may use it at a time.
-    """
-
-    def __init__(self, directory: Path, limit_bytes: int, *, sleep: Sleep = asyncio.sleep) -> None:
-        self._cache = DiskCache(
-            directory,
-            limit_bytes,
-            layout=_TREE_LAYOUT,
-            durability=Durability.BOOT,
-            aside=directory.parent / removal.NAME,
-            sleep=sleep,
-        )
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def holds(self, pdh: str) -> bool:
-        """Whether the directory is complete now."""
-        return self._cache.holds(pdh)
-
-    @asynccontextmanager
-    async def lease(self, pdh: str, fill: Fill) -> AsyncGenerator[Path]:
-        """The directory of the collection, which exists while the context is open; `fill` is called
-        if it is absent.
-
-        Raises Invalid when `pdh` is malformed, and the errors of `fill`.
-        """
-        if not (is_pdh(pdh) or _GIT.fullmatch(pdh)):
-            raise Invalid(f"{pdh}: not a portable data hash")
-        keep_modes = _GIT.fullmatch(pdh) is not None
-
-        async def build(claim: EntryClaim) -> None:
-            part = claim.part
-            part.mkdir(mode=0o700)
-            await fill(part)
-            size = await in_thread(
-                lambda _, __: _make_read_only(part, keep_modes=keep_modes), is_waited_for=True
-            )
-            claim.publish(size)
-            await asyncio.to_thread(self._cache.admit, size)
-
-        held = await self._cache.acquire(pdh, build)
-        try:
-            yield self._cache.path(pdh)
-        finally:
-            os.close(held)
-
-
-def _make_read_only(root: Path, *, keep_modes: bool) -> int:
-    """Remove the write permission from everything below; return the size on disk, roughly.
-
-    Collections do not record which files are executable, so all files are made so, as Arvados'
-    clients show them.
-    """
-    size = _BLOCK
-    with ConfinedTree.open(root) as tree:
-        for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
-            if entry.is_dir(follow_symlinks=False):
-                # The walk enters the directory next, which needs no write permission. The directory
-                # of the cache is accessible to root only.
-                os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103
-                size += _BLOCK
-            else:
-                size += _make_file_read_only(folder, entry.name, keep_modes=keep_modes)
-        os.fchmod(tree.descriptor, 0o555)
-    return size
-
-
-def _make_file_read_only(folder: int, name: str, *, keep_modes: bool) -> int:
-    """Remove the write permission from one entry that is not a directory; return its size on disk,
-    roughly.
-    """
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISREG(found.st_mode):
-        os.chmod(name, 0o444 if keep_modes and not found.st_mode & 0o100 else 0o555, dir_fd=folder)
-    return found.st_size // _BLOCK * _BLOCK + _BLOCK

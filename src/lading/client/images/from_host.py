@@ -46,9 +46,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from lading.client.images import host_files
-from lading.client.images.archive import PATH, ImageParts, LayerEntry, make_config, write_layer
+from lading.client.images import host_files, linkage
+from lading.client.images.archive import PATH, ImageParts, make_config
 from lading.client.images.host_files import DebianPackages, Selection, closure
+from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Invalid, Unavailable
 from lading.core.images import goarch
@@ -122,7 +123,7 @@ class SourceHost:
 
     root: Path = Path("/")
     search: tuple[str, ...]
-    linker: Callable[[str, Path], host_files.Linkage]
+    linker: Callable[[str, Path], linkage.Linkage]
     architecture: str
     compiler: Compiler | None = None
     directory: str = "/"
@@ -139,7 +140,7 @@ def this_host(environ: Mapping[str, str]) -> SourceHost:
     """This machine, with PATH and the linker's variables of `environ`."""
     return SourceHost(
         search=tuple(f"{environ.get('PATH', '')}:{PATH}".split(":")),
-        linker=lambda loader, path: host_files.list_libraries(loader, path, environ=environ),
+        linker=lambda loader, path: linkage.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
         compiler=compile_modules,
         directory=host_files.working_directory(),
@@ -298,8 +299,7 @@ class _Gathering:
         lacks one.
         """
         binaries = {
-            path: host_files.read_binary(self.selection.host(path))
-            for path in self.selection.files()
+            path: linkage.read_binary(self.selection.host(path)) for path in self.selection.files()
         }
         dynamic = {path: one for path, one in binaries.items() if one is not None and one.dynamic}
         self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
@@ -335,7 +335,7 @@ class _Gathering:
                     LayerEntry(path=path, mode=stat.S_IFREG | 0o644, source=compiled)
                 )
 
-    def _take(self, path: str, linkage: host_files.Linkage) -> None:
+    def _take(self, path: str, linkage: linkage.Linkage) -> None:
         if linkage.missing and path in self._named:
             raise Invalid(
                 f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; "
@@ -357,7 +357,7 @@ class _Gathering:
                 self.selection.add(posixpath.join(posixpath.dirname(library), "libgcc_s.so.1"))
 
     def _default_loader(self) -> str:
-        own = host_files.read_binary(Path(sys.executable))
+        own = linkage.read_binary(Path(sys.executable))
         return self._loaders[0] if self._loaders else own.loader if own else ""
 
     def _package(self, name: str) -> None:

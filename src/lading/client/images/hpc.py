@@ -12,16 +12,9 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from lading.client.images.archive import (
-    PATH,
-    ImageParts,
-    LayerEntry,
-    NormalImage,
-    make_config,
-    write_archive,
-    write_layer,
-)
+from lading.client.images.archive import PATH, ImageParts, NormalImage, make_config, write_archive
 from lading.client.images.from_host import SourceHost, from_host
+from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.client.images.steps import UNWATCHED, ImageSteps
 
 INIT = "/usr/local/sbin/hpcaas-init"

@@ -22,15 +22,15 @@ from lading.client.images.archive import EPOCH, NormalImage
 from lading.core.data import filetree
 from lading.core.errors import ExecutionError, Forbidden, Invalid, Malformed, NotFound
 from lading.core.ids import is_pdh
-from lading.core.images import (
+from lading.core.image_names import (
     IMAGE_HASH,
     REPO_TAG,
     ImageLink,
-    image_member,
     image_not_found,
     in_order,
     parse_reference,
 )
+from lading.core.images import image_member
 from lading.core.quantities import format_time
 
 # repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.

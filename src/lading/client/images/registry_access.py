@@ -43,7 +43,8 @@ import msgspec
 from lading.client.caches.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
-from lading.core.images import HUB, UNREADABLE
+from lading.core.image_names import HUB
+from lading.core.images import UNREADABLE
 
 # A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
 # A name is looked for where no other one goes on before it: each character is read once.

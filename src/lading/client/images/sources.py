@@ -29,7 +29,6 @@ from lading.client.images.archive import (
     ArchiveConfig,
     DirectoryMembers,
     ImageParts,
-    LayerEntry,
     Members,
     NormalImage,
     Platform,
@@ -42,9 +41,9 @@ from lading.client.images.archive import (
     read_layers,
     uncompressed,
     write_archive,
-    write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host
+from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
 from lading.core.errors import Invalid, Malformed, NotFound

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from lading.client.api import Page, Record, RecordEvent
+from lading.client.api import Page, Record
 from lading.client.mount.nodes import (
     Directory,
     Listed,
@@ -32,6 +32,7 @@ from lading.client.mount.nodes import (
     Text,
     Unknown,
 )
+from lading.client.record_events import RecordEvent
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import structs
 
 from lading.core.containers import sessions
-from lading.core.containers.constraints import granted, least
+from lading.core.containers.constraint_ranges import granted, least
 from lading.core.containers.container import (
     FINAL,
     HELD,

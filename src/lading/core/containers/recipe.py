@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints
+from lading.core.containers import constraint_ranges, constraints
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState, omitted_of
 from lading.core.containers.mounting import mounts
@@ -182,7 +182,7 @@ class ReuseKey:
 def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     """The keys of all containers that may satisfy the recipe, preferred ones first."""
     sized = recipe.match_resources and not any(
-        name in recipe.limits for name in constraints.GROWING
+        name in recipe.limits for name in constraint_ranges.GROWING
     )
     # Sets of git trees multiply: without the limit two mounts of 1,000 commits would be a million
     # digests.
@@ -205,7 +205,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         sizes["internet"] = theirs["internet"]
     # Only a waiting container can still be given other sizes.
     room = container.constraint_ranges if container.state is ContainerState.QUEUED else {}
-    for name in constraints.GROWING:
+    for name in constraint_ranges.GROWING:
         if _is_any_size(recipe, container, name):
             sizes[name] = theirs.get(name)
             continue
@@ -213,7 +213,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         offered = room.get(name, theirs.get(name))
         sizes[name] = (
             # A range without a common part stays as it is, and so shows as a difference.
-            wanted if constraints.common_range(wanted, offered) is None else theirs.get(name)
+            wanted if constraint_ranges.common_range(wanted, offered) is None else theirs.get(name)
         )
     chosen = {
         target: container.mounts[target]
@@ -232,9 +232,9 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
     """A Queued container made of `recipe`, with its keys; of ranges it has the minimum."""
     # The keys are made of the minimum, which the container has until it is started with more.
-    room = constraints.growth(recipe.limits)
+    room = constraint_ranges.growth(recipe.limits)
     if room:
-        sizes = constraints.least(recipe.runtime_constraints, room)
+        sizes = constraint_ranges.least(recipe.runtime_constraints, room)
         recipe = structs.replace(recipe, runtime_constraints=sizes)
     values = compared(recipe)
     return Container(
@@ -254,7 +254,7 @@ def enlarged(made_of: Recipe, ram: int) -> Recipe:
     has as much.
     """
     sizes, limits = made_of.runtime_constraints, dict(made_of.limits)
-    low, high = constraints.range_span(limits.pop("ram", sizes.get("ram")))
+    low, high = constraint_ranges.range_span(limits.pop("ram", sizes.get("ram")))
     if ram <= low:
         return made_of
     if ram < high:
@@ -282,7 +282,9 @@ def joined(recipe: Recipe, container: Container) -> JsonObject:
     wanted = {**recipe.runtime_constraints, **recipe.limits}
     return resized(
         container,
-        *constraints.narrowed(wanted, container.runtime_constraints, container.constraint_ranges),
+        *constraint_ranges.narrowed(
+            wanted, container.runtime_constraints, container.constraint_ranges
+        ),
     )
 
 
@@ -388,7 +390,9 @@ def _broad(values: JsonObject) -> str:
             **values,
             # Sizes that may grow are in no broad key: containers of all sizes are found by it, and
             # judged one by one.
-            "runtime_constraints": {k: v for k, v in sized.items() if k not in constraints.GROWING},
+            "runtime_constraints": {
+                k: v for k, v in sized.items() if k not in constraint_ranges.GROWING
+            },
         }
     )
 

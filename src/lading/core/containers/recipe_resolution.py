@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lading.core.containers import constraints
+from lading.core.containers import constraint_ranges, constraints
 from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import Policy
 from lading.core.containers.mounting import mounts
@@ -74,7 +74,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         limits={
             key: value
             for key, value in request.runtime_constraints.items()
-            if constraints.is_range(value)
+            if constraint_ranges.is_range(value)
         },
         alternatives={
             target: tuple(one.mount for one in found) for target, found in facts.trees.items()

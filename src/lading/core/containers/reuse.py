@@ -1,4 +1,4 @@
-"""Reuse: whether an existing container can answer a request, with reasons, and the explanation.
+"""Reuse: whether an existing container can answer a request, with reasons.
 
 Order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and output
 still stored and not withdrawn (the earliest finished); running without an error and wanted (most
@@ -16,40 +16,29 @@ then no new container is made. `can_meet` decides this: a new container is Queue
 code, times and output, so each attribute with a single value is compared as it will be stored.
 Conditions on objects, arrays and text patterns count as satisfied, and so do those on the priority,
 which depends on the requests of the container.
-
-An explanation has the decision, the reason of each candidate that the user can read, and the
-differences from the most similar containers. It is plain JSON, made together with the decision, so
-that it can be stored with it and shown later. A reason that quotes a record is stored without the
-quotation, because the explanation has more readers than the record; `shown_candidates` adds it.
-Secrets are never shown, only that they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from lading.core.containers import request as requests_
 from lading.core.containers.attempts import spot
-from lading.core.containers.constraints import GROWING, Policy
-from lading.core.containers.container import LIVE, Container, ContainerState
+from lading.core.containers.constraint_ranges import GROWING
+from lading.core.containers.constraints import Policy
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.evidence import Evidence, evidence_for
-from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.mounting.mounts import live_places
 from lading.core.containers.recipe import (
     Recipe,
     cache_difference,
-    of_container,
-    recipe_differences,
     strictness_fault,
     toward,
 )
-from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse_rights import is_own, refusal
 from lading.core.errors import Invalid
-from lading.core.quantities import told_time
 from lading.core.records.expressions import (
     Among,
     Column,
@@ -61,7 +50,7 @@ from lading.core.records.expressions import (
     IsKind,
 )
 from lading.core.records.schema import Type
-from lading.core.values import FieldDifference, Json, JsonObject, same
+from lading.core.values import Json, same
 
 _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
 # Attributes that change before the container runs.
@@ -130,16 +119,9 @@ _WHY: Mapping[ContainerState, str] = MappingProxyType(
         ContainerState.QUEUED: "the same is waiting to be computed",
     }
 )
-_WITHDRAWN = "its result was withdrawn"
+WITHDRAWN = "its result was withdrawn"
 _WITHDRAWN_OWN = "the user of this request has withdrawn its result for their own requests"
-_REPORTS_ERROR = "it is running but reports an error"
-# The words of the record that belong to a fault.
-_DETAILS: Mapping[str | None, Callable[[Container], str]] = MappingProxyType(
-    {
-        _WITHDRAWN: lambda container: container.withdrawn_reason or "",
-        _REPORTS_ERROR: lambda container: str(container.runtime_status.get("error") or ""),
-    }
-)
+REPORTS_ERROR = "it is running but reports an error"
 # The order of the table is that of preference: a result now before one that is being computed.
 _RANK = tuple(_WHY)
 
@@ -287,7 +269,7 @@ def _fault_of_result(candidate: Candidate, *, mine: bool) -> str | None:
     # Whether anybody else still has the log or the output of another user is not told.
     gone = "was deleted" if mine else "was deleted or cannot be read by the user of this request"
     if candidate.container.withdrawn_at is not None:
-        return _WITHDRAWN
+        return WITHDRAWN
     if candidate.withdrawn_for_user:
         return _WITHDRAWN_OWN
     if candidate.container.exit_code != 0:
@@ -301,7 +283,7 @@ def _fault_of_result(candidate: Candidate, *, mine: bool) -> str | None:
 
 def _fault_of_run(container: Container) -> str | None:
     if "error" in container.runtime_status:
-        return _REPORTS_ERROR
+        return REPORTS_ERROR
     if container.priority <= 0:
         return "it is running but is being cancelled (priority 0)"
     return None
@@ -379,166 +361,3 @@ def _ordered(left: Json, right: Json) -> bool | None:
     if isinstance(left, int | float) and isinstance(right, int | float):
         return left < right
     return None
-
-
-NEAR = 3
-"""Number of nearest containers in an explanation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """The earlier container that is most similar to a recipe."""
-
-    container: Container
-    differences: tuple[FieldDifference, ...]
-
-
-def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
-    """The NEAR containers with the fewest differences; of equals the latest created first."""
-    # `sorted` below is stable: among equal numbers of differences the latest stays first.
-    latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
-    compared_ = (
-        Nearest(one, recipe_differences(toward(ours, one), of_container(one))) for one in latest
-    )
-    return tuple(sorted(compared_, key=lambda one: len(one.differences))[:NEAR])
-
-
-def explain(
-    choice: Choice,
-    *,
-    container_uuid: str | None,
-    near: Sequence[Nearest] = (),
-    trees: Mapping[str, Sequence[ResolvedGitTree]] = MappingProxyType({}),
-    rule: str = "",
-) -> JsonObject:
-    """The decision as plain JSON.
-
-    {"decision": "reuse"|"new", "reason", "rule", "container_uuid", "candidates":
-    [{"container_uuid", "state", "exit_code", "usable", "reason"}], "nearest": null |
-    {"container_uuid", "state", "exit_code", "created_at", "differences": [{"field", "request",
-    "container"}]}, "near": [{"container_uuid", "state", "exit_code", "first_difference": null |
-    {...}}], "git": {target: {"commit", "kind", "hash", "commits"}}}. `container_uuid` is the
-    container chosen or made (None in a preview of a new one, and of one that the user cannot read
-    yet); `near` are the nearest earlier containers, the first of them `nearest`; `git` says which
-    commits were found; `rule` says which containers of other users may be used
-    (`reuse_rights.rule`).
-    """
-    hidden = choice.container.uuid if isinstance(choice, Reuse) and not container_uuid else None
-    candidates: list[Json] = [
-        {
-            "container_uuid": one.container_uuid,
-            "state": str(one.state),
-            "exit_code": one.exit_code,
-            "usable": one.usable,
-            "reason": one.reason,
-        }
-        for one in choice.verdicts
-        if one.container_uuid != hidden
-    ]
-    return {
-        "decision": "reuse" if isinstance(choice, Reuse) else "new",
-        "reason": choice.reason,
-        "rule": rule,
-        "container_uuid": container_uuid,
-        "candidates": candidates,
-        "nearest": _nearest_json(near[0]) if near else None,
-        "near": [_near_json(one) for one in near],
-        "git": {target: _git_json(found) for target, found in trees.items()},
-    }
-
-
-def shown_candidates(
-    candidates: Iterable[JsonObject], readable: Mapping[str, Container]
-) -> list[Json]:
-    """Of the candidates of an explanation those that are among the containers that somebody can
-    read, with the words of their records in the reasons.
-    """
-    found: list[Json] = []
-    for one in candidates:
-        container = readable.get(str(one["container_uuid"]))
-        if container is not None:
-            quote = _DETAILS.get(str(one["reason"]))
-            detail = quote(container) if quote is not None else ""
-            found.append({**one, "reason": f"{one['reason']}: {detail}"} if detail else one)
-    return found
-
-
-def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
-    """`scheduling_status` of container_status (docs/spec/api, section Containers).
-
-    `dispatcher` is the dispatcher's sentence, if any; `waits` tells why the request does not count,
-    "" if it does.
-    """
-    if container is None:
-        return waits or "No container is assigned."
-    if container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
-        return ""
-    # The dispatcher says nothing about a container that nobody wants now: the reason is in the
-    # request.
-    if waits and container.state is ContainerState.QUEUED and container.priority < 1:
-        return waits
-    if dispatcher is not None:
-        return dispatcher
-    return (
-        ""
-        if container.state is ContainerState.QUEUED and container.priority < 1
-        else "Waiting in queue."
-    )
-
-
-def request_outcome(request: ContainerRequest, container: Container | None) -> str:
-    """One sentence about the progress or the end of the request."""
-    if request.state is requests_.RequestState.UNCOMMITTED:
-        return "It is a draft: nothing is done for it until it is committed."
-    if container is None:
-        return "It has no container."
-    if request.state is requests_.RequestState.FINAL and container.state in LIVE:
-        return "It was cancelled before its container ended."
-    if container.state is ContainerState.COMPLETE:
-        return f"Its container ended with exit code {container.exit_code}{_error_of(container)}."
-    if container.state is ContainerState.CANCELLED:
-        return f"Its container was cancelled{_error_of(container)}."
-    if container.state is ContainerState.RUNNING:
-        since = f" since {told_time(container.started_at)}" if container.started_at else ""
-        return f"Its container has been running{since}{_error_of(container)}."
-    if container.priority > 0:
-        return "Its container is waiting to run."
-    return (
-        "Its container is not to run yet."
-        if request.priority
-        else "It is on hold: its priority is 0."
-    )
-
-
-def _near_json(near: Nearest) -> JsonObject:
-    return {
-        "container_uuid": near.container.uuid,
-        "state": str(near.container.state),
-        "exit_code": near.container.exit_code,
-        "first_difference": _difference_json(near.differences[0]) if near.differences else None,
-    }
-
-
-def _git_json(found: Sequence[ResolvedGitTree]) -> JsonObject:
-    first = found[0]
-    return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(found)}
-
-
-def _difference_json(one: FieldDifference) -> JsonObject:
-    return {"field": one.field, "request": one.ours, "container": one.theirs}
-
-
-def _nearest_json(near: Nearest) -> JsonObject:
-    found: list[Json] = [_difference_json(one) for one in near.differences]
-    return {
-        "container_uuid": near.container.uuid,
-        "state": str(near.container.state),
-        "exit_code": near.container.exit_code,
-        "created_at": near.container.created_at,
-        "differences": found,
-    }
-
-
-def _error_of(container: Container) -> str:
-    error = container.runtime_status.get("error")
-    return f" ({error})" if error else ""

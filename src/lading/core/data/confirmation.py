@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lading.core.data.replication import ReplicaPlace
+from lading.core.data.placement import ReplicaPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from lading.core.data.replication import UNCONFIRMED
+from lading.core.data.placement import UNCONFIRMED
 from lading.core.errors import Invalid
 from lading.core.records.schema import JSON, Record
 from lading.core.values import printable

@@ -35,8 +35,8 @@ from typing import Final
 
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.resources import Resources, rank_need
+from lading.core.scheduling.gpu_devices import unsuited_gpu as unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
-from lading.core.scheduling.instance_types import unsuited_gpu as unsuited
 
 Place = tuple[int, str, str]
 """The place of a container in the queue: sorts by priority, the highest first, then by age."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lading.core.containers import request as requests_
-from lading.core.containers.constraints import range_span
+from lading.core.containers.constraint_ranges import range_span
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.mounting import mounts

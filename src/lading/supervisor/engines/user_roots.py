@@ -15,7 +15,7 @@ from pathlib import Path
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import GIB, format_bytes
-from lading.supervisor.limits.disk_limits import measure
+from lading.supervisor.limits.disk_usage import measure
 
 LARGEST_COPY = 1 * GIB
 """Bytes of an image of which each container gets a copy."""

@@ -59,7 +59,7 @@ class KeepMount:
         """Mount; `whole`: show everything that the container may read. Raises Unavailable with the
         reason.
         """
-        from lading.client.mount.service import check_fuse
+        from lading.client.mount.mount_points import check_fuse
 
         check_fuse()
         self._whole = whole

@@ -21,8 +21,8 @@ from msgspec import structs
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.caches.content_caches import TreeCache
 from lading.client.caches.disk_space import check_room
+from lading.client.caches.tree_cache import TreeCache
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mounting.mount_plan import (
     BLOB,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lading.core.containers.disk_space import Amount
 from lading.process.confined import Stopped
-from lading.supervisor.limits.disk_limits import measure
+from lading.supervisor.limits.disk_usage import measure
 
 # Seconds of a measurement; a mount that takes longer is not judged.
 _LONGEST = 2.0

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import structs
 
-from lading.core.containers import constraints
+from lading.core.containers import constraint_ranges, constraints
 from lading.core.containers.attempts.retry import failure_class, has_succeeded
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import DISK_FACTOR, disk_factor
@@ -126,9 +126,9 @@ def lesson_of(ended: Container, earlier: Iterable[Container]) -> Lesson | None:
     if not has_succeeded(ended):
         return None
     failed = list(earlier)
-    had = constraints.range_span(ended.runtime_constraints.get("ram"))[0]
+    had = constraint_ranges.range_span(ended.runtime_constraints.get("ram"))[0]
     killed = [
-        constraints.range_span(one.runtime_constraints.get("ram"))[0]
+        constraint_ranges.range_span(one.runtime_constraints.get("ram"))[0]
         for one in failed
         if failure_class(one) is Failure.OOM
     ]
@@ -152,7 +152,7 @@ def advise(
     known = list(lessons)
     if made_of.match_resources or not known or learning is constraints.Learning.OFF:
         return None
-    low, high = constraints.range_span(
+    low, high = constraint_ranges.range_span(
         made_of.limits.get("ram", made_of.runtime_constraints.get("ram"))
     )
     most = max(known, key=lambda one: (one.ram, one.disk_factor))

@@ -26,7 +26,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints, recipe
+from lading.core.containers import constraint_ranges, constraints, recipe
 from lading.core.containers import request as requests_
 from lading.core.containers.attempts import spot
 from lading.core.containers.attempts.retry_rules import (
@@ -241,7 +241,7 @@ def _amounts(one: _Candidate, ended: Container, policy: Policy) -> _Amounts:
     had, rule = _of(ended), one.terms.rule
     match failure_class(ended):
         case Failure.OOM:
-            low, high = constraints.range_span(one.request.runtime_constraints.get("ram"))
+            low, high = constraint_ranges.range_span(one.request.runtime_constraints.get("ram"))
             ram = grown(rule, had.ram, first=low)
             return _Amounts(min(ram, high) if low < high else ram, had.disk_factor)
         case Failure.DISK:
@@ -262,7 +262,7 @@ def _disk_factor(rule: RetryRule, ended: Container, policy: Policy) -> float:
 
 def _of(container: Container) -> _Amounts:
     """The amounts that a container had."""
-    ram = constraints.range_span(container.runtime_constraints.get("ram"))[0]
+    ram = constraint_ranges.range_span(container.runtime_constraints.get("ram"))[0]
     return _Amounts(ram, disk_factor(container.scheduling_parameters))
 
 

@@ -45,11 +45,12 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal, LogCollector
+from lading.dispatch.fleets.cloud.instance_watch import Consumer, InstanceWatch
 from lading.dispatch.fleets.cloud.machine import CloudMachine, Work, unkept_behavior
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
-from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, InstanceWatch, VmBootstrap
+from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, VmBootstrap
 from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")

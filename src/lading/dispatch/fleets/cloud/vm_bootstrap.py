@@ -1,4 +1,4 @@
-"""Connects to VMs: prepares each new one, then polls its state and reports it to the fleet.
+"""Connects to VMs, and prepares each new one.
 
 The preparation verifies the VM, runs the boot probe, checks its programs, copies the runner and
 starts the agent. A VM that is not ready yet, or never will be, raises Unavailable with the reason
@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import logging
 import shlex
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +21,17 @@ from typing import Any, Protocol
 import asyncssh
 import msgspec
 
-from lading.core.errors import LadingError, Unavailable
-from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
+from lading.core.errors import Unavailable
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.runner import RunnerArchive
-from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import (
     SECRET_PATH,
     CommandResult,
     Shell,
     SshAddress,
 )
-from lading.net.rpc import LineChannel, Message, RpcReply
+from lading.net.rpc import LineChannel, Message
 from lading.process.concurrency import cancel_all
-from lading.process.telemetry import event
 
 OLDEST_PYTHON = (3, 9)
 """The agent runs on the Python of the VM's image, all else on the interpreter that is copied."""
@@ -262,192 +257,6 @@ def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
-
-
-_logger = logging.getLogger("lading.dispatch.fleets.cloud")
-# Seconds between attempts to reach a VM: short at first, since most are ready soon after the cloud
-# lists them; never longer than a probe.
-_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
-
-
-class Consumer(Protocol):
-    """Receiver of events of VMs: the fleet."""
-
-    def surveyed(
-        self,
-        machine: CloudMachine,
-        live: Iterable[str],
-        dead: Iterable[str],
-        posts: Mapping[str, int],
-    ) -> None:
-        """The complete list of supervisors and of ranks on a VM."""
-
-    def ended(self, machine: CloudMachine, uuid: str) -> None:
-        """A supervisor has ended."""
-
-    def vanished(self, machine: CloudMachine) -> None:
-        """A VM is gone."""
-
-    def touched(self) -> None:
-        """A VM has changed."""
-
-
-class InstanceWatch:
-    """`keep` is the task of one VM. `touch` is called when something has changed, `note` when a VM
-    has become ready.
-    """
-
-    def __init__(
-        self,
-        settings: CloudSettings,
-        reach: VmBootstrap,
-        consumer: Consumer,
-        *,
-        counts: CloudCounters,
-        clock: Callable[[], float],
-        touch: Callable[[], None],
-        note: Callable[[CloudMachine], None],
-    ) -> None:
-        self._settings = settings
-        self._reach = reach
-        self._consumer = consumer
-        self._counts = counts
-        self._clock = clock
-        self._touch = touch
-        self._note = note
-        self._probes = CallRate(settings.probe_rate)
-
-    async def keep(self, one: CloudMachine) -> None:
-        """Keep a connection to a VM as long as the VM exists."""
-        pause = _FIRST_PAUSE
-        while True:
-            if one.going:
-                return
-            # Until it has an address there is nothing to connect to: the pool sets `changed` with
-            # it.
-            if not one.address:
-                await one.changed.wait()
-                one.changed.clear()
-                continue
-            # VMs that boot are probed at a limited rate, all together; a ready one that was lost is
-            # reached at once.
-            if not one.ready:
-                await self._probes.turn()
-            try:
-                await self._attend(one)
-                pause = _FIRST_PAUSE
-            except LadingError as error:
-                self._not_reached(one, error.message)
-            if not one.going:
-                one.changed.clear()
-            try:
-                async with asyncio.timeout(pause):
-                    await one.changed.wait()
-            except TimeoutError:
-                pause = min(pause * _GROWTH, _LONGEST_PAUSE, self._settings.probe_interval)
-
-    def _not_reached(self, one: CloudMachine, why: str) -> None:
-        # Logged when the reason is new: a VM that boots is probed every few seconds.
-        if why != one.fault and not one.going:
-            event(_logger, "instance not reached", instance=one.name, why=why)
-        one.fault = why
-        self._consumer.touched()
-
-    async def _attend(self, one: CloudMachine) -> None:
-        """Hold one connection to a VM until it is lost, or the VM is to go. Raises LadingError."""
-        began = self._clock()
-        async with self._reach(one, lambda message: self._hear(one, message)) as link:
-            serving = asyncio.create_task(link.serve(), name=f"link {one.name}")
-            try:
-                reply = await link.request("ping", timeout=60.0)
-                one.images.update(str(image) for image in reply.get("images") or [])
-                # The list comes before the link is shown: nothing is started on a VM whose
-                # supervisors are not known.
-                answer = await link.request("list", timeout=60.0)
-                self._counts.probed(self._clock() - began, failed=False)
-                self._arrive(one, answer)
-                one.link = link
-                self._touch()
-                await self._ask_again_and_again(one, serving)
-            except LadingError:
-                # A connection that was lost, or ends with its VM, is no failed probe.
-                if one.link is None and not one.going:
-                    self._counts.probed(self._clock() - began, failed=True)
-                raise
-            finally:
-                one.link = None
-                await cancel_all(serving)
-                self._touch()
-
-    async def _ask_again_and_again(self, one: CloudMachine, serving: asyncio.Task[None]) -> None:
-        while one.link is not None and one.phase is not InstancePhase.GONE:
-            done, _ = await asyncio.wait((serving,), timeout=self._settings.probe_interval)
-            if done:
-                raise Unavailable("its connection was lost")
-            began = self._clock()
-            try:
-                answer = await one.link.request(
-                    "ping", timeout=max(20.0, self._settings.probe_interval)
-                )
-            except LadingError:
-                if not one.going:
-                    self._counts.probed(self._clock() - began, failed=True)
-                raise
-            self._counts.probed(self._clock() - began, failed=False)
-            if one.containers or one.posts:
-                # The end of a supervisor is reported at once; this finds ends whose report was
-                # lost.
-                self._survey(one, await one.link.request("list", timeout=60.0))
-            one.seen = self._clock()
-            self._take_health(one, answer)
-
-    def _take_health(self, one: CloudMachine, answer: RpcReply) -> None:
-        """Note what the agent of a VM says of its images, remains and faults."""
-        one.images.update(str(image) for image in answer.get("images") or [])
-        unremoved = answer.get("unremoved")
-        one.unremoved = unremoved if isinstance(unremoved, int) else 0
-        broken = str(answer.get("broken") or "")
-        if broken != one.broken:
-            one.broken = broken
-            event(_logger, "instance broken", instance=one.name, why=broken)
-            self._touch()
-
-    def _arrive(self, one: CloudMachine, answer: RpcReply) -> None:
-        now = self._clock()
-        if one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
-            self._counts.boot("success")
-            if one.reached is not None:
-                self._counts.ready(now - one.reached)
-            event(
-                _logger,
-                "instance ready",
-                instance=one.name,
-                type=one.type,
-                seconds=round(now - one.created, 1),
-            )
-            one.take(InstanceEvent.READY, now=now)
-            self._note(one)
-        one.seen, one.fault = now, ""
-        self._survey(one, answer)
-
-    def _survey(self, one: CloudMachine, answer: RpcReply) -> None:
-        live = [str(item.get("uuid")) for item in answer.get("live") or []]
-        posts = {
-            str(item.get("uuid")): int(item.get("ranks") or 1)
-            for item in answer.get("outposts") or []
-        }
-        self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []], posts)
-
-    def _hear(self, one: CloudMachine, message: Message) -> None:
-        if message.get("op") == "verified":
-            one.reached = self._clock()
-            self._counts.reached(one.reached - one.created)
-        elif message.get("op") == "ended":
-            self._consumer.ended(one, str(message.get("uuid")))
-        elif message.get("op") == "started":
-            self._consumer.surveyed(
-                one, [*one.containers, str(message.get("uuid"))], (), dict(one.posts)
-            )
 
 
 class CallRate:

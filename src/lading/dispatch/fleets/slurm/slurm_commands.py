@@ -1,4 +1,4 @@
-"""Calls of Slurm's programs: limited, batched, and parsed.
+"""Calls of Slurm's programs: limited and parsed.
 
 - Each call has a time limit, and at most three run at a time. `squeue` and `sinfo` are not counted
   among the three, so that queries do not wait behind submissions. Standard error shows whether the
@@ -9,8 +9,6 @@
   the last parts of the containers' uuids, one for each task of an array. So a dispatcher that
   starts again finds its jobs, and leaves those of others alone. Comments can be read and copied by
   every user of the cluster, so only jobs of the dispatcher's own user are asked for.
-- `Batcher` groups requests that arrive during earlier work, similar ones in one batch, so that the
-  number of calls stays small. A single request is carried out at once: nothing waits for a timer.
 
 Source: docs/spec/dispatch, section Slurm fleet.
 """
@@ -22,12 +20,12 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
-from lading.core.errors import ExecutionError, Failure, LadingError, Unavailable
+from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.ids import Infix, is_uuid
 from lading.core.resources import MIB, Resources
 
@@ -452,95 +450,3 @@ def _number(text: str) -> int | None:
     # Slurm writes "64+" for nodes of one line that have different numbers: the smallest counts.
     text = text.rstrip("+")
     return int(text) if text.lstrip("-").isdecimal() else None
-
-
-_Request = TypeVar("_Request")
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending(Generic[_Request]):
-    request: _Request
-    answer: asyncio.Future[None]
-
-
-class Batcher(Generic[_Request]):
-    """Carries out requests in batches of up to `most` similar ones, with `workers` batches at a
-    time.
-
-    An error of `work` is raised for each request of the batch.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[Sequence[_Request]], Awaitable[None]],
-        *,
-        alike: Callable[[_Request], Hashable],
-        most: int,
-        workers: int,
-    ) -> None:
-        self._work = work
-        self._alike = alike
-        self._most = most
-        self._workers = workers
-        self._waiting: list[_Pending[_Request]] = []
-        self._arrived = asyncio.Condition()
-
-    async def ask(self, request: _Request) -> None:
-        """Have a request carried out; returns when it is done. Raises the errors of `work`."""
-        entry = _Pending(request, asyncio.get_running_loop().create_future())
-        self._waiting.append(entry)
-        async with self._arrived:
-            self._arrived.notify()
-        await entry.answer
-
-    async def run(self) -> None:
-        """Carry out requests until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(self._workers):
-                    tasks.create_task(self._serve())
-        finally:
-            for entry in self._waiting:
-                entry.answer.cancel()
-
-    async def _serve(self) -> None:
-        while True:
-            async with self._arrived:
-                await self._arrived.wait_for(lambda: bool(self._waiting))
-            await self._carry_out(self._take())
-
-    def _take(self) -> list[_Pending[_Request]]:
-        """The first request and similar ones; none if another worker took them."""
-        # Requests whose caller was cancelled meanwhile are dropped.
-        self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
-        if not self._waiting:
-            return []
-        # The first one decides, so that no kind of request waits for ever behind another.
-        kind = self._alike(self._waiting[0].request)
-        batch = [entry for entry in self._waiting if self._alike(entry.request) == kind][
-            : self._most
-        ]
-        taken = {id(entry) for entry in batch}
-        self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
-        return batch
-
-    async def _carry_out(self, batch: list[_Pending[_Request]]) -> None:
-        if not batch:
-            return
-        failure: LadingError | None = None
-        try:
-            await self._work([entry.request for entry in batch])
-        except LadingError as error:
-            failure = error
-        except BaseException:
-            # The callers of this batch must not wait for ever.
-            failure = Unavailable("The dispatcher is being stopped.")
-            raise
-        finally:
-            for entry in batch:
-                if entry.answer.done():
-                    continue
-                if failure is None:
-                    entry.answer.set_result(None)
-                else:
-                    entry.answer.set_exception(failure)

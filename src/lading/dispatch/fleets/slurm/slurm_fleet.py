@@ -35,6 +35,7 @@ from lading.core.scheduling import slurm_nice
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.core.scheduling.slurm_nice import DEFAULT_SPREAD
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest
+from lading.dispatch.fleets.slurm.batches import Batcher
 from lading.dispatch.fleets.slurm.job_script import (
     DEFAULT_ARGUMENTS,
     JobSite,
@@ -43,7 +44,6 @@ from lading.dispatch.fleets.slurm.job_script import (
     write,
 )
 from lading.dispatch.fleets.slurm.slurm_commands import (
-    Batcher,
     JobPhase,
     JobRefused,
     NodeShape,

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally, next_wave, order
+from lading.core.data.placement import DesiredReplication, ReplicaPlace, Tally, next_wave, order
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 WISH = DesiredReplication(copies=2)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.data.replication import UNCONFIRMED, confirmation_after_change
+from lading.core.data.placement import UNCONFIRMED, confirmation_after_change
 from lading.core.records.schema import Record
 
 KNOWN: Record = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import recipe, reuse
+from lading.core.containers import recipe, reuse, reuse_explanation
 from lading.core.containers.mounting.git_trees import ResolvedGitTree
-from lading.core.containers.reuse import Nearest
+from lading.core.containers.reuse_explanation import Nearest
 from lading.core.quantities import told_time
 from lading.core.values import FieldDifference
 from tests.records import (
@@ -84,10 +84,10 @@ def test_recipes_differ_somewhere_if_and_only_if_their_keys_do(one: Any, other: 
 def test_the_nearest_container_is_the_latest_with_fewest_differences() -> None:
     far = make_container(1, command=["x", "y", "z"], created_at="3")
     old, new = (make_container(number, cwd="/tmp", created_at=str(number)) for number in (1, 2))
-    found = reuse.nearest(make_recipe(), [far, old, new])
+    found = reuse_explanation.nearest(make_recipe(), [far, old, new])
     assert [one.container for one in found] == [new, old, far]
     assert found[0].differences == (FieldDifference("cwd", ".", "/tmp"),)
-    assert reuse.nearest(make_recipe(), []) == ()
+    assert reuse_explanation.nearest(make_recipe(), []) == ()
 
 
 def test_explanations_are_plain_json() -> None:
@@ -95,7 +95,7 @@ def test_explanations_are_plain_json() -> None:
     choice = reuse.choose(
         ours, [reuse.Candidate(make_container(1, state="Cancelled"))], policy=POLICY
     )
-    near = reuse.nearest(ours, [make_container(2, cwd="/tmp")])
+    near = reuse_explanation.nearest(ours, [make_container(2, cwd="/tmp")])
     trees = {
         "/src": (
             ResolvedGitTree("c" * 40, "tree", "a" * 40),
@@ -103,7 +103,7 @@ def test_explanations_are_plain_json() -> None:
         )
     }
     same = Nearest(make_container(3), ())
-    made = reuse.explain(
+    made = reuse_explanation.explain(
         choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees, rule="r"
     )
     assert json.loads(json.dumps(made)) == {
@@ -147,7 +147,7 @@ def test_explanations_are_plain_json() -> None:
 
 def test_reuse_needs_no_nearest() -> None:
     choice = reuse.choose(make_recipe(), [reuse.Candidate(make_container(1))], policy=POLICY)
-    made = reuse.explain(choice, container_uuid=container_uuid(1))
+    made = reuse_explanation.explain(choice, container_uuid=container_uuid(1))
     assert (made["decision"], made["nearest"]) == ("reuse", None)
 
 
@@ -163,12 +163,12 @@ def test_reuse_needs_no_nearest() -> None:
     ],
 )
 def test_status_sentences(container: Any, dispatcher: str | None, sentence: str) -> None:
-    assert reuse.status_sentence(container, dispatcher) == sentence
+    assert reuse_explanation.status_sentence(container, dispatcher) == sentence
 
 
 def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
     assert (
-        reuse.status_sentence(make_container(priority=0), "x", "it waits for another")
+        reuse_explanation.status_sentence(make_container(priority=0), "x", "it waits for another")
         == "it waits for another"
     )
 
@@ -196,12 +196,12 @@ def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
 )
 def test_outcomes(state: str, changes: dict[str, Any] | None, sentence: str) -> None:
     container = None if changes is None else make_container(**changes)
-    assert sentence in reuse.request_outcome(make_request(state=state), container)
+    assert sentence in reuse_explanation.request_outcome(make_request(state=state), container)
 
 
 def test_on_hold_is_what_the_user_set_to_0() -> None:
     asked = make_request(state="Committed", priority=0)
     assert (
-        reuse.request_outcome(asked, make_container(priority=0))
+        reuse_explanation.request_outcome(asked, make_container(priority=0))
         == "It is on hold: its priority is 0."
     )

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.blobs.transfer import Memory
+from lading.blobs.transfer_memory import Memory
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
 

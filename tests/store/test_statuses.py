@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from lading.core.scheduling.leases import Lease
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.store import waiting
+from lading.store import statuses, waiting
 from lading.store.database import Database
 
 
 async def test_said_and_taken_back(database: Database) -> None:
     async with database.writing() as tx:
-        await waiting.note_report(tx, "d", "2")
-        await waiting.note_report(tx, "d", "3")
-        await waiting.put_statuses(tx, "d", {"c": WaitReason("a", "A"), "e": WaitReason("b", "B")})
-        await waiting.put_statuses(tx, "d", {"c": WaitReason("a", "new")})
-        await waiting.take_back_statuses(tx, "d", ["e", "unknown"])
+        await statuses.note_report(tx, "d", "2")
+        await statuses.note_report(tx, "d", "3")
+        await statuses.put_statuses(tx, "d", {"c": WaitReason("a", "A"), "e": WaitReason("b", "B")})
+        await statuses.put_statuses(tx, "d", {"c": WaitReason("a", "new")})
+        await statuses.take_back_statuses(tx, "d", ["e", "unknown"])
     async with database.reading() as tx:
-        assert await waiting.statuses_of(tx, "c", since="3") == [WaitReason("a", "new")]
-        assert await waiting.statuses_of(tx, "c", since="4") == []
-        assert await waiting.statuses_of(tx, "e", since="0") == []
-        assert await waiting.last_report(tx) == "3"
+        assert await statuses.statuses_of(tx, "c", since="3") == [WaitReason("a", "new")]
+        assert await statuses.statuses_of(tx, "c", since="4") == []
+        assert await statuses.statuses_of(tx, "e", since="0") == []
+        assert await statuses.last_report(tx) == "3"
 
 
 async def test_a_lease_is_stored_and_released(database: Database) -> None:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.mount import service
+from lading.client.mount import mount_points, service
 from lading.core.errors import Conflict, Invalid, Unavailable
 
 
 def test_a_directory_is_fit(tmp_path: Path) -> None:
-    service.check_point(tmp_path)
-    assert service.kind_of(tmp_path) == ""
-    assert service.kind_of(Path("/proc")) == "proc"
+    mount_points.check_point(tmp_path)
+    assert mount_points.kind_of(tmp_path) == ""
+    assert mount_points.kind_of(Path("/proc")) == "proc"
 
 
 def test_what_is_no_directory_is_not(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="make it: mkdir -p"):
-        service.check_point(tmp_path / "absent")
+        mount_points.check_point(tmp_path / "absent")
     with pytest.raises(Invalid, match="nothing is mounted there"):
-        service.unmount(tmp_path)
+        mount_points.unmount(tmp_path)
 
 
 def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,13 +31,13 @@ def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         Conflict, match="whose process is gone; take it away: lading mount --unmount"
     ):
-        service.check_point(tmp_path)
+        mount_points.check_point(tmp_path)
 
 
 def test_a_live_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "kind_of", lambda directory: "fuse.lading")
     with pytest.raises(Conflict, match="something is mounted there"):
-        service.check_point(tmp_path)
+        mount_points.check_point(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_what_this_user_lacks(
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     if not message:
-        service.check_fuse(device)
+        mount_points.check_fuse(device)
         return
     with pytest.raises(Unavailable, match=message):
-        service.check_fuse(device)
+        mount_points.check_fuse(device)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_who_is_not_root_asks_a_program(
     done = subprocess.CompletedProcess([], code, "", "no\n")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **more: done)
     with pytest.raises(Unavailable, match=message):
-        service.unmount(tmp_path)
+        mount_points.unmount(tmp_path)
 
 
 def test_root_says_why_it_could_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="cannot be unmounted"):
-        service.unmount(tmp_path)
+        mount_points.unmount(tmp_path)
 
 
 def _raise(error: BaseException) -> Callable[..., None]:
@@ -102,9 +102,9 @@ def _raise(error: BaseException) -> Callable[..., None]:
 
 
 def test_the_kernel_is_told_how_far_to_read_ahead(tmp_path: Path) -> None:
-    device = service.device_of(Path("/proc"))
+    device = mount_points.device_of(Path("/proc"))
     assert device.partition(":")[0].isdigit()
-    assert not service.read_ahead(Path("/proc"), 1024, backing=tmp_path)
+    assert not mount_points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     (tmp_path / device).mkdir()
-    assert service.read_ahead(Path("/proc"), 1024, backing=tmp_path)
+    assert mount_points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     assert (tmp_path / device / "read_ahead_kb").read_text() == "1024"

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lading.core.errors import Conflict, Unavailable
-from lading.dispatch.fleets.slurm.slurm_commands import Batcher
+from lading.dispatch.fleets.slurm.batches import Batcher
 
 
 class Desk:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.archive import LayerEntry, write_layer
+from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.core.errors import Invalid
 
 _FILE, _FOLDER, _LINK = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755, stat.S_IFLNK | 0o777

@@ -4,16 +4,10 @@ import pytest
 from msgspec import structs
 
 from lading.core.errors import Invalid
-from lading.core.scheduling.instance_types import (
-    NO_GPU,
-    Gpu,
-    GpuDevice,
-    GpuDevices,
-    find_gpus,
-    rocm_target,
-)
-from lading.core.scheduling.instance_types import only_cards as only
-from lading.core.scheduling.instance_types import unsuited_gpu as unsuited
+from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices, find_gpus, rocm_target
+from lading.core.scheduling.gpu_devices import only_cards as only
+from lading.core.scheduling.gpu_devices import unsuited_gpu as unsuited
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 NVIDIA = ("nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null", "dri/renderD128")
 ASKED = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",), vram=10)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from lading.core import images
+from lading.core import image_names
 from lading.core.errors import Invalid
-from lading.core.images import ImageLink, Term
+from lading.core.image_names import ImageLink, Term
 from tests.records import IMAGE
 
 V2 = ("sha256:" + "a" * 64 + ".tar",)
@@ -27,12 +27,12 @@ V1 = ("a" * 64 + ".tar",)
     ],
 )
 def test_terms(text: str, pdh: str | None, name: str) -> None:
-    assert images.parse_reference(text) == Term(text, pdh, name)
+    assert image_names.parse_reference(text) == Term(text, pdh, name)
 
 
 def test_a_uuid_names_a_collection() -> None:
     uuid = "zzzzz-4zz18-000000000000001"
-    assert images.parse_reference(uuid) == Term(uuid, None, "", uuid)
+    assert image_names.parse_reference(uuid) == Term(uuid, None, "", uuid)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_uuid_names_a_collection() -> None:
     ],
 )
 def test_the_start_of_a_hash(text: str, is_hash: bool) -> None:
-    assert images.parse_reference(text).is_hash is is_hash
+    assert image_names.parse_reference(text).is_hash is is_hash
 
 
 def link(
@@ -83,19 +83,19 @@ def test_the_newest_image_is_chosen() -> None:
         link("c", stamp="2"),
         link("d", created="5", stamp="2"),
     ]
-    assert images.choose_image(images.parse_reference("x"), links, formats=["v2"]) == "d"
+    assert image_names.choose_image(image_names.parse_reference("x"), links, formats=["v2"]) == "d"
 
 
 def test_an_incompatible_image_is_passed_over() -> None:
     links = [link("a", files=V1, stamp="9"), link("b", files=(*V2, "more")), link("c", files=())]
-    assert images.choose_image(images.parse_reference("x"), links, formats=["v1"]) == "a"
+    assert image_names.choose_image(image_names.parse_reference("x"), links, formats=["v1"]) == "a"
     with pytest.raises(Invalid, match="incompatible with 'docker_image_formats'"):
-        images.choose_image(images.parse_reference("x"), links, formats=["v2"])
+        image_names.choose_image(image_names.parse_reference("x"), links, formats=["v2"])
 
 
 def test_an_image_that_nobody_added() -> None:
     with pytest.raises(Invalid, match='docker image "x:1" not found'):
-        images.choose_image(images.parse_reference("x:1"), [], formats=["v2"])
+        image_names.choose_image(image_names.parse_reference("x:1"), [], formats=["v2"])
 
 
 HUB = ".".join(("docker", "io"))
@@ -125,26 +125,26 @@ HUB = ".".join(("docker", "io"))
     ],
 )
 def test_names_of_one_image(name: str, others: tuple[str, ...]) -> None:
-    assert images.same_names(name) == (name, *others)
-    assert images.parse_reference(name).names == (name, *others)
+    assert image_names.same_names(name) == (name, *others)
+    assert image_names.parse_reference(name).names == (name, *others)
 
 
 @pytest.mark.parametrize("text", ["sha256:ABCD", "abcd"])
 def test_hashes_with_and_without_their_kind(text: str) -> None:
-    assert images.parse_reference(text).hashes == ("sha256:abcd", "abcd")
+    assert image_names.parse_reference(text).hashes == ("sha256:abcd", "abcd")
 
 
 def test_what_the_caller_named_comes_first() -> None:
-    term = images.parse_reference("x:1")
+    term = image_names.parse_reference("x:1")
     theirs = link("theirs", stamp="9", name="x:1")
     own = link("own", stamp="1", name="localhost/x:1", is_own=True)
     exact = link("exact", stamp="0", name="x:1", is_own=True)
-    assert images.choose_image(term, [theirs, own], formats=["v2"]) == "own"
-    assert images.choose_image(term, [theirs, own, exact], formats=["v2"]) == "exact"
+    assert image_names.choose_image(term, [theirs, own], formats=["v2"]) == "own"
+    assert image_names.choose_image(term, [theirs, own, exact], formats=["v2"]) == "exact"
 
 
 def choose(*links: ImageLink) -> str:
-    return images.choose_image(images.parse_reference("bio:1"), links, formats=["v2"])
+    return image_names.choose_image(image_names.parse_reference("bio:1"), links, formats=["v2"])
 
 
 def test_nobody_takes_over_a_name_of_the_site() -> None:

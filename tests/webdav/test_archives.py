@@ -12,8 +12,8 @@ import pytest
 
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node, Segment
-from lading.webdav import serving
-from lading.webdav.serving import Format
+from lading.webdav import archives
+from lading.webdav.archives import Format
 from tests.reality import need_program
 
 NOW = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
@@ -35,7 +35,7 @@ async def read(file: File) -> AsyncGenerator[bytes]:
 
 async def packed(form: Format, tree: FileTree = TREE, modified: datetime | None = NOW) -> bytes:
     return b"".join(
-        [piece async for piece in serving.stream_archive(form, tree, read=read, modified=modified)]
+        [piece async for piece in archives.stream_archive(form, tree, read=read, modified=modified)]
     )
 
 
@@ -111,7 +111,7 @@ async def test_a_member_of_more_than_four_gigabytes(tmp_path: Path) -> None:
 
     sparse = tmp_path / "big.zip"
     with sparse.open("wb") as target:
-        async for part in serving.stream_archive(Format.ZIP, tree, read=zeros, modified=NOW):
+        async for part in archives.stream_archive(Format.ZIP, tree, read=zeros, modified=NOW):
             # Zeros are holes, so that this takes no room.
             target.seek(len(part), 1) if part is piece else target.write(part)
     with zipfile.ZipFile(sparse) as archive:

@@ -7,7 +7,8 @@ from contextlib import aclosing
 import pytest
 from starlette.websockets import WebSocket
 
-from lading.client.api import ApiClient, Reconnected, RecordEvent, events
+from lading.client.api import ApiClient
+from lading.client.record_events import Reconnected, RecordEvent, events
 from lading.core.errors import Forbidden, Invalid
 from lading.testing.asgi import AsgiTransport, FlakyTransport
 

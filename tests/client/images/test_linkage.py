@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.host_files import Binary, Linkage, list_libraries, read_binary
+from lading.client.images.linkage import Binary, Linkage, list_libraries, read_binary
 
 
 def _elf(*, wide: bool, interpreter: str = "/lib/ld.so", big: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.tree_cache import TreeCache
 from lading.core.errors import Invalid, Unavailable
 
 PDHS = [f"{number:032x}+100" for number in range(5)]
@@ -17,7 +17,7 @@ PDH = PDHS[0]
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from lading.client.caches.content_caches import TreeCache
+from lading.client.caches.tree_cache import TreeCache
 
 async def fill(path):
     print("filling", flush=True)

@@ -1,0 +1,131 @@
+"""Placement of replicas: the volumes for a new block, and the copies that are confirmed.
+
+Volumes for a new block (docs/spec/api, section Blocks, storage classes and replicas): a client
+requests a number of copies in each of some storage classes. A volume counts as `copies` copies
+(None: as many as requested), in each of its classes. Volumes that hold the block already come
+first; then working ones, in an order drawn for each block from its hash, weighted by free space: so
+volumes fill evenly, and every server draws the same order. The draw is weighted rendezvous hashing:
+score = -weight / ln(u), with u from the hash of block and volume.
+
+`replication_confirmed` and `storage_classes_confirmed` of a collection are written by programs that
+count copies, and describe the blocks of that time. A content with other blocks must be counted
+again, so `confirmation_after_change` resets them (docs/spec/api, section Collections).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lading.core.data import filetree, manifest
+from lading.core.records.schema import Record
+
+# Number of values of the 64 bits that are drawn.
+_SPAN = 1 << 64
+CONFIRMATION: Final = (
+    "replication_confirmed",
+    "replication_confirmed_at",
+    "storage_classes_confirmed",
+    "storage_classes_confirmed_at",
+)
+UNCONFIRMED: Final[Record] = {
+    "replication_confirmed": None,
+    "replication_confirmed_at": None,
+    "storage_classes_confirmed": [],
+    "storage_classes_confirmed_at": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPlace:
+    """A volume at the time of a put: `free` bytes are left, `holds` when the block is there."""
+
+    uuid: str
+    device: str = ""
+    copies: int | None = 1
+    classes: frozenset[str] = frozenset({"default"})
+    free: int = 1
+    holds: bool = False
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredReplication:
+    """Requested copies in each of the classes."""
+
+    copies: int = 1
+    classes: tuple[str, ...] = ("default",)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Copies made so far: the devices, all copies, the copies in each class."""
+
+    devices: frozenset[str] = frozenset()
+    copies: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    def with_copy(self, place: ReplicaPlace, desired: DesiredReplication) -> Tally:
+        """The tally after a copy at a place; unchanged when the device has the block already."""
+        device = place.device or place.uuid
+        if device in self.devices:
+            return self
+        more = desired.copies if place.copies is None else place.copies
+        counts = dict(self.classes) | {
+            name: self.classes.get(name, 0) + more for name in place.classes
+        }
+        return Tally(self.devices | {device}, self.copies + more, counts)
+
+    def lacks(self, desired: DesiredReplication) -> tuple[str, ...]:
+        """The classes in which copies are still missing."""
+        return tuple(name for name in desired.classes if self.classes.get(name, 0) < desired.copies)
+
+
+def order(places: Iterable[ReplicaPlace], hash: str) -> list[ReplicaPlace]:
+    """The places in the order of preference for the block."""
+    return sorted(
+        places, key=lambda place: (not place.holds, place.fails, -_score(place, hash), place.uuid)
+    )
+
+
+def next_wave(
+    ordered: Sequence[ReplicaPlace], tally: Tally, desired: DesiredReplication
+) -> list[ReplicaPlace]:
+    """The first places that together satisfy the missing copies, if possible; empty when no place
+    helps.
+    """
+    wave: list[ReplicaPlace] = []
+    for place in ordered:
+        lacking = tally.lacks(desired)
+        if not lacking:
+            break
+        after = tally.with_copy(place, desired)
+        if after is not tally and any(name in place.classes for name in lacking):
+            wave.append(place)
+            tally = after
+    return wave
+
+
+def _score(place: ReplicaPlace, hash: str) -> float:
+    drawn = hashlib.md5(f"{hash}{place.uuid}".encode(), usedforsecurity=False).digest()
+    # Half a step keeps the share above 0, where the logarithm is undefined.
+    share = (int.from_bytes(drawn[:8], "big") + 0.5) / _SPAN
+    return -max(place.free, 1) / math.log(share)
+
+
+def confirmation_after_change(old: Record, new: Record) -> Record:
+    """The four values after a change of content; values that the change sets itself are not
+    considered.
+    """
+    known = {name: old[name] for name in CONFIRMATION}
+    if known == UNCONFIRMED or old["portable_data_hash"] == new["portable_data_hash"]:
+        return known
+    # A content with fewer blocks keeps the confirmation: each of its blocks was counted.
+    return known if _blocks(new) <= _blocks(old) else dict(UNCONFIRMED)
+
+
+def _blocks(record: Record) -> set[str]:
+    return {filetree.bare(one) for one in manifest.locators(record["manifest_text"])}
