@@ -406,7 +406,7 @@ def _read(
         runs_workflow=scheduling.get("supervisor") is True,
         preemptible=accepted is not Preemption.NEVER,
         prefers=accepted is Preemption.PREFERRED,
-        deadline=_seconds(spot.deadline(scheduling)),
+        deadline=_seconds(scheduling.get(spot.DEADLINE)),
         run_time=_whole(scheduling.get(spot.RUN_TIME)),
         image=image,
         user=str(item.get("runtime_user_uuid") or ""),
@@ -430,9 +430,9 @@ def _size(limits: object, disk: int, nodes: int, *, shares_vcpus: bool) -> tuple
         return Resources(), error.message
 
 
-def _seconds(moment: str) -> float:
-    """An API time as seconds since 1970; 0.0 for ""."""
-    return parse_time(moment).timestamp() if moment else 0.0
+def _seconds(moment: object) -> float:
+    """An API time as seconds since 1970; 0.0 for a value that is none."""
+    return parse_time(moment).timestamp() if isinstance(moment, str) and moment else 0.0
 
 
 def _whole(value: object) -> int:

@@ -318,6 +318,16 @@ async def test_events_wake_the_worker(it: World) -> None:
     assert sender.subjects()[2:] == ["c"]
 
 
+async def test_the_first_webhook_wakes_a_worker_that_found_none(it: World) -> None:
+    sender = FakeSender()
+    async with running(worker_of(it, sender)):
+        await project(it, "before")
+        await hook(it)
+        await project(it, "a")
+        await asyncio.wait_for(sender.arrivals.get(), 20)
+    assert sender.subjects() == ["a"]
+
+
 async def test_dead_letters_that_are_sent_again_wake_the_worker(it: World) -> None:
     made = await hook(it)
     await project(it, "a")

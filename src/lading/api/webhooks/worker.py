@@ -15,7 +15,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -112,6 +114,7 @@ class WebhookWorker:
         self._tasks: WorkTasks[WaitingWebhook] = WorkTasks(self._woken.set)
         self._until_next = 0.0
         self._is_used = True
+        self._is_watching = False
 
     async def run(self) -> None:
         """Send until cancelled; return at once where no events are sent.
@@ -122,20 +125,22 @@ class WebhookWorker:
         if self._most <= 0:
             return
         try:
-            with self._services.events.bus.watch(self._note_event):
-                await self._loop.run(self._look_anew, self._rest, sweep=self._sweep)
+            with ExitStack() as watching:
+                look = partial(self._look_anew, watching)
+                await self._loop.run(look, self._rest, sweep=self._sweep)
         finally:
             await self._tasks.close()
 
-    def _note_event(self) -> None:
-        # A server alone hears of its first webhook by a wake-up (`events.audit`).
-        if self._is_used or self._services.database.shared:
-            self._woken.set()
-
-    async def _look_anew(self) -> None:
+    async def _look_anew(self, watching: ExitStack) -> None:
         self._woken.clear()
         self._hurried.clear()
         await self.look()
+        # A server alone hears of its first webhook by a wake-up (`events.audit`).
+        if not self._is_watching and (self._is_used or self._services.database.shared):
+            self._is_watching = True
+            watching.enter_context(self._services.events.bus.watch(self._woken.set))
+            # Events may have come since the look.
+            self._woken.set()
 
     async def _rest(self, pause: float) -> None:
         """Wait for the next look."""

@@ -141,7 +141,9 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
     """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid
     naming the key.
     """
-    capability_rules.check(capabilities(constraints))
+    named = capabilities(constraints)
+    if named:
+        capability_rules.check(named)
     for key in _CAPABILITIES:
         if not isinstance(constraints.get(key, False), bool):
             raise Invalid(f"Runtime constraints [{key}]: must be true or false")

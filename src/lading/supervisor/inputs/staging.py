@@ -13,6 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -179,7 +180,7 @@ class Stage:
         """`engine` gives access to the files of the image, if it can."""
         self.plan = plan
         self._engine = engine
-        self._live = LiveDirectories(live_roots)
+        self._live_roots = live_roots
         self.binds: tuple[Bind, ...] = ()
         self.stdin = -1
         self.stdout = -1
@@ -188,6 +189,11 @@ class Stage:
         self._trees: dict[str, Path] = {}
         self._in_memory: dict[str, int] = {}
         self._keep: KeepMount | None = None
+
+    @cached_property
+    def _live(self) -> LiveDirectories:
+        # Made only for a container that has live mounts.
+        return LiveDirectories(self._live_roots)
 
     async def set(self, inputs: Inputs, *, memory: bool, keep: KeepMount | None = None) -> None:
         """Make everything. `memory`: file systems in memory are made here, otherwise by the engine;
@@ -297,7 +303,8 @@ class Stage:
     async def close(self) -> None:
         """Release the collections. The made files stay until the run directory is removed."""
         self.close_streams()
-        self._live.close()
+        if "_live" in self.__dict__:
+            self._live.close()
         await self._leases.aclose()
 
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
