@@ -74,6 +74,6 @@ def test_attributes_of_a_request() -> None:
 
 
 def test_what_is_no_command() -> None:
-    for command in ((), "sort x", ["sort", 5]):
+    for command in ((), "sort x", b"sort", 5):
         with pytest.raises(Invalid, match="give it as a list of words"):
             _attributes(command)

@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import lading
 from lading.client.site import fill
 from lading.client.transport import HttpTransport, Response
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Invalid, NotFound, TooLarge
 from tests.cli.site import Play, Site
 
 
@@ -103,6 +104,18 @@ def test_values_as_texts(stage: Site, site: lading.Site, image: str) -> None:
         ({"ramm": "1GiB"}, "ramm: is no option and no attribute of a request; did you mean 'ram'"),
         ({"inputs": {"in": b"x"}}, "inputs: in: must be an absolute path"),
         ({"inputs": {"/in": 5}}, "inputs: /in: is of type int; give a path, bytes, a run"),
+        ({"inputs": {"/\udcff": b"x"}}, "inputs: has text that is not UTF-8"),
+        ({"inputs": {"/in": {"kind": "\udcff"}}}, "inputs: /in: has text that is not UTF-8"),
+        ({"inputs": {5: b"x"}}, "inputs: 5: give the path as text"),
+        ({"name": "\udcff"}, "name: has text that is not UTF-8"),
+        ({"secrets": {"KEY": "\udcff"}}, "secret_mounts: has text that is not UTF-8"),
+        ({"properties": {"a": object()}}, "properties: cannot be sent as JSON"),
+        ({"env": {"A": 1}}, "env: A: 1 is of type int; write str(...)"),
+        ({"env": {"A": "\udcff"}}, "env: A: '\\xff' is not UTF-8 text"),
+        ({"env": {"A": "x\0"}}, "env: A: has a NUL character"),
+        ({"env": ["A=1"]}, "env: is of type list; give texts by their names"),
+        ({"after": ["a-uuid"]}, "after: a-uuid is of type str; give runs"),
+        ({"after": "a-uuid"}, "after: is of type str; give a list of runs"),
     ],
 )
 def test_mistakes_are_refused_at_once(site: lading.Site, options: Any, said: str) -> None:
@@ -110,6 +123,94 @@ def test_mistakes_are_refused_at_once(site: lading.Site, options: Any, said: str
         site.run(["x"], image="none", **options)
     with pytest.raises(Invalid, match="give it as a list of words"):
         site.run("sort x")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["echo", 1], "command: word 2: 1 is of type int; write str(...)"),
+        (["echo", "a\0"], "command: word 2: has a NUL character"),
+        (["echo", "\udcff"], "command: word 2: '\\xff' is not UTF-8 text"),
+    ],
+)
+def test_a_wrong_word_is_named_at_once(site: lading.Site, command: Any, said: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(said)):
+        site.run(command)
+
+
+def test_a_run_that_cannot_be_sent_leaves_the_others_of_its_call_alone(
+    site: lading.Site, image: str
+) -> None:
+    odd = {"kind": "text", "content": "x"}
+    broken = site.run(["broken"], image=image, inputs={"/in": _Late(odd)})
+    runs = [site.run(["good", str(number)], image=image) for number in range(3)]
+    follower = site.run(["follower"], image=image, after=broken)
+    assert len({run.uuid for run in runs}) == 3
+    for run in (broken, follower):
+        with pytest.raises(Invalid, match="not UTF-8"):
+            run.result(30)
+    for run in runs:
+        run.cancel()
+
+
+class _Late(Mapping[str, str]):
+    """A mount that becomes bad after it was checked, as that of a program that changes it."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts, self.reads = texts, 0
+
+    def __getitem__(self, key: str) -> str:
+        return self.texts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads += 1
+        if self.reads > 1:
+            self.texts = {**self.texts, "content": "\udcff"}
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def test_any_error_before_a_run_is_sent_ends_it(site: lading.Site, image: str) -> None:
+    broken = _Broken({"kind": "text", "content": "x"})
+    run = site.run(["x"], image=image, inputs={"/in": broken})
+    with pytest.raises(RuntimeError, match="the program's own fault"):
+        run.result(30)
+
+
+class _Broken(_Late):
+    """A mount whose own type fails when it is read again."""
+
+    def __iter__(self) -> Iterator[str]:
+        if self.reads:
+            raise RuntimeError("the program's own fault")
+        return super().__iter__()
+
+
+def test_a_call_that_is_too_large_is_sent_in_smaller_ones(stage: Site, image: str) -> None:
+    transport = Narrow(unix_socket=stage.socket)
+    with lading.Site(transport, stage.world.admin) as site:
+        first = site.run(["first"], image=image)
+        runs = [first, *(site.run(["n", str(n)], image=image, after=first) for n in range(4))]
+        large = site.run(["large", "x" * 5000], image=image)
+        assert len({run.uuid for run in runs}) == 5
+        with pytest.raises(TooLarge):
+            large.result(30)
+        first.cancel()
+    assert transport.refused > 1
+
+
+class Narrow(HttpTransport):
+    """Refuses bodies of more than 4 KB, as a server with a low limit."""
+
+    refused = 0
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        if len(options.get("body") or b"") > 4000:
+            self.refused += 1
+            return Response(413, {}, b'{"errors": ["too large"]}')
+        return await super().request(method, path, **options)
 
 
 def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site, image: str) -> None:

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
 from lading.core.values import printable
@@ -110,11 +112,9 @@ def request_attributes(
     and `moments` by the name of the option; `attributes` as they are sent, which have precedence.
     Raises Invalid.
     """
-    if isinstance(command, str) or not all(isinstance(word, str) for word in command):
-        raise Invalid(f"command: {printable(str(command))}: give it as a list of words")
-    if not command:
-        raise Invalid("command: is empty; give it as a list of words")
+    _check_words(command)
     _check_names(attributes)
+    _check_texts("env", attributes.get("environment") or {})
     constraints: Record = {
         "vcpus": _named("vcpus", lambda: parse_span(vcpus, int, example="2-8")),
         "ram": _named(
@@ -134,7 +134,59 @@ def request_attributes(
         "runtime_constraints": constraints,
         **attributes,
     }
-    return _with_times(body, durations, moments, now)
+    body = _with_times(body, durations, moments, now)
+    check_sendable(body)
+    return body
+
+
+def check_sendable(attributes: Mapping[str, Any]) -> None:
+    """Refuse attributes that JSON cannot hold: text that is not UTF-8, and objects of other types.
+    A message shows no value, which may be a secret. Raises Invalid.
+    """
+    for name, value in attributes.items():
+        try:
+            msgspec.json.encode({name: value})
+        except UnicodeEncodeError:
+            raise Invalid(
+                f"{printable(name)}: has text that is not UTF-8, and records hold no other; rename"
+                " the file or change the text"
+            ) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Invalid(f"{printable(name)}: cannot be sent as JSON: {error}"[:300]) from None
+
+
+def _check_words(command: Sequence[str]) -> None:
+    """Refuse a command that is no list of words. Raises Invalid naming the word at fault."""
+    if isinstance(command, str | bytes) or not isinstance(command, Sequence):
+        raise Invalid(f"command: {printable(str(command))}: give it as a list of words")
+    if not command:
+        raise Invalid("command: is empty; give it as a list of words")
+    for number, word in enumerate(command):
+        _check_text(f"command: word {number + 1}", word)
+
+
+def _check_texts(option: str, texts: Any) -> None:
+    """Refuse anything but texts by their names. Raises Invalid naming the value at fault."""
+    if not isinstance(texts, Mapping):
+        raise Invalid(f"{option}: is of type {type(texts).__name__}; give texts by their names")
+    for name, value in texts.items():
+        _check_text(f"{option}: name {printable(str(name))}", name)
+        _check_text(f"{option}: {printable(name)}", value)
+
+
+def _check_text(label: str, value: object) -> None:
+    if not isinstance(value, str):
+        shown = printable(str(value))
+        raise Invalid(f"{label}: {shown} is of type {type(value).__name__}; write str(...)")
+    if "\0" in value:
+        raise Invalid(f"{label}: has a NUL character, which no program can be given")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        shown = printable(value)
+        raise Invalid(
+            f"{label}: {shown} is not UTF-8 text, and records hold no other; rename the file"
+        ) from None
 
 
 def _with_times(

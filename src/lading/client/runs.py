@@ -20,6 +20,7 @@ from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.collections import download, read_file
 from lading.client.outcomes import RequestOutcome
+from lading.client.request_options import check_sendable
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid, LadingError, NotFound, TooLarge
@@ -121,6 +122,10 @@ class RunSite(Protocol):
 def check_inputs(inputs: Mapping[str, Source]) -> None:
     """Refuse inputs that cannot be mounted, before a request is sent. Raises Invalid."""
     for target, source in inputs.items():
+        # The key of a mapping of the program: any object at all.
+        if not isinstance(target, str):
+            raise Invalid(f"inputs: {plain_line(str(target))}: give the path as text")
+        check_sendable({"inputs": target})
         if not target.startswith("/") and target != "stdin":
             raise Invalid(f"inputs: {target}: must be an absolute path in the container")
         if isinstance(source, str | Path):
@@ -131,6 +136,24 @@ def check_inputs(inputs: Mapping[str, Source]) -> None:
                 f"inputs: {target}: is of type {type(source).__name__}; give a path, bytes, a run, "
                 "a part of an output, or a mount"
             )
+        elif isinstance(source, Mapping):
+            check_sendable({f"inputs: {target}": dict(source)})
+
+
+def check_runs(after: object) -> list[Run]:
+    """The runs that must have succeeded before; `after` may be one run. Raises Invalid."""
+    if isinstance(after, Run):
+        return [after]
+    if isinstance(after, str) or not isinstance(after, Iterable):
+        raise Invalid(f"after: is of type {type(after).__name__}; give a list of runs")
+    runs = list(after)
+    for run in runs:
+        if not isinstance(run, Run):
+            raise Invalid(
+                f"after: {plain_line(str(run))[:80]} is of type {type(run).__name__}; give runs,"
+                " for example site.request(UUID)"
+            )
+    return runs
 
 
 class Run:

@@ -23,7 +23,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -35,13 +35,19 @@ from lading.client.blocks import BlockClient
 from lading.client.deposits import ContentSearch, arrange, deposit, label_of
 from lading.client.images.links import newest_own
 from lading.client.outcomes import EndWatch, watch_ends
-from lading.client.request_options import Amount, Duration, Moment, request_attributes
-from lading.client.runs import Output, Run, Runs, Source, check_inputs, follow
+from lading.client.request_options import (
+    Amount,
+    Duration,
+    Moment,
+    check_sendable,
+    request_attributes,
+)
+from lading.client.runs import Output, Run, Runs, Source, check_inputs, check_runs, follow
 from lading.client.servers.environment import default_data_directory
 from lading.client.servers.own_site import find_or_start, tell
 from lading.client.transport import Transport
 from lading.core import placeholders
-from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.errors import Invalid, NotFound, TooLarge
 from lading.core.secrets import mounts_of, read_content
 from lading.process.concurrency import cancel_all, together
 
@@ -118,7 +124,7 @@ class Site:
         reuse: bool = True,
         priority: int = 500,
         project: str | None = None,
-        after: Iterable[Run] = (),
+        after: Run | Iterable[Run] = (),
         max_run_time: Duration | None = None,
         output_ttl: Duration | None = None,
         start_after: Moment | None = None,
@@ -155,7 +161,7 @@ class Site:
             attributes={
                 "state": "Committed",
                 "container_image": image,
-                "environment": dict(env or {}),
+                "environment": env or {},
                 "priority": priority,
                 "use_existing": reuse,
                 "strict_output": strict_output,
@@ -166,10 +172,10 @@ class Site:
             },
         )
         check_inputs(inputs or {})
-        made = Run(self, name or Path(command[0]).name)
-        work = self._prepare(made, body, dict(inputs or {}), list(after))
+        run = Run(self, name or Path(command[0]).name)
+        work = self._prepare(run, body, dict(inputs or {}), check_runs(after))
         self._start(work, self._submitting)
-        return made
+        return run
 
     def map(
         self,
@@ -323,15 +329,15 @@ class Site:
     ) -> None:
         self._preparing += 1
         try:
-            await self._complete(body, inputs, after)
-        except (LadingError, OSError) as error:
-            run.refuse(error)
-            return
+            with _telling(run.refuse):
+                await self._complete(body, inputs, after)
         finally:
             self._preparing -= 1
             if not self._preparing:
                 self._all_prepared.set()
                 self._pause = _TOGETHER
+        if run.placed.done():
+            return
         self._queue.append((run, body))
         run.queued.set_result(None)
         # One task sends for all: what is queued meanwhile goes with its next batch.
@@ -361,11 +367,7 @@ class Site:
                 await self._collect(self._pause)
                 self._pause = min(self._pause * _LONGER, _LONGEST)
                 batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
-                try:
-                    await self._send_batch(batch)
-                except LadingError as error:
-                    for run, _ in batch:
-                        run.refuse(error)
+                await self._send_batch(batch)
         finally:
             self._sending = False
 
@@ -380,28 +382,61 @@ class Site:
                     await self._all_prepared.wait()
 
     async def _send_batch(self, batch: list[tuple[Run, Record]]) -> None:
-        # Runs of the same call have no uuid yet.
-        numbers = {run: f"#{number}" for number, (run, _) in enumerate(batch)}
-        bodies = []
-        for _, body in batch:
-            mounts = {
-                target: _bound(one, numbers) if isinstance(one, Output) else one
-                for target, one in body["mounts"].items()
-            }
-            named = [numbers.get(one) or one.uuid for one in body["depends_on"]]
-            bodies.append({**body, "mounts": mounts, "depends_on": named})
+        """Send runs in one call. An error ends the runs that it belongs to and no others."""
+        bodies = dict(self._bodies(batch))
+        sent = [(run, body) for run, body in batch if run in bodies]
+
+        def refuse(error: Exception) -> None:
+            for run in bodies:
+                if not run.placed.done():
+                    run.refuse(error)
+
+        with _telling(refuse):
+            try:
+                await self._submit(bodies)
+            except (Invalid, TooLarge):
+                if len(sent) < 2:
+                    raise
+                # The call is refused for the fault of some of its runs: smaller calls find them.
+                middle = len(sent) // 2
+                await self._send_batch(sent[:middle])
+                await self._send_batch(sent[middle:])
+
+    async def _submit(self, bodies: Mapping[Run, Record]) -> None:
+        if not bodies:
+            return
         answer = await self.api.action(
             "container_requests",
             None,
             "batch",
             # Not atomic: a wrong request of one caller must not refuse those of others.
-            body={"container_requests": bodies, "atomic": False, "select": ["uuid"]},
+            body={
+                "container_requests": [*bodies.values()],
+                "atomic": False,
+                "select": ["uuid"],
+            },
         )
-        for (run, _), item in zip(batch, answer["items"], strict=True):
+        for run, item in zip(bodies, answer["items"], strict=True):
             if "uuid" in item:
                 run.accept(item["uuid"])
             else:
                 run.refuse(Invalid("; ".join(item["errors"])))
+
+    def _bodies(self, batch: list[tuple[Run, Record]]) -> Iterator[tuple[Run, Record]]:
+        """The requests of a call by their runs; a run whose request cannot be sent is refused."""
+        # Runs of the same call have no uuid yet.
+        numbers: dict[Run, str] = {}
+        for run, body in batch:
+            with _telling(run.refuse):
+                mounts = {
+                    target: _bound(one, numbers) if isinstance(one, Output) else one
+                    for target, one in body["mounts"].items()
+                }
+                named = [numbers.get(one) or one.uuid for one in body["depends_on"]]
+                request = {**body, "mounts": mounts, "depends_on": named}
+                check_sendable(request)
+                numbers[run] = f"#{len(numbers)}"
+                yield run, request
 
     async def _find(self, found: dict[str, Record | Output], target: str, source: Source) -> None:
         found[target] = await self._mount(source)
@@ -451,39 +486,52 @@ class Site:
         return (await newest_own(self.api)).pdh
 
     async def _expect(self, run: Run) -> None:
-        try:
-            uuid = await follow(run.placed)
-        except (LadingError, OSError):
+        # Any error: the run has ended by it (`Run.refuse`).
+        with contextlib.suppress(Exception):
+            await follow(run.placed)
+        if run.placed.exception() is not None:
             return
+        uuid = run.placed.result()
         self._waiting.setdefault(uuid, []).append(run)
         if self._ends is not None:
             # The request may be Final already, without further changes.
             self._ends.add([uuid])
             return
-        async with watch_ends(self.api, self._waiting) as self._ends:
-            try:
-                await self._watch(self._ends)
-            finally:
-                # At once: a run that is expected from now on needs a connection of its own.
-                self._ends = None
+        with _telling(self._refuse_waiting):
+            async with watch_ends(self.api, self._waiting) as self._ends:
+                try:
+                    await self._watch(self._ends)
+                finally:
+                    # At once: a run that is expected from now on needs a connection of its own.
+                    self._ends = None
 
     async def _watch(self, ends: EndWatch) -> None:
         while self._waiting or await ends.gets_more(_LINGERING):
-            try:
-                look = await ends.look()
-            except LadingError as error:
-                for uuid in list(self._waiting):
-                    self._refuse(uuid, error)
-                return
+            look = await ends.look()
             for one in look.ended:
-                for run in self._waiting.pop(one.request["uuid"]):
+                for run in self._waiting.pop(one.request["uuid"], ()):
                     run.end(one)
             for uuid in look.deleted:
                 self._refuse(uuid, NotFound(f"{uuid}: was deleted"))
 
-    def _refuse(self, uuid: str, error: LadingError) -> None:
-        for run in self._waiting.pop(uuid):
+    def _refuse(self, uuid: str, error: Exception) -> None:
+        for run in self._waiting.pop(uuid, ()):
             run.refuse(error)
+
+    def _refuse_waiting(self, error: Exception) -> None:
+        for uuid in list(self._waiting):
+            self._refuse(uuid, error)
+
+
+@contextlib.contextmanager
+def _telling(refuse: Callable[[Exception], None]) -> Iterator[None]:
+    """Give an exception of the block to the runs that it belongs to. Any exception: their program
+    is another thread, which nothing else would wake.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is raised where the result of the run is needed
+        refuse(error)
 
 
 def _closed() -> Invalid:
