@@ -224,9 +224,7 @@ async def _add_folder(
             await writer.add_folder(name, tree.descriptor, names)
     except OSError as error:
         shown = "/".join(part for part in (name, str(error.filename or "")) if part)
-        raise ExecutionError(
-            f"output: {shown} cannot be read: {error.strerror}", Failure.NODE
-        ) from error
+        raise _unreadable(shown, error) from error
 
 
 async def _add_file(
@@ -249,9 +247,13 @@ async def _add_file(
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise ExecutionError(
-            f"output: {name} cannot be read: {error.strerror}", Failure.NODE
-        ) from error
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: OSError) -> ExecutionError:
+    """Another run may be read on another node; a mode that the command has set stays as it is."""
+    failure = Failure.USER if isinstance(error, PermissionError) else Failure.NODE
+    return ExecutionError(f"output: {name} cannot be read: {error.strerror}", failure)
 
 
 def _read(descriptor: int) -> bytes:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.core.containers.output.plan import (
+    DirectoryEntry,
+    FileEntry,
+    LinkEntry,
+    SpecialEntry,
+    UnreadableEntry,
+)
 from lading.process.confined import Stopped
 from lading.supervisor.inputs.container_files import find_entry as look
 
@@ -62,3 +70,51 @@ def test_looking_at_a_large_directory_can_be_stopped(top: Path) -> None:
 
     with pytest.raises(Stopped):
         look(top, "d", measured=False, stop=stop)
+
+
+@pytest.fixture
+def foreign() -> Iterator[Path]:
+    """A directory with files of root, that an ordinary account reads for the rest of the test."""
+    if os.geteuid() != 0:
+        pytest.skip("files of another account need root")
+    with tempfile.TemporaryDirectory(prefix="foreign-", dir="/var/tmp") as folder:
+        top = Path(folder)
+        for path, mode in {"secret": 0o700, "listed": 0o744, "shut": 0o711}.items():
+            (top / path).mkdir()
+            (top / path / "file").write_text("x")
+            (top / path).chmod(mode)
+        (top / "public").write_text("p")
+        (top / "private").write_text("s")
+        (top / "private").chmod(0o600)
+        top.chmod(0o755)
+        os.seteuid(65534)
+        try:
+            yield top
+        finally:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ("private", UnreadableEntry()),
+        ("public", FileEntry(1)),
+        ("secret", UnreadableEntry()),
+        ("secret/file", UnreadableEntry()),
+        ("listed", DirectoryEntry(("file",))),
+        ("listed/file", UnreadableEntry()),
+        ("shut", UnreadableEntry()),
+    ],
+)
+def test_an_entry_of_another_account_is_told_unreadable(
+    foreign: Path, path: str, entry: object
+) -> None:
+    assert look(foreign, path, measured=True) == entry
+
+
+def test_unreadable_files_are_not_among_those_that_need_no_examination(foreign: Path) -> None:
+    top = look(foreign, "", measured=True)
+    assert isinstance(top, DirectoryEntry)
+    assert top.files == frozenset({"public"})
+    assert top.sizes == {"public": 1}
+    assert {"private", "secret"} < {*top.names}

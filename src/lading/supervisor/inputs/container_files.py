@@ -14,6 +14,7 @@ from lading.core.containers.output.plan import (
     FileEntry,
     LinkEntry,
     SpecialEntry,
+    UnreadableEntry,
 )
 from lading.process.confined import ConfinedTree, Stop, Stopped, never, open_directory
 
@@ -25,8 +26,9 @@ _MEASURED = 128
 
 
 def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry | None:
-    """The entry at `path` below `top`; None when it is missing or its parent is no directory.
-    Raises OSError, Stopped.
+    """The entry at `path` below `top`; None when it is missing or its parent is no directory. A
+    file or directory that this account may not read is an UnreadableEntry, for root too where the
+    file system refuses it. Raises OSError, Stopped.
 
     `measured`: the sizes of the first files of a directory are wanted.
     """
@@ -39,6 +41,9 @@ def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> E
     except (FileNotFoundError, NotADirectoryError):
         # It was removed meanwhile, as by the running container.
         return None
+    except PermissionError:
+        # A directory that keeps its names or the status of its entries from this account.
+        return UnreadableEntry()
 
 
 def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Entry:
@@ -48,7 +53,16 @@ def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Ent
             return _directory(tree, measured=measured, stop=stop)
     if stat.S_ISLNK(found.st_mode):
         return LinkEntry(os.readlink(name, dir_fd=folder))
-    return FileEntry(found.st_size) if stat.S_ISREG(found.st_mode) else SpecialEntry()
+    if not stat.S_ISREG(found.st_mode):
+        return SpecialEntry()
+    return FileEntry(found.st_size) if _is_readable(name, folder) else UnreadableEntry()
+
+
+def _is_readable(name: str, folder: int) -> bool:
+    """Whether this account may read a regular file. Root may, and needs no call to know it."""
+    return os.geteuid() == 0 or os.access(
+        name, os.R_OK, dir_fd=folder, effective_ids=True, follow_symlinks=False
+    )
 
 
 def _directory(tree: ConfinedTree, *, measured: bool, stop: Stop = never) -> DirectoryEntry:
@@ -58,7 +72,8 @@ def _directory(tree: ConfinedTree, *, measured: bool, stop: Stop = never) -> Dir
             if number % _STRIDE == 0 and stop():
                 raise Stopped
             names.append(entry.name)
-            if entry.is_file(follow_symlinks=False):
+            # A file that cannot be read is examined by itself: it costs no other one.
+            if entry.is_file(follow_symlinks=False) and _is_readable(entry.name, tree.descriptor):
                 files.append(entry.name)
                 if measured and len(files) <= _MEASURED:
                     sizes[entry.name] = entry.stat(follow_symlinks=False).st_size

@@ -28,6 +28,7 @@ from lading.core.containers.output.plan import (
     OutputPlan,
     Refer,
     SpecialEntry,
+    UnreadableEntry,
 )
 from lading.core.containers.output.walk import MAX_IMAGE_FILE, plan_output
 from lading.core.data.globs import compile_globs
@@ -627,3 +628,32 @@ def test_very_many_names_are_in_order() -> None:
         globs=compile_globs(()),
     )
     assert plan.items == (CopyFiles("", HostPath("/s/o"), names[::-1]),)
+
+
+def test_unreadable_entries_are_named_and_the_others_saved() -> None:
+    plan = walk(
+        {
+            "/s/o/a": FileEntry(1),
+            "/s/o/m": UnreadableEntry(),
+            "/s/o/d": UnreadableEntry(),
+            "/s/o/l": "/out/m",
+            "/s/o/i": "/bin/su",
+            "image/bin/su": UnreadableEntry(),
+        },
+        OUT,
+    )
+    assert names(plan) == ["a"]
+    lines = plan.omitted.lines()
+    assert plan.omitted.count == 4
+    assert lines[0] == (
+        "/out/d cannot be read by the account that saves the output; let the command end with "
+        "chmod -R a+rX on it"
+    )
+    assert "/out/i is a link to /bin/su, a file of the image that cannot be read" in lines[1]
+    assert "/out/l is a link to /out/m, which cannot be read" in lines[2]
+
+
+def test_an_output_that_cannot_be_read_at_all_is_the_fault_of_the_command() -> None:
+    with pytest.raises(ExecutionError, match="/out cannot be read by the account") as caught:
+        walk({"/s/o": UnreadableEntry()}, OUT)
+    assert caught.value.failure is Failure.USER

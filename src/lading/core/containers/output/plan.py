@@ -43,7 +43,11 @@ class SpecialEntry(msgspec.Struct, frozen=True):
     """A fifo, socket or device."""
 
 
-Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
+class UnreadableEntry(msgspec.Struct, frozen=True):
+    """A file or directory whose mode keeps the supervisor from reading it."""
+
+
+Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry | UnreadableEntry
 Look = Callable[[Source], Entry | None]
 """Returns the entry at a place, None when it is missing."""
 

@@ -12,7 +12,8 @@ The walk starts at the output path, inside the container's view of its file syst
 - An entry that cannot be saved never costs the others: it is left out and named in `omitted`. These
   are links to a missing path, to a path in no mount, to a tmp mount other than the output, to a
   directory that they lie in, or over more than 10 links; names that are too long, and directories
-  too deep, for a manifest. A link to a secret is dropped.
+  too deep, for a manifest; files and directories that only their owner may read, where the
+  supervisor runs as an ordinary account. A link to a secret is dropped.
 - A name that is not UTF-8 is spelled (`core.data.raw_names`) and named in `renamed`.
 - An output path that is a file gives an output with this file alone, under its own name.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
@@ -54,6 +55,7 @@ from lading.core.containers.output.plan import (
     Look,
     OutputPlan,
     Refer,
+    UnreadableEntry,
 )
 from lading.core.data.globs import Globs
 from lading.core.data.manifest import MAX_DEPTH, fault_of
@@ -66,6 +68,10 @@ from lading.core.resources import format_bytes
 MAX_LINKS = 10
 MAX_IMAGE_FILE = 16 << 20
 """Maximum size in bytes of a file of the image that is saved for a link to it."""
+_UNREADABLE = (
+    "cannot be read by the account that saves the output; "
+    "let the command end with chmod -R a+rX on it"
+)
 # Characters of a path in a message.
 _SHOWN = 200
 EMPTY_MARK = ".keep"
@@ -399,6 +405,8 @@ class _Walk:
                 f"is a link to {path}, which is in the mount {_cut(place.area.target)}, whose"
                 f" content is not saved; write it below {_cut(self.output_path)}"
             )
+        if isinstance(place.entry, UnreadableEntry):
+            return f"is a link to {path}, which {_UNREADABLE}" if is_link else _UNREADABLE
         if place.entry is not None:
             return ""
         return f"is a link to {path}, which does not exist" if is_link else "has vanished"
@@ -428,6 +436,8 @@ def _fault_in_image(path: str, entry: Entry | None) -> str:
             return f"is a link to {path}, a file of the image of more than {limit}"
         case DirectoryEntry():
             return f"is a link to {path}, a directory of the image"
+        case UnreadableEntry():
+            return f"is a link to {path}, a file of the image that {_UNREADABLE}"
     return f"is a link to {path}, which is in no mount of the container"
 
 
