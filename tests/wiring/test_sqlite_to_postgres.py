@@ -90,6 +90,26 @@ async def test_all_of_it_is_there_then(
     await new.close()
 
 
+async def test_a_record_with_a_nul_is_named(
+    directory: DataDirectory, postgres: PostgresServer
+) -> None:
+    await connect(directory, postgres)
+    old = SqliteDatabase(directory.database, seal=seal(directory))
+    # As versions of Lading stored it that did not check texts in JSON.
+    async with old.writing() as tx:
+        rows = await tx.fetch("SELECT uuid FROM collections ORDER BY uuid LIMIT 1")
+        uuid = str(rows[0][0])
+        await tx.execute(
+            "UPDATE collections SET properties = ? WHERE uuid = ?",
+            ('{"a": "\\\\u0000", "k": "a\\u0000b"}', uuid),
+        )
+    await old.close()
+    with pytest.raises(Invalid, match=f"{uuid}: properties has a NUL character") as refused:
+        await asyncio.to_thread(move_records, directory, progress=lambda *_: None)
+    assert len(refused.value.message) <= 300
+    assert directory.database.exists()
+
+
 async def test_a_database_in_use_is_left_alone(
     directory: DataDirectory, postgres: PostgresServer
 ) -> None:

@@ -99,6 +99,24 @@ def is_too_deep(value: object) -> bool:
     return bool(level)
 
 
+def has_nul(value: object) -> bool:
+    """Whether a text or a key in a value, at any depth, has a NUL character, which PostgreSQL does
+    not store.
+    """
+    # Without recursion, as `is_too_deep`.
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, str):
+            if "\0" in inner:
+                return True
+        elif isinstance(inner, dict):
+            left += [*inner, *inner.values()]
+        elif isinstance(inner, list):
+            left += inner
+    return False
+
+
 def ordered(value: Json) -> Json:
     """The same value with the keys of its objects sorted at every depth."""
     if isinstance(value, dict):

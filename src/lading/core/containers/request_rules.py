@@ -30,7 +30,7 @@ from lading.core.ids import Infix, is_uuid
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
 from lading.core.secrets import check_variables
-from lading.core.values import Json, JsonObject, as_object, canonical, humanised, printable
+from lading.core.values import Json, JsonObject, as_object, canonical, has_nul, humanised, printable
 
 NULLABLE = frozenset(
     {
@@ -191,6 +191,8 @@ def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
         return value
     if name == "cwd" and isinstance(value, str) and not value.strip():
         value = default
+    if has_nul(value):
+        raise Invalid(f"{humanised(name)} cannot contain NUL")
     checked = CHECKS[name](name, default if value is None else value)
     if name == "runtime_constraints":
         return constraints.fill(as_object(name, checked))

@@ -19,7 +19,7 @@ from lading.core import ids
 from lading.core.errors import Forbidden, Invalid
 from lading.core.quantities import format_time, parse_time
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
-from lading.core.values import is_too_deep
+from lading.core.values import has_nul, is_too_deep
 
 MAX_LOOKED_UP: Final = 1024
 """Bytes of an indexed text; 255 characters of any script fit. PostgreSQL refuses index entries of
@@ -75,9 +75,9 @@ def convert(found: Field, value: JSON) -> JSON:
         case Type.TIME:
             return moment(found.name, value)
         case Type.OBJECT if isinstance(value, dict):
-            return value
+            return _nested(found.name, value)
         case Type.ARRAY if isinstance(value, list):
-            return value
+            return _nested(found.name, value)
     raise Invalid(f"{found.name}: must be an {found.type}, not {_kind(value)}")
 
 
@@ -133,6 +133,12 @@ def _null(found: Field) -> JSON:
     if found.null and not found.nested:
         return None
     return found.default
+
+
+def _nested(name: str, value: JSON) -> JSON:
+    if has_nul(value):
+        raise Invalid(f"{name}: must not contain a NUL character")
+    return value
 
 
 def _string(name: str, value: JSON) -> str:

@@ -10,13 +10,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lading.core.errors import Conflict, Corrupt, Unavailable
+import msgspec
+
+from lading.core.errors import Conflict, Corrupt, Invalid, Unavailable
 from lading.core.records.record_types import RECORDS
+from lading.core.values import has_nul
 from lading.store.database import Row, Transaction
 from lading.store.databases.sqlite_faults import translate
 
@@ -125,9 +128,37 @@ async def _batches(tx: Transaction, table: str, names: Sequence[str]) -> AsyncIt
 async def _insert(tx: Transaction, table: str, names: Sequence[str], rows: Sequence[Row]) -> None:
     marks = f"({', '.join('?' for _ in names)})"
     values = [value for row in rows for value in row]
-    await tx.execute(
-        f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(rows))}", values
-    )
+    try:
+        await tx.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(rows))}",
+            values,
+        )
+    except Invalid as error:
+        raise next(_with_nul(table, names, rows), error) from error
+
+
+def _with_nul(table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterator[Invalid]:
+    """Errors for values with a NUL character, which SQLite stored for earlier versions of Lading
+    and PostgreSQL refuses.
+    """
+    for row in rows:
+        for name, value in zip(names, row, strict=True):
+            if isinstance(value, str) and _has_nul(value):
+                label = str(dict(zip(names, row, strict=True)).get("uuid") or table)
+                yield Invalid(
+                    f"{label}: {name} has a NUL character, which PostgreSQL does not store;"
+                    f" nothing was moved. Start 'lading up' with SQLite, write {name} without it"
+                    " (PUT of the record, docs/api.md) or delete the record, and move again"
+                )
+
+
+def _has_nul(stored: str) -> bool:
+    """Whether a stored text, or the JSON that it is, has a NUL character."""
+    if "\\u0000" not in stored or not stored.startswith(("{", "[")):
+        return "\0" in stored
+    with suppress(msgspec.DecodeError):
+        return has_nul(msgspec.json.decode(stored))
+    return False
 
 
 def copy_database(source: Path, target: Path, *, progress: Callable[[int, int], None]) -> None:
