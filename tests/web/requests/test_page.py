@@ -57,6 +57,18 @@ async def test_results_are_shown_when_they_are_known(here: PageSite, browser: Br
     assert "out.txt 6 B" in await browser.words(f"{path}/results")
 
 
+async def test_the_output_of_a_cancelled_request(here: PageSite, browser: Browser) -> None:
+    """Without files it is not said to come, and with files they are shown."""
+    world = here.world
+    request = await world.submit("sleep")
+    path = f"/ui/requests/{request['uuid']}"
+    await world.ok("POST", f"container_requests/{request['uuid']}/cancel")
+    for view in (path, f"{path}/results"):
+        words = await browser.words(view)
+        assert "None: the command left no file that was saved." in words
+        assert "None yet." not in words
+
+
 async def test_a_page_listens_until_the_request_is_final(here: PageSite, browser: Browser) -> None:
     request = await here.world.submit("true")
     path = f"/ui/requests/{request['uuid']}"
