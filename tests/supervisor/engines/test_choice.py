@@ -24,6 +24,7 @@ def search(
     has_systemd: bool = True,
     is_confined: bool = False,
     private: Collection[str] = (),
+    of_root: Collection[str] = (),
     has_cgroup2: bool = True,
     trial: RootlessTrial = _REFUSED,
 ) -> EngineSearch:
@@ -37,6 +38,7 @@ def search(
         has_systemd=lambda: has_systemd,
         is_confined=lambda: is_confined,
         is_private=lambda path, user: path in private,
+        owner_of=lambda path: 0 if path in of_root else 1000,
         has_cgroup2=lambda: has_cgroup2,
         try_native=lambda directory: trial,
     )
@@ -92,6 +94,13 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
         (
             search(environ={"DOCKER_HOST": "unix:///x.sock"}, sockets={"/x.sock", "/d.sock"}),
             "docker rootless",
+            "/x.sock",
+        ),
+        (
+            search(
+                environ={"DOCKER_HOST": "unix:///x.sock"}, sockets={"/x.sock"}, of_root={"/x.sock"}
+            ),
+            "docker",
             "/x.sock",
         ),
         (search(environ={"DOCKER_HOST": "tcp://h:1"}, sockets={"/d.sock"}), "docker", "/d.sock"),

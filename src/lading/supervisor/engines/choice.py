@@ -65,6 +65,8 @@ class EngineSearch:
     has_systemd: Callable[[], bool] = lambda: Path("/run/systemd/system").is_dir()
     is_confined: Callable[[], bool] = lambda: is_confined(Path("/proc/self/status").read_text())
     is_private: Callable[[str, int], bool] = lambda path, user: is_private(path, user)
+    owner_of: Callable[[str], int] = lambda path: owner_of(path)
+    """The user id of the owner of a socket, which tells a daemon of root from one without root."""
     has_cgroup2: Callable[[], bool] = lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists()
     directory: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     """The data directory, or one of a file system like it."""
@@ -96,7 +98,8 @@ class EngineSearch:
         host = self.environ.get("DOCKER_HOST", "")
         if host.startswith("unix://"):
             path = host.removeprefix("unix://")
-            found.insert(0, ("podman" if "podman" in path else "docker", path, self.user != 0))
+            name = "podman" if "podman" in path else "docker"
+            found.insert(0, (name, path, self.user != 0 and self.owner_of(path) != 0))
         runtime = self.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{self.user}"
         if self.user:
             found.append(("docker", f"{runtime}/docker.sock", True))
@@ -153,6 +156,16 @@ def is_private(path: str, user: int) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022
+
+
+def owner_of(path: str) -> int:
+    """The user id of the owner of a file, -1 without one. A socket of root that a group may use
+    belongs to root.
+    """
+    try:
+        return os.stat(path).st_uid  # noqa: PTH116 - a name, as in `is_private`
+    except OSError:
+        return -1
 
 
 def is_confined(status: str) -> bool:
