@@ -181,6 +181,12 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
 """The check of every writable attribute."""
 
 
+def _checked(name: str, value: Json) -> Json:
+    if has_nul(value):
+        raise Invalid(f"{humanised(name)} cannot contain NUL")
+    return CHECKS[name](name, value)
+
+
 def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
     """The value to store when a client sends `value`; null, and a blank `cwd`, stand for `default`.
     Raises Invalid.
@@ -191,9 +197,7 @@ def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
         return value
     if name == "cwd" and isinstance(value, str) and not value.strip():
         value = default
-    if has_nul(value):
-        raise Invalid(f"{humanised(name)} cannot contain NUL")
-    checked = CHECKS[name](name, default if value is None else value)
+    checked = _checked(name, default if value is None else value)
     if name == "runtime_constraints":
         return constraints.fill(as_object(name, checked))
     if name == "scheduling_parameters":
