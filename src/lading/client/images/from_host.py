@@ -312,9 +312,9 @@ class _Gathering:
                 lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs
             )
             with _dropping_the_rest(pool):
-                for number, ((path, _), linkage) in enumerate(zip(jobs, linkages, strict=True)):
+                for number, ((path, _), needs) in enumerate(zip(jobs, linkages, strict=True)):
                     self._steps.at("looking for libraries of file", number, len(jobs))
-                    self._take(path, linkage)
+                    self._take(path, needs)
 
     def compile(self, folder: Path) -> None:
         """Add the compiled modules of all Python environments."""
