@@ -50,6 +50,7 @@ from lading.supervisor.preemption import (
     open_preemption_source,
     watch_preemption,
 )
+from lading.supervisor.rootless import entered
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -110,7 +111,10 @@ class Monitors:
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:
         """Run all tasks inside the context; afterwards totals and maxima are in the log."""
-        config, mounts = self.assignment, mount_table()
+        inside = entered()
+        # Without a control group of its own, a container of an ordinary user is sampled at once.
+        has_group = inside is None or inside.hierarchy is not None
+        config, mounts = self.assignment, mount_table() if has_group else ""
         # At once: a command may last only some milliseconds.
         self.usage.look_at(engine.pid, mounts=mounts)
         live = LiveView(

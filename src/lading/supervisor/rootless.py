@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from lading.supervisor import linux
+from lading.supervisor.limits.cgroup import Hierarchy
 
 MOUNTS = ".mounts"
 """Directory beside the run directories, below which containers have their mounts."""
@@ -48,6 +49,8 @@ class Entered(msgspec.Struct, frozen=True):
     machine: Path
     """Parent of the directories of containers."""
     root_kind: RootKind = RootKind.OVERLAY
+    hierarchy: Hierarchy | None = None
+    """The control group that systemd has delegated to the user, if there is one."""
 
 
 _entered: list[Entered] = []
@@ -58,9 +61,15 @@ def entered() -> Entered | None:
     return _entered[0] if _entered else None
 
 
-def enter(run_root: Path, root_kind: RootKind = RootKind.OVERLAY) -> None:
+def enter(
+    run_root: Path,
+    root_kind: RootKind = RootKind.OVERLAY,
+    *,
+    hierarchy: Hierarchy | None = None,
+) -> None:
     """Make this process root of a user namespace and of a mount namespace of its own. `run_root` is
-    the parent of run directories. Does nothing in a process that has entered already.
+    the parent of run directories, `hierarchy` the control group that is delegated to the user. Does
+    nothing in a process that has entered already.
 
     Raises OSError; the process can then do no more work.
     """
@@ -78,4 +87,4 @@ def enter(run_root: Path, root_kind: RootKind = RootKind.OVERLAY) -> None:
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     linux.receive_mounts()
-    _entered.append(Entered(user, machine, root_kind))
+    _entered.append(Entered(user, machine, root_kind, hierarchy))

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,15 @@ from lading.supervisor.limits.usage_samples import UsageSampler
 from lading.supervisor.logs import Log
 from tests.supervisor.limits.test_counters import V1, folders
 from tests.supervisor.supervised import MOMENT, STAMP
+
+# Uses a tenth of a second of a processor, says so, and waits.
+_BUSY = """
+import time
+while time.process_time() < 0.1:
+    pass
+print("used", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -136,7 +147,7 @@ def test_the_group_of_a_short_command_is_found_at_once(
     short = UsageSampler(log, tmp_path, 0, lambda: 0.0)
     short.look_at(None, mounts="")
     assert short.folders is None
-    short.look_at(5, mounts="")
+    short.look_at(5, mounts="cgroup /groups cgroup rw,memory 0 0\n")
     short.finish()
     assert short.used == {"memory": 99.0, "cpu": 2.0}
 
@@ -155,3 +166,25 @@ async def test_without_groups_the_processes_are_sampled(log: Log, tmp_path: Path
     said = (log.directory / "crunch-run.txt").read_text()
     assert "Container using over 99% of memory" in said
     assert "Total CPU usage was" in said
+
+
+def test_a_process_without_a_group_is_sampled_from_its_start(log: Log, tmp_path: Path) -> None:
+    made = UsageSampler(log, tmp_path, 1 << 40, lambda: 0.0)
+    made.look_at(os.getpid(), mounts="")
+    made.watch_memory()
+    made.finish()
+    assert made.used["memory"] > 1 << 20
+    assert made.used["cpu"] > 0
+
+
+def test_what_has_ended_does_not_undo_its_figures(log: Log, tmp_path: Path) -> None:
+    made = UsageSampler(log, tmp_path, 1 << 40, lambda: 0.0)
+    with subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        made.look_at(process.pid, mounts="")
+        made.watch_memory()
+        process.kill()
+    made.finish()
+    assert made.used["memory"] > 1 << 20
+    assert made.used["cpu"] >= 0.05

@@ -119,7 +119,7 @@ class RootlessEngine(NativeEngine):
         return LayerStore(place, limit=limit, kept=kept, of_user=True, is_merging=is_merging)
 
     def _hierarchy(self) -> Hierarchy:
-        return _NO_CONTROL_GROUPS
+        return self._entered_as.hierarchy or _NO_CONTROL_GROUPS
 
     def _new_namespace(self) -> UserNamespace:
         inside = self._entered_as

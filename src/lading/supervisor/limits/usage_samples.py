@@ -118,14 +118,21 @@ class UsageSampler:
     _most_of: dict[str, float] = field(default_factory=dict)
     _fullest: Values = field(default_factory=dict)
     _warned: int = 0
+    # Of processes without a control group, at the last look.
+    _last_cpu: Values = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
 
     def look_at(self, pid: int | None, *, mounts: str) -> None:
-        """Find the control group of a process that was started, if the process has its own."""
-        if pid:
-            self.folders = find_folders(pid, find_hierarchy(mounts))
+        """Find the control group of a process that was started, if the process has its own; on a
+        machine without groups the process is sampled.
+        """
+        hierarchy = find_hierarchy(mounts)
+        if pid and hierarchy.roots:
+            self.folders = find_folders(pid, hierarchy)
+        elif pid:
+            self._pid = pid
 
     async def run(
         self, find_pid: Callable[[], int | None], *, interval: float, mounts: str
@@ -190,10 +197,13 @@ class UsageSampler:
         """
         if self.folders is None and not self._pid:
             return
-        # The control group may be gone.
+        # The control group may be gone. Of processes that have ended nothing is known any more.
         with contextlib.suppress(OSError):
-            self.report()
-        cpu = self.lines.last.get("cpu")
+            if self.folders is not None or read_rss(self._pid):
+                self.report()
+        cpu = self.lines.last.get("cpu") or self._last_cpu
+        if self._last_cpu and sum(cpu.values()) < sum(self._last_cpu.values()):
+            cpu = self._last_cpu
         peak = read_peak(self.folders) if self.folders is not None else 0.0
         memory = peak or self._most.get("rss", 0.0)
         self.used = {
@@ -240,7 +250,12 @@ class UsageSampler:
     def _memory(self) -> Values:
         if self.folders is not None:
             return read_memory(self.folders)
-        return read_processes(descendants(self._pid))[0] if self._pid else {}
+        if not self._pid:
+            return {}
+        memory, cpu = read_processes(descendants(self._pid))
+        if cpu["user"] + cpu["sys"]:
+            self._last_cpu = cpu
+        return memory
 
     def _note(self, memory: Values) -> None:
         for name, value in memory.items():

@@ -22,6 +22,8 @@ from lading.process.concurrency import StopEvent
 from lading.supervisor import journal, linux, rootless
 from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.engines import AUTOMATIC, NATIVE, NATIVE_PROGRAM, user_namespace
+from lading.supervisor.limits.cgroup import read_text
+from lading.supervisor.machine import mount_table
 from lading.supervisor.supervisor import EngineMaker, supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -83,6 +85,7 @@ def become_root_of_user(engine: str, run_root: Path) -> None:
     """
     if os.geteuid() == 0 or engine not in (NATIVE, AUTOMATIC) or not shutil.which(NATIVE_PROGRAM):
         return
+    from lading.supervisor.limits.delegation import take_delegated
     from lading.supervisor.rootless_trial import try_in_child
 
     run_root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,7 +99,8 @@ def become_root_of_user(engine: str, run_root: Path) -> None:
             trial.overlay_fault,
             trial.root_kind,
         )
-    rootless.enter(run_root, trial.root_kind)
+    own = read_text(Path("/proc/self/cgroup"))
+    rootless.enter(run_root, trial.root_kind, hierarchy=take_delegated(mount_table(), own))
 
 
 def take_own_mounts(directory: Path) -> None:

@@ -1,0 +1,87 @@
+"""The control group that systemd has delegated to an ordinary user, with its controllers.
+
+systemd marks a group that it delegates with the attribute `user.delegate` (systemd 251), as for a
+service with `Delegate=yes` and for `systemd-run --user --scope -p Delegate=yes`. Its processes may
+make groups below it. Controllers reach these groups only when the group itself has no processes
+(cgroups(7), "no internal processes"), so all of them move into one below.
+
+    <delegated>/serving/          the processes that were in the group
+    <delegated>/lading/<uuid>/    a container
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+
+from lading.supervisor.limits.cgroup import Hierarchy, read_text
+
+SERVING = "serving"
+_MARK = "user.delegate"
+# In version 2 "cpu" counts the time too.
+_CONTROLLERS = ("memory", "cpu", "pids", "io")
+# Looks at the list of processes: some may start others meanwhile.
+_ROUNDS = 20
+
+
+def take_delegated(
+    mounts: str, own: str, *, is_delegated: Callable[[Path], bool] | None = None
+) -> Hierarchy | None:
+    """Prepare the delegated control group of this process for groups of containers; None where
+    there is none. `mounts` is the text of /proc/mounts, `own` that of /proc/self/cgroup.
+
+    Raises no error: without permission the group counts as not delegated.
+    """
+    group = _find(mounts, own)
+    if group is None or not (is_delegated or _is_marked)(group):
+        return None
+    try:
+        names = read_text(group / "cgroup.controllers").split()
+        usable = [name for name in names if name in _CONTROLLERS]
+        if not usable or not _empty(group):
+            return None
+        (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in usable))
+    except OSError:
+        return None
+    return Hierarchy(2, MappingProxyType(dict.fromkeys(usable, group)))
+
+
+def _find(mounts: str, own: str) -> Path | None:
+    """The directory of the group of version 2 of this process, or its parent where the process
+    has moved into `SERVING` before; None on a machine of version 1, also a hybrid one.
+    """
+    rows = [line.split(" ") for line in mounts.splitlines()]
+    if any(row[2] == "cgroup" for row in rows):
+        return None
+    points = [row[1] for row in rows if row[2] == "cgroup2"]
+    paths = [line.removeprefix("0::") for line in own.splitlines() if line.startswith("0::")]
+    if not points or not paths:
+        return None
+    group = Path(points[0], paths[0].lstrip("/"))
+    return group.parent if group.name == SERVING else group
+
+
+def _is_marked(group: Path) -> bool:
+    try:
+        return os.getxattr(group, _MARK) == b"1"
+    except OSError:
+        # It has no mark, or is not there.
+        return False
+
+
+def _empty(group: Path) -> bool:
+    """Move all processes of a group into one below; whether none is left. Raises OSError."""
+    below = group / SERVING
+    below.mkdir(exist_ok=True)
+    for _ in range(_ROUNDS):
+        pids = read_text(group / "cgroup.procs").split()
+        if not pids:
+            return True
+        for pid in pids:
+            # It has ended.
+            with contextlib.suppress(ProcessLookupError):
+                (below / "cgroup.procs").write_text(pid)
+    return False

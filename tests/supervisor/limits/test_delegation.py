@@ -1,0 +1,72 @@
+"""The control group that systemd delegates to a user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor.limits.delegation import SERVING, take_delegated
+
+_OWN = "0::/user.slice/lading.scope\n"
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Path:
+    made = tmp_path / "user.slice" / "lading.scope"
+    made.mkdir(parents=True)
+    (made / "cgroup.controllers").write_text("cpuset cpu memory pids\n")
+    (made / "cgroup.subtree_control").touch()
+    (made / "cgroup.procs").touch()
+    return made
+
+
+def mounts(place: Path) -> str:
+    return f"proc /proc proc rw 0 0\ncgroup2 {place} cgroup2 rw,nsdelegate 0 0\n"
+
+
+@pytest.mark.parametrize("own", [_OWN, f"0::/user.slice/lading.scope/{SERVING}\n"])
+def test_its_controllers_limit_containers(tmp_path: Path, group: Path, own: str) -> None:
+    found = take_delegated(mounts(tmp_path), own, is_delegated=lambda path: path == group)
+    assert found is not None
+    assert (found.version, dict(found.roots)) == (
+        2,
+        dict.fromkeys(("cpu", "memory", "pids"), group),
+    )
+    assert (group / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert (group / SERVING).is_dir()
+
+
+def test_processes_move_below(tmp_path: Path, group: Path) -> None:
+    # A file keeps its lines, so that the group never becomes empty here.
+    (group / "cgroup.procs").write_text("17\n")
+    assert take_delegated(mounts(tmp_path), _OWN, is_delegated=lambda path: True) is None
+    assert (group / SERVING / "cgroup.procs").read_text() == "17"
+    assert (group / "cgroup.subtree_control").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "own", "controllers"),
+    [
+        ("cgroup {0} cgroup rw,memory 0 0\ncgroup2 {0} cgroup2 rw 0 0\n", _OWN, "memory"),
+        ("proc /proc proc rw 0 0\n", _OWN, "memory"),
+        ("cgroup2 {0} cgroup2 rw 0 0\n", "1:name=systemd:/\n", "memory"),
+        ("cgroup2 {0} cgroup2 rw 0 0\n", _OWN, "hugetlb"),
+    ],
+)
+def test_machines_without_a_group_of_the_user(
+    tmp_path: Path, group: Path, table: str, own: str, controllers: str
+) -> None:
+    (group / "cgroup.controllers").write_text(controllers)
+    text = table.format(tmp_path)
+    assert take_delegated(text, own, is_delegated=lambda path: True) is None
+
+
+def test_a_group_without_the_mark_is_left_alone(tmp_path: Path, group: Path) -> None:
+    assert take_delegated(mounts(tmp_path), _OWN) is None
+    assert not (group / SERVING).exists()
+
+
+def test_a_group_that_refuses_is_not_delegated(tmp_path: Path, group: Path) -> None:
+    (group / SERVING).write_text("")
+    assert take_delegated(mounts(tmp_path), _OWN, is_delegated=lambda path: True) is None
