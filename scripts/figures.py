@@ -51,6 +51,8 @@ def main(checkout: Path) -> None:
         "source files": len(paths),
         "lines": len(lines),
         "modules of the largest folder": f"{modules} ({largest.relative_to(source)})",
+        "files of 580 lines and more; over 400": _long(texts.values()),
+        "modules with constants below a definition": sum(map(has_low_constants, trees.values())),
         "public class names defined twice or more": sum(1 for count in names.values() if count > 1),
         "circles of modules; the largest": f"{len(knots)}; {max(map(len, knots), default=0)}",
         f"modules under {_SHORT} lines with one importer": _lonely(source, texts, trees),
@@ -61,6 +63,26 @@ def main(checkout: Path) -> None:
     }
     for name, value in figures.items():
         print(f"{name:<48}{value}")
+
+
+def _long(texts: Iterable[str]) -> str:
+    lengths = [len(text.splitlines()) for text in texts]
+    return f"{sum(one >= 580 for one in lengths)}; {sum(one > 400 for one in lengths)}"
+
+
+def has_low_constants(tree: ast.Module) -> bool:
+    """Whether a constant of a module stands below its first class or function, and needs none of
+    them: often a second subject begins there.
+    """
+    defined: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and defined:
+            names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            if not names & defined:
+                return True
+    return False
 
 
 def _share(complexities: list[int]) -> str:

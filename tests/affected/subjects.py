@@ -235,7 +235,8 @@ EVERYTHING: Final = (
 """Files whose change reaches everything."""
 
 NOTHING: Final = (
-    ".ci/base", ".gitignore", "*/.gitignore", "CHANGELOG.md", "LICENSE", "SECURITY.md", "bench/*",
+    ".ci/base", ".gitignore", ".pre-commit-config.yaml", "*/.gitignore", "CHANGELOG.md",
+    "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "bench/*",
     "docs/figures/*", "docs/pictures/*", "docs/static/*", "docs/lading.1", "src/lading/py.typed",
     "scripts/figures.py", "scripts/mutations.py", "scripts/request_files.py",
     "requirements/hyperqueue.txt", "tests/dispatch/*", "tests/store/schemas/*",

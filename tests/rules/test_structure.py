@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.figures import circles, complexity, imports
+from scripts.figures import circles, complexity, has_low_constants, imports
 from tests.rules.sources import PRODUCT, TESTS, modules, nodes, refuse, shown, text, tree
 
 MODULES = modules(PRODUCT)
@@ -73,6 +73,13 @@ def test_no_modules_import_one_another() -> None:
 def test_circles_are_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}
     assert circles(graph) == [["b", "c"], ["e", "f"]]
+
+
+def test_constants_below_a_definition_are_found() -> None:
+    low = "class A: ...\nLIMIT = 5\n"
+    assert has_low_constants(ast.parse(low))
+    for high in ("LIMIT = 5\nclass A: ...\n", "def f(): ...\nHANDLERS = {'f': f}\n"):
+        assert not has_low_constants(ast.parse(high))
 
 
 def test_folders_are_small() -> None:

@@ -12,13 +12,8 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.caches.tree_cache import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.core.containers.mounting.mount_plan import (
-    CollectionPath,
-    GitTree,
-    HostPath,
-    Source,
-    plan,
-)
+from lading.core.containers.mounting.mount_plan import plan
+from lading.core.containers.mounting.mount_steps import CollectionPath, GitTree, HostPath, Source
 from lading.core.containers.output.plan import (
     CopyFile,
     CopyFiles,

@@ -1,6 +1,6 @@
 """Images by name: the content that `container_image` of a request means for its principal.
 
-The links that can be read are looked up here; `core.images.choose_image` chooses among them.
+The links that can be read are looked up here; `core.image_names.choose_image` chooses among them.
 """
 
 from __future__ import annotations

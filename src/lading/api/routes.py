@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lading.api import descriptions, public
+from lading.api import descriptions, discovery, public
 from lading.api.container_access import shell_sessions
 from lading.api.events import event_stream, timers
 from lading.api.http import ApiCall, ApiResponse
@@ -130,7 +130,7 @@ def _named(table: dict[str, dict[str, ApiRoute]]) -> dict[str, dict[str, ApiRout
 _FIXED: Final = _named(
     {
         "/discovery/v1/apis/arvados/v1/rest": {
-            "GET": ApiRoute(handler=descriptions.get_discovery, open=True)
+            "GET": ApiRoute(handler=discovery.get_discovery, open=True)
         },
         "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=descriptions.get_openapi, open=True)},
         "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},

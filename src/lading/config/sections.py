@@ -54,8 +54,8 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 def without(
     raw: Mapping[str, Any], names: Collection[str], prefix: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of `raw` without the keys `names`, such as `API.MaxItems`, and the names of those
-    that were present. `prefix` begins the names of the keys of `raw`.
+    """The values of `raw` without the keys `names`, such as `API.RequestTimeout`, and the names of
+    the keys that were left out. `prefix` begins the names of the keys of `raw`.
     """
     remaining: dict[str, Any] = {}
     present: list[str] = []
@@ -76,7 +76,8 @@ def build(kind: type[_Section], raw: Mapping[str, Any], prefix: str = "") -> _Se
     names of its keys in errors. Raises Invalid naming the key.
     """
     types = get_type_hints(kind) if raw else {}
-    units = {each.name: each.metadata.get("unit", "") for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    units = {each.name: each.metadata.get("unit", "") for each in fields}
     values: dict[str, Any] = {}
     for name, value in raw.items():
         path = f"{prefix}{name}"

@@ -193,7 +193,7 @@ def growth(
     constraint_ranges: Mapping[str, object], runtime_constraints: Mapping[str, object]
 ) -> Resources:
     """Maximum of additional vcpus and RAM for a container
-    (`core.containers.constraints.growth`)."""
+    (`core.containers.constraint_ranges.growth`)."""
     return Resources(
         *(
             _room(constraint_ranges.get(key), runtime_constraints.get(key))

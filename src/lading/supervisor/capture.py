@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from lading.client.collections import BlockSink, CollectionWriter
-from lading.core.containers.mounting.mount_plan import HostPath, Source
+from lading.core.containers.mounting.mount_steps import HostPath, Source
 from lading.core.containers.output.plan import (
     CopyFile,
     CopyFiles,

@@ -26,7 +26,8 @@ from lading.core.containers.disk_space import (
     spent,
 )
 from lading.core.containers.mounting import mount_plan
-from lading.core.containers.mounting.mount_plan import HostPath, MountPlan
+from lading.core.containers.mounting.mount_plan import MountPlan
+from lading.core.containers.mounting.mount_steps import HostPath
 from lading.core.containers.mounting.mounts import slower
 from lading.supervisor.container_spec import GpuLocks
 from lading.supervisor.engines import Engine, is_occupied

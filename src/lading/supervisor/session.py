@@ -25,7 +25,7 @@ from lading.client.blocks import BlockClient, Keeping
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.containers.container import TUNNEL, Container, ContainerState
-from lading.core.containers.mounting.mount_plan import GitTree
+from lading.core.containers.mounting.mount_steps import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
 from lading.process.concurrency import together

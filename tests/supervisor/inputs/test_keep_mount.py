@@ -13,7 +13,7 @@ import pytest
 from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
-from lading.core.containers.mounting.mount_plan import CollectionPath, KeepTree
+from lading.core.containers.mounting.mount_steps import CollectionPath, KeepTree
 from lading.core.errors import Unavailable
 from lading.supervisor import linux
 from lading.supervisor.inputs.keep_mount import KeepMount

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.containers.mounting.mount_plan import BindMount, LivePath
+from lading.core.containers.mounting.mount_plan import BindMount
+from lading.core.containers.mounting.mount_steps import LivePath
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.inputs.live_directories import LiveDirectories, primary_group
 from lading.supervisor.supervisor_config import LiveRoot

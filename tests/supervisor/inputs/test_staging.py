@@ -15,14 +15,8 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.caches.tree_cache import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.core.containers.mounting.mount_plan import (
-    CollectionPath,
-    GitTree,
-    HostPath,
-    KeepTree,
-    MountPlan,
-    plan,
-)
+from lading.core.containers.mounting.mount_plan import MountPlan, plan
+from lading.core.containers.mounting.mount_steps import CollectionPath, GitTree, HostPath, KeepTree
 from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.core.data import filetree
 from lading.core.data.filetree import File

@@ -19,7 +19,7 @@ from typing import IO
 
 from lading.client.api import ApiClient
 from lading.client.images.tar_reader import TarReader, members
-from lading.core.containers.mounting.mount_plan import BLOB, GitTree
+from lading.core.containers.mounting.mount_steps import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.process.concurrency import in_thread
 from lading.process.confined import ConfinedTree, Stop, Stopped, never

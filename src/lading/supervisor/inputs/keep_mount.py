@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lading.core.containers.mounting.mount_plan import BY_ID, CollectionPath, KeepTree, MountPlan
+from lading.core.containers.mounting.mount_plan import MountPlan
+from lading.core.containers.mounting.mount_steps import BY_ID, CollectionPath, KeepTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump

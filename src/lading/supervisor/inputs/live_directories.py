@@ -17,7 +17,8 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lading.core.containers.mounting.mount_plan import BindMount, LivePath
+from lading.core.containers.mounting.mount_plan import BindMount
+from lading.core.containers.mounting.mount_steps import LivePath
 from lading.core.errors import ExecutionError, Failure
 from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import Bind, LiveSource

@@ -25,7 +25,8 @@ from lading.client.blocks import BlockClient
 from lading.client.caches.disk_space import check_room
 from lading.client.caches.tree_cache import TreeCache
 from lading.core.containers.disk_space import Amount
-from lading.core.containers.mounting.mount_plan import (
+from lading.core.containers.mounting.mount_plan import MountPlan
+from lading.core.containers.mounting.mount_steps import (
     BLOB,
     CollectionPath,
     CopyCollection,
@@ -35,7 +36,6 @@ from lading.core.containers.mounting.mount_plan import (
     KeepTree,
     LivePath,
     MakeDirectory,
-    MountPlan,
     Source,
     Step,
     WriteFile,

@@ -7,22 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers.mounting.mount_plan import (
-    BLOB,
-    Area,
-    BindMount,
+from lading.core.containers.mounting.mount_plan import Area, BindMount, Keep, MountPlan, plan
+from lading.core.containers.mounting.mount_steps import (
     CollectionPath,
     CopyCollection,
     GitTree,
     HostPath,
-    Keep,
     KeepTree,
     LivePath,
     MakeDirectory,
-    MountPlan,
     SecretVariable,
     WriteFile,
-    plan,
 )
 from lading.core.errors import ExecutionError, Failure
 
@@ -353,21 +348,6 @@ def test_the_tree_of_all_collections_is_bound_read_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (f"by_id/{PDH}", CollectionPath(PDH)),
-        (f"by_id/{PDH}/a/b", CollectionPath(PDH, "a/b")),
-        ("by_id/zzzzz-4zz18-000000000000000/a", None),
-        (f"home/{PDH}", None),
-        ("by_id", None),
-        ("", None),
-    ],
-)
-def test_what_a_portable_data_hash_names_in_it(path: str, expected: CollectionPath | None) -> None:
-    assert KeepTree(path).collection == expected
-
-
-@pytest.mark.parametrize(
     ("mounts", "fault"),
     [
         ({"/x": []}, "object"),
@@ -477,14 +457,6 @@ def test_every_target_is_bound_once_after_its_parents(targets: set[str]) -> None
         for one in found
         for later in found
     )
-
-
-def test_the_content_of_a_file_is_in_no_message() -> None:
-    assert repr(WriteFile("/p", b"hush", writable=True)) == "WriteFile('/p', writable=True)"
-
-
-def test_a_git_tree_has_a_key_in_the_cache() -> None:
-    assert GitTree("a" * 40, BLOB).key == f"git-{'a' * 40}"
 
 
 def test_a_plan_that_copies_files_says_so() -> None:

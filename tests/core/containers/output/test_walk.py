@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers.mounting.mount_plan import (
-    Area,
+from lading.core.containers.mounting.mount_plan import Area, Keep
+from lading.core.containers.mounting.mount_steps import (
     CollectionPath,
     GitTree,
     HostPath,
     ImagePath,
-    Keep,
     KeepTree,
     Source,
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from lading.core.containers.mounting.mount_plan import CollectionPath, HostPath, Source
+from lading.core.containers.mounting.mount_steps import CollectionPath, HostPath, Source
 from lading.core.data.globs import matches_nothing
 from lading.core.remarks import RemarkList, Remarks
 from lading.core.values import printable

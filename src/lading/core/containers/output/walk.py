@@ -34,12 +34,11 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from lading.core.containers.mounting.mount_plan import (
-    Area,
+from lading.core.containers.mounting.mount_plan import Area, Keep
+from lading.core.containers.mounting.mount_steps import (
     CollectionPath,
     HostPath,
     ImagePath,
-    Keep,
     KeepTree,
     Source,
 )
