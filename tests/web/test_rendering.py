@@ -9,7 +9,7 @@ import pytest
 
 from lading.core.drawing.folding import LineageNode
 from lading.web import rendering
-from lading.web.rendering import Renderer, tick
+from lading.web.rendering import Renderer, exact, tick
 
 
 @pytest.fixture
@@ -39,6 +39,12 @@ def test_nothing_is_left_out_silently(renderer: Renderer) -> None:
 )
 def test_misleading_characters_are_shown(given: object, shown: object) -> None:
     assert rendering.visible(given) == shown
+
+
+def test_names_of_files_can_be_told_apart() -> None:
+    names = ("a\tb", "a b", " a b", "a  b", "a\nb", "a\u202eb")
+    assert len({exact(name) for name in names}) == len(names)
+    assert exact("<a\n>") == '<span class="exact">&lt;a\\n&gt;</span>'
 
 
 def test_states_have_a_word_and_a_shape() -> None:

@@ -54,6 +54,7 @@ class Renderer:
             "age": self._age,
             "bytes": size,
             "amount": amount,
+            "exact": exact,
             "look": look,
             "moment": moment,
             "seconds": duration,
@@ -92,6 +93,14 @@ def visible(value: object) -> object:
     if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
         return value
     return "".join(one if one.isprintable() or one in "\n\t" else _code(one) for one in value)
+
+
+def exact(text: str) -> Markup:
+    """The name of a file, so that two names never look alike: line breaks and tabs by their codes,
+    and blanks as they are.
+    """
+    shown = "".join(one if one.isprintable() else _code(one) for one in text)
+    return Markup('<span class="exact">{}</span>').format(shown)
 
 
 def _code(character: str) -> str:

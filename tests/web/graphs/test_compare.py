@@ -27,6 +27,19 @@ async def test_two_requests_field_by_field(here: PageSite, browser: Browser) -> 
     assert "same.txt" not in words
 
 
+async def test_the_other_request_by_its_name(here: PageSite, browser: Browser) -> None:
+    first = await here.world.submit("sort", environment={"Q": "1"}, name="run <1>")
+    second = await here.world.submit("sort", environment={"Q": "2"}, name="two")
+    path = f"/ui/requests/{second['uuid']}/compare"
+    words = await browser.words(f"{path}?with=run%20%3C1%3E")
+    assert "name name two run <1>" in words
+    assert first["uuid"] in words
+    for text in ("none", "two", "zzzzz-4zz18-000000000000000"):
+        page = (await browser.get(f"{path}?with={text}")).body.decode()
+        assert f'name="with" value="{text}"' in page
+        assert "There is no other request" in page or "must be the uuid" in page
+
+
 async def test_a_neighbour_in_the_same_block_is_no_difference(
     here: PageSite, browser: Browser
 ) -> None:
@@ -87,7 +100,7 @@ async def test_without_another_there_is_a_form(here: PageSite, browser: Browser)
 
 @pytest.mark.parametrize(
     ("other", "status"),
-    [("x", 422), ("zzzzz-4zz18-000000000000000", 422), ("zzzzz-dz642-000000000000000", 404)],
+    [("x", 404), ("zzzzz-4zz18-000000000000000", 422), ("zzzzz-dz642-000000000000000", 404)],
 )
 async def test_what_cannot_be_compared(
     here: PageSite, browser: Browser, other: str, status: int

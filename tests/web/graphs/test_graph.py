@@ -90,7 +90,7 @@ async def test_the_path_of_a_difference_is_marked(here: PageSite, browser: Brows
     assert "other differs: the cause" in words
     same = f"/ui/requests/{new[2]['uuid']}/graph?with={new[2]['uuid']}"
     assert "the cause" not in await browser.words(same)
-    assert (await browser.get(f"{path}x")).status == 422
+    assert (await browser.get(f"{path}x")).status == 404
 
 
 async def test_states_have_colours_words_and_shapes(here: PageSite, browser: Browser) -> None:

@@ -64,10 +64,17 @@ async def show(visit: Visit) -> Response:
     """The page that compares a request with that in `with`."""
     uuid, other = request_uuid(visit), visit.query("with").strip()
     ours = await _side_of_request(visit, uuid)
-    values: dict[str, Any] = {"request": ours.request, "other": other, "title": _title(ours)}
+    values: dict[str, Any] = {
+        "request": ours.request, "other": other, "title": _title(ours), "fault": "",
+    }  # fmt: skip
     if not other:
         return visit.page("compare.html", **values, theirs=None)
-    theirs = await other_side(visit, other)
+    try:
+        theirs = await other_side(visit, other)
+    except (Invalid, NotFound) as error:
+        # The form stays, so that the text can be corrected.
+        values |= {"fault": error.message, "theirs": None}
+        return visit.page("compare.html", status=error.status, **values)
     found = compare_requests(ours, theirs)
     causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
     return visit.page(
@@ -90,22 +97,25 @@ async def show(visit: Visit) -> Response:
     )
 
 
-async def other_side(visit: Visit, uuid: str) -> ComparedRequest:
-    """The request with this uuid, or one whose container has it."""
-    infix = infix_of(uuid) if is_uuid(uuid) else ""
+async def other_side(visit: Visit, text: str) -> ComparedRequest:
+    """The request with this uuid, one whose container has it, or the newest other one with this
+    name. Raises Invalid, NotFound.
+    """
+    infix = infix_of(text) if is_uuid(text) else ""
     if infix == Infix.REQUEST:
-        return await _side_of_request(visit, uuid)
-    if infix != Infix.CONTAINER:
-        raise Invalid("with: must be the uuid of a request or of a container")
-    found = await visit.api.list(
-        "container_requests",
-        filters=[["container_uuid", "=", uuid]],
-        order=["created_at asc"],
-        limit=1,
-    )
-    if not found:
-        raise NotFound("There is no request with this container that you can read")
-    return await side_of(visit.api, found[0])
+        return await _side_of_request(visit, text)
+    if infix == Infix.CONTAINER:
+        filters: list[list[str]] = [["container_uuid", "=", text]]
+        order, fault = "created_at asc", "There is no request with this container"
+    elif infix:
+        raise Invalid("with: must be the uuid of a request or of a container, or a name")
+    else:
+        filters = [["name", "=", text], ["uuid", "!=", request_uuid(visit)]]
+        order, fault = "created_at desc", "There is no other request with this name"
+    requests = await visit.api.list("container_requests", filters=filters, order=[order], limit=1)
+    if not requests:
+        raise NotFound(f"{fault} that you can read")
+    return await side_of(visit.api, requests[0])
 
 
 async def _side_of_request(visit: Visit, uuid: str) -> ComparedRequest:
