@@ -69,6 +69,24 @@ async def test_the_output_of_a_cancelled_request(here: PageSite, browser: Browse
         assert "None yet." not in words
 
 
+async def test_a_large_output_and_a_long_line_leave_room(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    request = await world.submit("many")
+    output = await here.files.collection({f"{number:03}": b"x" for number in range(60)})
+    log = await here.files.collection({"stderr.txt": b"x" * 20_000 + b"\nthe last one\n"})
+    await world.run(
+        request["container_uuid"],
+        exit_code=1,
+        output=await here.files.pdh(output),
+        log=await here.files.pdh(log),
+    )
+    words = await browser.words(f"/ui/requests/{request['uuid']}")
+    assert "The first 50 of 60. More of them" in words
+    assert "the last one" in words
+    assert "x" * 1001 not in words
+    assert "059" in await browser.words(f"/ui/requests/{request['uuid']}/files")
+
+
 async def test_a_page_listens_until_the_request_is_final(here: PageSite, browser: Browser) -> None:
     request = await here.world.submit("true")
     path = f"/ui/requests/{request['uuid']}"

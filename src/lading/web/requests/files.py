@@ -58,15 +58,19 @@ class OutputListing:
 
 
 async def look(
-    visit: Visit, request: Record, container: Record | None, *, path: str
+    visit: Visit, request: Record, container: Record | None, *, path: str, most: int = _MOST
 ) -> OutputListing | None:
-    """The directory `path` of the output; None for a request without an output. Raises NotFound."""
+    """The directory `path` of the output with its first `most` entries; None for a request without
+    an output. Raises NotFound.
+    """
     name = request["output_uuid"] or (container or {}).get("output")
-    return await look_into(visit, name, path=path) if name else None
+    return await look_into(visit, name, path=path, most=most) if name else None
 
 
-async def look_into(visit: Visit, name: str, *, path: str) -> OutputListing:
-    """The directory `path` of the collection with a uuid or a hash. Raises NotFound."""
+async def look_into(visit: Visit, name: str, *, path: str, most: int = _MOST) -> OutputListing:
+    """The directory `path` of the collection with a uuid or a hash, with its first `most` entries.
+    Raises NotFound.
+    """
     about = await visit.api.get("collections", name, select=_FIELDS)
     known: dict[str, Any] = {
         "collection": about.get("uuid") or name,
@@ -78,7 +82,7 @@ async def look_into(visit: Visit, name: str, *, path: str) -> OutputListing:
         return OutputListing(**known, entries=[], total=0, is_too_large=True)
     text = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
     entries = await asyncio.to_thread(_entries, text["unsigned_manifest_text"], path)
-    return OutputListing(**known, entries=entries[:_MOST], total=len(entries))
+    return OutputListing(**known, entries=entries[:most], total=len(entries))
 
 
 async def show(visit: Visit) -> Response:

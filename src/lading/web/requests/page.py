@@ -38,6 +38,8 @@ from lading.web.visit import Visit
 _ENDED: Final = ("Complete", "Cancelled")
 # The API's highest priority of a request.
 _MOST_PRIORITY: Final = 1000
+_FILES: Final = 50
+"""Entries of the output on the overview; its own page has more."""
 _RAISE: Final = 100
 """By how much the button raises the priority."""
 _CHART: Final = 420
@@ -177,7 +179,7 @@ def _wait(request: Record, container: Record | None, why: Mapping[str, Any]) -> 
 async def _results(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
     found: dict[str, Any] = {"files": None, "files_fault": "", "usage": []}
     try:
-        found["files"] = await files.look(visit, request, container, path="")
+        found["files"] = await files.look(visit, request, container, path="", most=_FILES)
     except LadingError as error:
         # The output may be in the trash, or not readable: the rest of the page is.
         found["files_fault"] = error.message
