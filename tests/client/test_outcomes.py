@@ -82,7 +82,7 @@ async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> No
             yield one
         raise LadingError
 
-    monkeypatch.setattr("lading.client.api.events", none)
+    monkeypatch.setattr("lading.client.record_events.events", none)
     told: list[tuple[int, int]] = []
     api = Api(REQUEST)
     (outcome,) = await wait_for_all(api, [REQUEST["uuid"]], lambda *both: told.append(both))
@@ -105,7 +105,7 @@ async def test_the_end_is_seen_after_the_server_was_started_again(
             yield one
         raise LadingError
 
-    monkeypatch.setattr("lading.client.api.events", none)
+    monkeypatch.setattr("lading.client.record_events.events", none)
     api = Restarting(REQUEST)
     (outcome,) = await wait_for_all(api, [REQUEST["uuid"]])
     assert (outcome.exit_code, api.asked) == (0, 30)
