@@ -88,6 +88,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
         "dispatch.fleets.slurm",
         "core.containers.constraints",
     ),
+    "tests/security/test_starter_walls.py": ("supervisor.engines",),
     "tests/security/test_task_addresses.py": ("tes", "process.confined"),
     "tests/security/test_task_documents.py": ("core.tes", "core.wes", "tes"),
     "tests/security/test_texts_of_strangers.py": (
@@ -272,7 +273,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "scripts/lock.sh": (),
     "scripts/*": ("tests/system/test_packaging.py",),
     "src/lading/client/images/*": ("src/lading/client/images/runner.py",),
-    "src/lading/supervisor/starter/*": ("src/lading/supervisor/engines/starter_plan.py",),
+    "src/lading/supervisor/starter/*": ("src/lading/supervisor/starter/starter.py",),
     "src/lading/web/*": ("src/lading/web/app.py",),
     "tests/supervisor/starter/*": ("tests/supervisor/starter/test_plan_reader.py",),
     "tests/cwl/*": ("tests/cwl/runs.py",),

@@ -19,7 +19,8 @@ SCRIPT: Final = ROOT / "scripts" / "test.sh"
 # Of each kind: name of the part, and a quick test with it. Names of plug-ins are those of
 # pyproject.toml.
 ENGINES: Final = dict.fromkeys(
-    ("native", "docker", "podman"), "system/test_supervisor.py::test_engines_give_equal_outputs"
+    ("native", "native-crun", "docker", "podman"),
+    "system/test_supervisor.py::test_engines_give_equal_outputs",
 )
 FLEETS: Final = {
     "local": "system/test_up.py::test_it_stops_and_starts_again_with_the_same_records",

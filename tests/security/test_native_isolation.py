@@ -18,9 +18,11 @@ from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSetting
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
+from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
 from lading.supervisor.engines.user_namespace import FIRST, MACHINE, fault_of, own_mapping
+from lading.supervisor.starter import starter
 from lading.testing.conformance.engines import Kit
 from lading.testing.images import (
     ArchiveImage,
@@ -58,6 +60,13 @@ async def codes_of(kit: Kit, programs: dict[str, bytes], **more: int) -> dict[st
     script = "; ".join(f"/programs/{name}; echo {name} $?" for name in programs)
     _, out, _ = await kit.run(script, binds=(bind,), **more)
     return {name: int(code) for name, code in (line.split() for line in out.splitlines())}
+
+
+def ids_of(process: int | None) -> tuple[int, int]:
+    """User and group of a process on this machine."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    words = {line.split()[0]: line.split()[1] for line in lines if line[:4] in ("Uid:", "Gid:")}
+    return int(words["Uid:"]), int(words["Gid:"])
 
 
 class Attacks:
@@ -192,11 +201,14 @@ class Attacks:
 
 @pytest.mark.quick
 class TestNative(Attacks):
-    """Against crun."""
+    """Against lading-start."""
+
+    engine: type[NativeEngine] = NativeEngine
 
     @pytest.fixture
     def kit(self, own_mounts: None, tmp_path: Path) -> Kit:
-        return Kit(NativeEngine, tmp_path)
+        need(starter.is_available() or not self.engine.has_starter, "lading-start")
+        return Kit(self.engine, tmp_path)
 
     @pytest.mark.attack("is root in its container, and then reaches outside as that user")
     async def test_root_inside_is_nobody_outside(self, kit: Kit) -> None:
@@ -204,8 +216,8 @@ class TestNative(Attacks):
         await kit.run("echo data > /made/file", binds=(kit.bind("/made"),))
         assert (kit.directory / "made" / "file").stat().st_uid == 0
         async with kit.running() as engine:
-            owner = Path(f"/proc/{engine.first}").stat()
-        assert owner.st_uid == owner.st_gid >= FIRST
+            user, group = ids_of(engine.first)
+        assert user == group >= FIRST
 
     @pytest.mark.attack(
         "reads or changes what another container that runs at the same time left to its own root"
@@ -234,9 +246,9 @@ class TestNative(Attacks):
         layers = [first_layer(tiny_image()[1]), accounts]
         kit.image = ArchiveImage(*make_archive(layers, {"User": user}))
         async with kit.running() as engine:
-            owner = Path(f"/proc/{engine.first}").stat()
+            ids = ids_of(engine.first)
             assert engine.notes == []
-        assert min(owner.st_uid, owner.st_gid) >= FIRST
+        assert min(ids) >= FIRST
 
     @pytest.mark.attack("runs where root would be the machine's although the operator forbids it")
     async def test_always_means_always(self, kit: Kit) -> None:
@@ -252,10 +264,16 @@ class TestNative(Attacks):
             assert caught.value.failure is Failure.NODE
         finally:
             await engine.remove()
-        kit.make = lambda settings: NativeEngine(structs.replace(settings, user_namespaces="never"))
+        kit.make = lambda settings: self.engine(structs.replace(settings, user_namespaces="never"))
         assert (await kit.run("read inside outside size < /proc/self/uid_map; echo $outside"))[
             1
         ] == "0\n"
+
+
+class TestNativeOnCrun(TestNative):
+    """Against crun."""
+
+    engine = CrunEngine
 
 
 class TestDocker(Attacks):

@@ -15,16 +15,18 @@ from msgspec import structs
 from lading.client.mount.__main__ import enter_namespace
 from lading.core.errors import ExecutionError
 from lading.supervisor import linux
-from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
+from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import UserNamespace
+from lading.supervisor.starter import starter
 from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
 from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.pulse import Bell
-from tests.reality import need_program, need_root
+from tests.reality import need, need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService, running_podman_service
 from tests.time_limits import untimed
@@ -62,10 +64,11 @@ def clean_directory(tmp_path: Path) -> Iterator[Path]:
 
 
 class TestNative(IsolatingEngineSuite):
-    """The suite on crun."""
+    """The suite on lading-start."""
 
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
+        need(starter.is_available(), "lading-start")
         return Kit(NativeEngine, clean_directory, need_program=need_program)
 
     async def test_a_gang_is_not_kept(self, kit: Kit) -> None:
@@ -78,6 +81,68 @@ class TestNative(IsolatingEngineSuite):
                 await engine.hold()
         finally:
             await engine.remove()
+
+    @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("ABRT", 134)])
+    async def test_a_command_may_signal_itself(self, kit: Kit, signal: str, code: int) -> None:
+        assert (await kit.run(f"kill -{signal} $$; echo alive"))[:2] == (Exit(code=code), "")
+
+    async def test_orphans_are_collected(self, kit: Kit) -> None:
+        script = (
+            "i=0; while [ $i -lt 200 ]; do sh -c 'true & exit' ; i=$((i+1)); done; sleep 1; "
+            "for p in /proc/[0-9]*; do echo $p; done"
+        )
+        ended, out, _ = await kit.run(script, processes=64)
+        assert ended == Exit(code=0)
+        assert out.split() == ["/proc/1", "/proc/2"]
+
+    async def test_nobody_inside_reaches_the_first_process(self, kit: Kit) -> None:
+        script = (
+            "kill -9 1; kill -STOP 1; cat /proc/1/environ /proc/1/maps; ls /proc/1/fd;"
+            " cat /proc/1/cmdline; [ -r /proc/1/exe ] && echo read; echo alive"
+        )
+        _, out, _ = await kit.run(script)
+        assert out.replace("\0", "") == "lading-startalive\n"
+
+    async def test_a_starter_that_is_killed_takes_its_container_along(self, kit: Kit) -> None:
+        async with kit.running() as engine:
+            first = engine.first
+            assert first is not None
+            os.kill(engine.pid or 0, signal.SIGKILL)
+            await asyncio.wait_for(linux.ended(first), PATIENCE)
+
+    async def test_the_code_of_a_command_outlives_who_waits(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        try:
+            await engine.prepare(kit.image)
+            await engine.create(ContainerSpec(command=("sh", "-c", "exit 7")))
+            await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE)
+            status = Path(kit.settings.run_directory) / "container.jsonl"
+            assert status.read_text().splitlines()[-1] == '{"code":7}'
+        finally:
+            await engine.remove()
+        assert not status.exists()
+
+    async def test_a_starter_killed_at_its_start_is_lost(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        try:
+            await engine.prepare(kit.image)
+            await engine.create(ContainerSpec(command=("true",)))
+            os.kill(engine.pid or 0, signal.SIGKILL)
+            ended = await asyncio.wait_for(
+                engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE
+            )
+            assert ended.lost == "the lading-start that ran the container was ended by signal 9"
+        finally:
+            await engine.remove()
+
+
+class TestNativeOnCrun(IsolatingEngineSuite):
+    """The suite on crun."""
+
+    @pytest.fixture
+    def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
+        need_program("crun")
+        return Kit(CrunEngine, clean_directory, need_program=need_program)
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
         made, script = (

@@ -168,7 +168,7 @@ async def test_engines_give_equal_outputs(
         "docker_socket": str(docker_daemon.socket),
         "podman_socket": str(podman_service.socket),
     }
-    for engine in ("native", "docker", "podman"):
+    for engine in ("native", "native-crun", "docker", "podman"):
         async with staged(engine=engine, **sockets) as stage:
             found[engine], files, record = await full_life(stage)
             assert record["exit_code"] == 3
@@ -186,7 +186,7 @@ async def test_engines_give_equal_outputs(
                 "sub/note": b"note\n",
                 "x-link/x": b"input\n",
             }
-    assert found["native"] == found["docker"] == found["podman"]
+    assert found["native"] == found["native-crun"] == found["docker"] == found["podman"]
 
 
 async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(

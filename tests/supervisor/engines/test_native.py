@@ -10,6 +10,7 @@ from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings, native
 from lading.supervisor.engines.native import NativeEngine
+from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
 from tests.supervisor.supervised import open_files
@@ -19,7 +20,7 @@ from tests.supervisor.supervised import open_files
 def engine(tmp_path: Path) -> NativeEngine:
     run = tmp_path / "run"
     run.mkdir()
-    return NativeEngine(
+    return CrunEngine(
         EngineSettings(
             container_uuid="zzzzz-dz642-nativeunittest0",
             run_directory=str(run),

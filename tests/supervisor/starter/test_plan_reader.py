@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lading.supervisor
-from lading.supervisor.engines.starter_plan import MARK
+from lading.supervisor.starter.plan import MARK
 from tests.reality import need_program
 
 SOURCES = Path(lading.supervisor.__file__).parent / "starter"

@@ -384,6 +384,7 @@ OWN: Mapping[str, EngineEntry] = MappingProxyType(
     {
         "docker": OwnEngine("docker", "DockerEngine"),
         NATIVE: OwnEngine("native", "NativeEngine"),
+        "native-crun": OwnEngine("native_crun", "CrunEngine"),
         "podman": OwnEngine("podman", "make_engine"),
     }
 )

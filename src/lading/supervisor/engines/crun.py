@@ -16,23 +16,37 @@ machine's.
 from __future__ import annotations
 
 import _thread
+import asyncio
 import contextlib
 import fcntl
 import functools
 import os
 import shutil
+import signal
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+from msgspec import structs
+
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import ContainerSpec
+from lading.core.images import DEFAULT_PATH
+from lading.supervisor import linux
+from lading.supervisor.engines import ContainerSpec, stopping
 from lading.supervisor.engines.refusals import start_refusal
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
+from lading.supervisor.limits.cgroup import Cgroup
+from lading.supervisor.limits.counters import descendants
 
+PROGRAM = "crun"
+# Seconds for crun to answer, or to end a container.
+_PATIENCE = 10.0
+# Seconds between two looks for a container's first process.
+_LOOK_TIME = 0.01
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _Answer = TypeVar("_Answer")
@@ -67,6 +81,82 @@ def spawn(
             *(spec.spread.descriptors if spec.spread else ()),
         ],
     )
+
+
+def start(
+    spec: ContainerSpec, command: list[str], cgroup: Cgroup, namespace: UserNamespace | None
+) -> subprocess.Popen[bytes]:
+    """Start crun in a control group, with safe streams. Raises OSError."""
+    environment, program = {"PATH": DEFAULT_PATH}, sealed.descriptor
+    path = f"/proc/self/fd/{program}" if program >= 0 else PROGRAM
+    with guarded((spec.stdin, spec.stdout, spec.stderr), namespace) as (stdin, stdout, stderr):
+        given = structs.replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
+        if not cgroup.takes_threads:
+            joined = [*joining(cgroup.join_files), path, *command[1:]]
+            return spawn(given, joined, environment=environment, program=program)
+
+        def join_and_spawn() -> subprocess.Popen[bytes]:
+            cgroup.join()
+            return spawn(given, command, path, environment=environment, program=program)
+
+        return in_thread_of_its_own(join_and_spawn)
+
+
+async def version(program: str, argument: str) -> str:
+    """The first line that a program says of itself. Raises ExecutionError(NODE)."""
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    try:
+        asked = await asyncio.create_subprocess_exec(
+            program, argument, stdin=null, stdout=pipe, stderr=null
+        )
+        said, _ = await asyncio.wait_for(asked.communicate(), _PATIENCE)
+    except (OSError, TimeoutError) as error:
+        name = Path(program).name
+        raise ExecutionError(
+            f"{name} cannot be run ({error}); install the package {PROGRAM}", Failure.NODE
+        ) from error
+    return said.decode(errors="replace").split("\n", 1)[0]
+
+
+async def delete(command: Sequence[str], states: Iterable[Path]) -> None:
+    """End what is left of containers that no control group has, by their directories of crun.
+    `command` is crun up to its global options.
+    """
+    null = subprocess.DEVNULL
+    for container in sorted(states):
+        deleted = await asyncio.create_subprocess_exec(
+            *command, "delete", "--force", container.name, stdin=null, stdout=null, stderr=null
+        )
+        await asyncio.wait_for(deleted.wait(), _PATIENCE)
+
+
+async def stop(find_runtime: Callable[[], int | None], *, grace: float) -> None:
+    """Send TERM to each process of the container of a crun, and KILL after `grace` seconds."""
+    # The process has ended already, or never started.
+    with contextlib.suppress(ProcessLookupError, TimeoutError):
+        first = await asyncio.wait_for(_find_init(find_runtime), grace)
+        await stopping.terminate(first, grace=grace)
+        os.kill(first, signal.SIGKILL)
+
+
+async def _find_init(find_runtime: Callable[[], int | None]) -> int:
+    """Wait for the container's first process. crun may write its status after the command has
+    begun.
+    """
+    while True:
+        runtime = find_runtime()
+        init = linux.find_init(descendants(runtime) if runtime else ())
+        if init is not None:
+            return init
+        await asyncio.sleep(_LOOK_TIME)
+
+
+def first_process(status: Path) -> int | None:
+    """The first process of a container, from crun's status file; None when there is none."""
+    try:
+        return int(msgspec.json.decode(status.read_bytes())["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
@@ -112,7 +202,7 @@ _Mark = tuple[int, int, int]
 
 
 class SealedProgram:
-    """The sealed copy of a program, for this process and its forks."""
+    """The sealed copy of a program, for this process and its forks; `name`: on PATH, or a path."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -126,7 +216,8 @@ class SealedProgram:
         with contextlib.suppress(OSError):
             path = shutil.which(self._name) or ""
             mark, content = _mark(path), Path(path).read_bytes()
-            descriptor = os.memfd_create(self._name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            name = Path(self._name).name
+            descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
                 _write(descriptor, content)
                 fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
@@ -153,6 +244,10 @@ class SealedProgram:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
+
+
+sealed = SealedProgram(PROGRAM)
+"""crun for this process and its forks."""
 
 
 def _mark(path: str) -> _Mark:
@@ -219,13 +314,13 @@ def _guard(descriptor: int, namespace: UserNamespace | None, *, readonly: bool) 
 
 
 def check_started(log: Path) -> None:
-    """Distinguish a command that failed from one that was never started, by the log of crun. Raises
-    ExecutionError for the latter.
+    """Distinguish a command that failed from one that was never started, by the log of crun or of
+    lading-start. Raises ExecutionError for the latter.
     """
     try:
         said = "; ".join(log.read_text(errors="replace").split("\n")).strip("; ")
     except FileNotFoundError as error:
-        # crun creates its log before anything else.
+        # Both create their log before anything else.
         raise ExecutionError(
             "crun could not be run; install the package crun", Failure.NODE
         ) from error

@@ -189,16 +189,22 @@ async def spawn(
     environment: Mapping[str, str],
     target: Callable[[], int | None],
     console: Console | None = None,
+    executable: str | None = None,
+    descriptors: Sequence[int] = (),
 ) -> ProcessExecution:
-    """Start the program of a runtime that starts the command. Raises ExecutionError."""
+    """Start the program of a runtime that starts the command; it inherits `descriptors`. Raises
+    ExecutionError.
+    """
     stream = subprocess.DEVNULL if console is not None else subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
+            executable=executable,
             stdin=stream,
             stdout=stream,
             stderr=subprocess.PIPE,
             env=dict(environment),
+            pass_fds=descriptors,
             cwd="/",
             start_new_session=True,
         )
@@ -241,15 +247,10 @@ class Console:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done():
+                terminals = await self._received(coming.result()[0]) if coming.done() else []
+                if not terminals:
                     said = await process.stderr.read(_CHUNK) if process.stderr is not None else b""
                     raise start_failure(said)
-                connection, _ = coming.result()
-                with connection:
-                    connection.setblocking(True)
-                    _, (terminal, *_), _, _ = await asyncio.to_thread(
-                        socket.recv_fds, connection, 4096, 1
-                    )
         except (TimeoutError, ValueError) as error:
             process.kill()
             raise ExecutionError("the runtime made no terminal", Failure.NODE) from error
@@ -257,9 +258,22 @@ class Console:
             coming.cancel()
             ending.cancel()
             await asyncio.gather(coming, ending, return_exceptions=True)
+        terminal = terminals[0]
         os.set_blocking(terminal, False)
         set_size(terminal, self._size)
-        return int(terminal)
+        return terminal
+
+    @staticmethod
+    async def _received(connection: socket.socket) -> list[int]:
+        """The descriptor that the runtime passes; none when it ends without one. Raises ValueError
+        for anything else.
+        """
+        with connection:
+            connection.setblocking(True)
+            data, descriptors, _, _ = await asyncio.to_thread(socket.recv_fds, connection, 4096, 1)
+        if data and not descriptors:
+            raise ValueError("the runtime sent something else")
+        return descriptors
 
     def close(self) -> None:
         """Remove the socket."""
@@ -317,7 +331,7 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
                 uuid,
             ],
             environment={"PATH": images.DEFAULT_PATH},
-            target=lambda: _read(number),
+            target=lambda: read_number(number),
             console=console,
         )
     finally:
@@ -421,8 +435,9 @@ def is_of_one_id(config: Mapping[str, Any]) -> bool:
     return len(extents) == 1 and extents[0]["size"] == 1
 
 
-def _read(path: Path) -> int | None:
-    # crun has not written the number yet.
+def read_number(path: Path) -> int | None:
+    """The number of a command's process, once the runtime has written it."""
+    # The runtime has not written the number yet.
     with contextlib.suppress(OSError, ValueError):
         return int(path.read_text())
     return None

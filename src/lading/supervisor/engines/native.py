@@ -43,7 +43,6 @@ from lading.supervisor.engines import (
     check_disk,
     check_live,
     crun,
-    stopping,
 )
 from lading.supervisor.engines.accounts import LargeIds, account_of, check_architecture
 from lading.supervisor.engines.bundle import (
@@ -55,7 +54,7 @@ from lading.supervisor.engines.bundle import (
     make_config,
     mount_root,
 )
-from lading.supervisor.engines.crun import SealedProgram, guarded, null
+from lading.supervisor.engines.crun import null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.mount_points import make_points, volume_binds
 from lading.supervisor.engines.seccomp import make_annotation
@@ -64,23 +63,26 @@ from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
 from lading.supervisor.limits.cgroup import Cgroup, Hierarchy, find_hierarchy
 from lading.supervisor.machine import mount_table
+from lading.supervisor.starter import starter
+from lading.supervisor.starter.plan import Gate
+from lading.supervisor.starter.starter import Starter
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.native_network import NativeNetwork
     from lading.supervisor.gang.gang_output import GangOutput
 
-_PROGRAM = "crun"
 # Seconds for crun to answer, or for a dead process to vanish.
 _CHECK_TIME = 10.0
-# Seconds between two looks for the container's first process.
-_LOOK_TIME = 0.01
-_sealed = SealedProgram(_PROGRAM)
 
 
 class NativeEngine:
-    """One container run by crun on this machine. Needs root."""
+    """One container on this machine, run by `lading-start`, or by crun where that is not there or
+    cannot. Needs root.
+    """
 
     sees_private_mounts = True
+    has_starter = True
+    """Whether `lading-start` may run it."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._uuid = settings.container_uuid
@@ -96,6 +98,10 @@ class NativeEngine:
         self._image: Unpacked | None = None
         self._lease = self._gate = self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
+        self._starter: Starter | None = None
+        if self.has_starter and starter.is_available():
+            self._starter = Starter(self._run, self._log)
+        self._config: dict[str, object] = {}
         self._is_held = False
         self._is_bundle_bare = False
         self._policy = settings.user_namespaces
@@ -109,10 +115,11 @@ class NativeEngine:
 
     @staticmethod
     def warm() -> None:
-        """Prepare for all forks of this process: crun and its seccomp filter in memory, and
+        """Prepare for all forks of this process: the programs and the seccomp filter in memory, and
         /dev/null open.
         """
-        _sealed.seal()
+        crun.sealed.seal()
+        starter.warm()
         make_annotation(os.uname().machine)
         null()
 
@@ -122,33 +129,24 @@ class NativeEngine:
 
     @property
     def pid(self) -> int | None:
-        """The crun of the container; it is in the container's cgroup."""
+        """The process that runs the container; it is in the container's cgroup."""
         return self._crun.pid if self._crun and self._crun.returncode is None else None
 
     async def check(self) -> str:
-        """crun's version. Raises ExecutionError(NODE) when there is none, without root, and when
-        the disk is full.
+        """The version of its program. Raises ExecutionError(NODE) when there is none, without
+        root, and when the disk is full.
         """
         if os.geteuid() != 0:
             raise ExecutionError(
                 "the native engine needs root, or user namespaces for this user: lading doctor",
                 Failure.NODE,
             )
-        try:
-            asked = await asyncio.create_subprocess_exec(
-                _PROGRAM,
-                "--version",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            said, _ = await asyncio.wait_for(asked.communicate(), _CHECK_TIME)
-        except (OSError, TimeoutError) as error:
-            raise ExecutionError(
-                f"crun cannot be run ({error}); install the package crun", Failure.NODE
-            ) from error
+        program = (crun.PROGRAM, "--version")
+        if self._starter is not None:
+            program = (str(starter.PROGRAM), "check")
+        version = await crun.version(*program)
         check_disk(self._run)
-        return said.decode(errors="replace").split("\n", 1)[0]
+        return version
 
     async def prepare(self, image: ImageSource) -> None:
         """Unpack the image's layers. Raises ExecutionError."""
@@ -168,6 +166,9 @@ class NativeEngine:
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
         if spec.nodes == 1:
             images.check_command(self._image.config, spec.command)
+        if spec.nodes > 1 or (spec.cuda and shutil.which(CUDA_HOOK)):
+            # Hooks, and the conductor, are crun's.
+            self._starter = None
         bundle = self._run / "bundle"
         try:
             self._enter_namespace(spec, self._image.large_ids)
@@ -224,11 +225,12 @@ class NativeEngine:
         # After a failure the log of crun shows whether the command was started.
         if code != 0 and not stop.is_set() and not is_killed:
             crun.check_started(self._log)
+        program = crun.PROGRAM if self._starter is None else starter.NAME
         return Exit(
             code=code if code >= 0 else 128 - code,
             out_of_memory=full,
             refused_processes=refused,
-            lost=f"the crun that ran the container was ended by signal {-code}"
+            lost=f"the {program} that ran the container was ended by signal {-code}"
             if is_killed
             else "",
         )
@@ -245,17 +247,12 @@ class NativeEngine:
 
     @property
     def first(self) -> int | None:
-        """The container's first process, from crun's status file."""
+        """The container's first process, from the status file."""
         if self.pid is None and not self._is_held:
             return None
-        try:
-            return int(
-                msgspec.json.decode(
-                    (self._state / "crun" / self._entered[0] / "status").read_bytes()
-                )["pid"]
-            )
-        except (OSError, ValueError, KeyError):
-            return None
+        if self._starter is not None:
+            return self._starter.first
+        return crun.first_process(self._state / "crun" / self._entered[0] / "status")
 
     @property
     def _entered(self) -> tuple[str, Path]:
@@ -265,21 +262,23 @@ class NativeEngine:
         return self._uuid, self._described
 
     async def execute(self, order: Exec) -> Execution:
-        """Let crun start it in the container's namespaces and cgroup, with the rights of the
-        command.
-        """
+        """Start it in the container's namespaces and cgroup, with the rights of the command."""
         # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import executing
 
         if self.first is None:
             raise ExecutionError(f"{self._uuid}: is not running")
+        if self._starter is not None:
+            return await self._starter.execute(
+                order, join=self._cgroup.join_files, place=self._described
+            )
         name, bundle = self._entered
         return await executing.execute(
             order, name, bundle, command=[*self._joining(), *self._crun_command()]
         )
 
     async def hold(self) -> None:
-        """Let crun make the container again on the same root, without its command."""
+        """Make the container again on the same root, without its command."""
         from lading.supervisor.engines import executing
 
         if self._gang is not None:
@@ -287,9 +286,12 @@ class NativeEngine:
                 f"{self._uuid}: is a gang, which cannot be kept:"
                 " its network went with its processes"
             )
-        command = [*self._joining(), *self._crun_command()]
         self._close_gate()
-        self._gate = await executing.hold(self._uuid, self._described, command=command)
+        if self._starter is not None:
+            self._gate = await self._starter.hold(join=self._cgroup.join_files)
+        else:
+            command = [*self._joining(), *self._crun_command()]
+            self._gate = await executing.hold(self._uuid, self._described, command=command)
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
@@ -322,6 +324,8 @@ class NativeEngine:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
+        if self._starter is not None:
+            await asyncio.to_thread(self._starter.remove)
         # Also for a process that found the container after a crash and never opened a namespace.
         (self._namespace or self._new_namespace()).close()
         if not self._is_bundle_bare:
@@ -427,7 +431,9 @@ class NativeEngine:
         make_points(rootfs, image.config.volumes, spec.binds, owner=owner)
         # The ranks of a gang have a root each.
         self.root_directory = rootfs if spec.nodes == 1 else None
-        config = self._configure(spec, image, rootfs, gate)
+        config = self._config = self._configure(spec, image, rootfs, gate)
+        if self._starter is not None:
+            return
         # The conductor has its own gate.
         if not gate:
             del config["hooks"]
@@ -441,7 +447,7 @@ class NativeEngine:
 
     def _open_gate(self) -> str:
         """Path from which the container's hook reads the start line. Raises OSError."""
-        if self._namespace is not None:
+        if self._namespace is not None and self._starter is None:
             path, self._gate = self._namespace.gate()
             return path
         # The hook opens the pipe by its path in /proc, so the reading end must stay open here.
@@ -504,29 +510,24 @@ class NativeEngine:
 
         return NativeNetwork(spec.reach, self._run)
 
+    def _spawn_starter(self, spec: ContainerSpec, made: Starter) -> subprocess.Popen[bytes]:
+        notice = self._network.notice if self._network is not None else ""
+        gate = Gate(descriptor=self._reading, join=self._cgroup.join_files, notice=notice)
+        try:
+            return made.start(spec, self._config, gate, self._namespace)
+        finally:
+            # The gate has ended when its only reader has.
+            os.close(self._reading)
+            self._reading = -1
+
     def _spawn(self, spec: ContainerSpec, bundle: Path) -> subprocess.Popen[bytes]:
+        if self._starter is not None:
+            return self._spawn_starter(spec, self._starter)
         # Hooks start in the bundle's directory, which the root of a user namespace may not enter.
         place = bundle if self._namespace is None else self._namespace.directory
         files = ["--bundle", str(place), "--config", str(self._described / "config.json")]
         command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
-        environment = {"PATH": images.DEFAULT_PATH}
-        program = _sealed.descriptor
-        path = f"/proc/self/fd/{program}" if program >= 0 else _PROGRAM
-        with guarded((spec.stdin, spec.stdout, spec.stderr), self._namespace) as (
-            stdin,
-            stdout,
-            stderr,
-        ):
-            given = structs.replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
-            if not self._cgroup.takes_threads:
-                joined = [*self._joining(), path, *command[1:]]
-                return crun.spawn(given, joined, environment=environment, program=program)
-
-            def start() -> subprocess.Popen[bytes]:
-                self._cgroup.join()
-                return crun.spawn(given, command, path, environment=environment, program=program)
-
-            return crun.in_thread_of_its_own(start)
+        return crun.start(spec, command, self._cgroup, self._namespace)
 
     # What differs without root (`rootless_engine`).
 
@@ -543,7 +544,7 @@ class NativeEngine:
         return crun.joining(self._cgroup.join_files)
 
     def _crun_command(self) -> list[str]:
-        return [_PROGRAM, "--root", str(self._state / "crun"), "--cgroup-manager=disabled"]
+        return [crun.PROGRAM, "--root", str(self._state / "crun"), "--cgroup-manager=disabled"]
 
     @property
     def _log(self) -> Path:
@@ -558,37 +559,24 @@ class NativeEngine:
             await asyncio.sleep(grace)
             await asyncio.to_thread(self._cgroup.remove)
             return
-        # The process has ended already, or never started.
-        with contextlib.suppress(ProcessLookupError, TimeoutError):
-            first = await asyncio.wait_for(self._find_init(), grace)
-            await stopping.terminate(first, grace=grace)
-            os.kill(first, signal.SIGKILL)
+        if self._starter is not None:
+            await self._starter.stop(grace=grace)
+        else:
+            await crun.stop(lambda: self.pid, grace=grace)
         await asyncio.sleep(grace)
         await asyncio.to_thread(self._cgroup.remove)
-
-    async def _find_init(self) -> int:
-        """Wait for the container's first process. crun may write its status after the command has
-        begun.
-        """
-        while True:
-            init = linux.find_init(counters.descendants(self.pid) if self.pid else ())
-            if init is not None:
-                return init
-            await asyncio.sleep(_LOOK_TIME)
 
     async def _kill_rest(self) -> None:
         # Starting a thread takes longer than removing an empty group.
         left = [] if self._cgroup.remove_empty() else await asyncio.to_thread(self._cgroup.remove)
         if left:
             raise ExecutionError(f"{self._uuid}: processes {left} do not die", Failure.NODE)
-        there = (self._run / "crun").glob(f"{self._uuid}*") if not self._cgroup.join_files else ()
-        for one in sorted(there):
-            null = subprocess.DEVNULL
-            command = [*self._crun_command(), "delete", "--force", one.name]
-            deleted = await asyncio.create_subprocess_exec(
-                *command, stdin=null, stdout=null, stderr=null
-            )
-            await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
+        if self._starter is not None:
+            self._starter.end()
+            return
+        if not self._cgroup.join_files:
+            states = (self._run / "crun").glob(f"{self._uuid}*")
+            await crun.delete(self._crun_command(), states)
 
 
 @functools.cache

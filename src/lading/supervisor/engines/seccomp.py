@@ -195,15 +195,20 @@ class _Comparison(ctypes.Structure):
 
 # The same for all containers of a machine.
 @functools.lru_cache(maxsize=1)
-def make_annotation(machine: str, library: str = LIBRARY) -> Mapping[str, str]:
-    """Annotation of a bundle for this machine (`uname -m`); empty when it cannot be compiled."""
+def make_program(machine: str, library: str = LIBRARY) -> bytes:
+    """The compiled profile for this machine (`uname -m`); empty when it cannot be compiled."""
     try:
-        return {
-            ANNOTATION: base64.b64encode(compile_profile(make_profile(machine), library)).decode()
-        }
+        return compile_profile(make_profile(machine), library)
     # No libseccomp, an old one, or an unlisted architecture.
     except (OSError, AttributeError, KeyError):
-        return {}
+        return b""
+
+
+@functools.lru_cache(maxsize=1)
+def make_annotation(machine: str, library: str = LIBRARY) -> Mapping[str, str]:
+    """Annotation of a bundle for this machine (`uname -m`); empty when it cannot be compiled."""
+    program = make_program(machine, library)
+    return {ANNOTATION: base64.b64encode(program).decode()} if program else {}
 
 
 def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> bytes:

@@ -16,6 +16,9 @@
 
 /* Bytes of the container's /etc/passwd that are read. */
 #define MOST_ACCOUNTS 65536
+/* Exit codes as a shell has them. */
+#define NOT_EXECUTABLE 126
+#define NOT_FOUND 127
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static const char *variable(const struct plan *plan, const char *name) {
@@ -103,9 +106,11 @@ _Noreturn void become_command(const struct plan *plan, int terminal) {
     reset_signals();
     if (strchr(arguments[0], '/') != NULL) {
         execve(arguments[0], arguments, records(plan, ENVIRONMENT)->items);
+        faults_end_with(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
         fault("executable file `%s` cannot be run", arguments[0]);
     }
     errno = ENOENT;
     if (*arguments[0] != '\0') search(plan, arguments);
+    faults_end_with(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
     fault("executable file `%s` not found in $PATH", arguments[0]);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int log_descriptor = 2, keeper = -1;
+static int log_descriptor = 2, keeper = -1, exit_code = NOT_STARTED;
 
 void faults_to_log(int descriptor) {
     log_descriptor = descriptor;
@@ -15,6 +15,8 @@ void faults_to_log(int descriptor) {
 }
 
 void faults_to_keeper(int pipe) { keeper = pipe; }
+
+void faults_end_with(int code) { exit_code = code; }
 
 int send_report(int pipe, enum report_kind kind, int32_t value) {
     struct report report = {.kind = (int32_t)kind, .value = value};
@@ -43,5 +45,5 @@ _Noreturn void fault(const char *format, ...) {
     }
     /* The exit code is all that is left when the fault cannot be written. */
     (void)written;
-    _exit(NOT_STARTED);
+    _exit(exit_code);
 }

@@ -22,6 +22,9 @@ void faults_to_log(int descriptor);
 /* Faults are written as reports to this pipe. */
 void faults_to_keeper(int pipe);
 
+/* Faults end this process with this exit code instead of NOT_STARTED. */
+void faults_end_with(int code);
+
 /* Returns 0, or -1 with errno. */
 int send_report(int pipe, enum report_kind kind, int32_t value);
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -146,6 +147,7 @@ static int keep(pid_t pid, int reports, int gate, int status) {
     struct report report;
     int code = -1;
     while (wait_for_report(reports, gate, pid) && read_report(reports, &report)) {
+        if (report.kind == REPORT_READY) (void)tell(status, "ready", 1);
         if (report.kind == REPORT_ENDED && code < 0) code = report.value & 0xff;
         if (report.kind == REPORT_FAULT && code < 0) {
             /* The container has ended itself. */
@@ -169,6 +171,8 @@ int run_container(struct plan *plan, int status, int log) {
     if (first_record(plan, ROOT) == NULL || first_record(plan, GATE) == NULL ||
         (first_record(plan, KEEP) == NULL) == (first_record(plan, ARGUMENT) == NULL))
         fault("the plan is incomplete");
+    /* Whoever finds the file locked knows that its numbers are those of this container. */
+    if (flock(status, LOCK_EX | LOCK_NB) < 0) fault("status file");
     join_cgroups(plan);
     if (pipe2(link.reports, O_CLOEXEC) < 0 || pipe2(link.permission, O_CLOEXEC) < 0) fault("pipes");
     sigfillset(&all);

@@ -34,7 +34,10 @@ def test_it_runs_where_there_is_nothing_of_ours(made: RunnerArchive, tmp_path: P
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
-    assert done.stdout == f"['docker', 'native', 'podman'] {tmp_path}/bin/python False\n"
+    assert (
+        done.stdout
+        == f"['docker', 'native', 'native-crun', 'podman'] {tmp_path}/bin/python False\n"
+    )
     assert not (tmp_path / "lib/python3.11/site-packages/lading/testing").exists()
 
 

@@ -50,6 +50,8 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """Files of control groups to which a process writes 0."""
     notice: str = ""
     """Path to which the number of the first process is written, as JSON; "": none."""
+    can_set_groups: bool = True
+    """Whether the user namespace of this process lets one below it set groups."""
     is_kept: bool = False
     """Without a command: the container stays until the gate is closed."""
 
@@ -60,6 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     process: int
     """Its first process, by its number on this machine."""
     join: Sequence[str] = ()
+    can_set_groups: bool = True
     terminal: int = -1
     """Socket that gets the controlling end of a new terminal; -1: none."""
 
@@ -76,8 +79,7 @@ def container_plan(config: Mapping[str, Any], program: bytes, gate: Gate) -> byt
         *(_device(device) for device in details["devices"]),
         *(_record("X", path) for path in details["maskedPaths"]),
         *(_record("O", path) for path in details["readonlyPaths"]),
-        *_ids(details),
-        *([_record("Z", 0, 0)] if "uidMappings" in details else ()),
+        *_ids(details, gate.can_set_groups),
         *(_record("J", path) for path in gate.join),
         _record("G", gate.descriptor),
         *([_record("N", gate.notice)] if gate.notice else ()),
@@ -93,8 +95,7 @@ def entry_plan(
     ExecutionError(USER) for a text with a zero byte.
     """
     records = [
-        *_ids(config["linux"]),
-        *([_record("Z", 0, 0)] if "uidMappings" in config["linux"] else ()),
+        *_ids(config["linux"], entry.can_set_groups),
         *(_record("J", path) for path in entry.join),
         _record("P", entry.process),
         *([_record("T", entry.terminal)] if entry.terminal >= 0 else ()),
@@ -142,9 +143,12 @@ def _device(device: Mapping[str, Any]) -> bytes:
     return _record("D", device["path"], device["type"], *numbers)
 
 
-def _ids(details: Mapping[str, Any]) -> Iterator[bytes]:
+def _ids(details: Mapping[str, Any], can_set_groups: bool) -> Iterator[bytes]:
     if "uidMappings" in details:
         yield _record("I", *(_table(details[name]) for name in ("uidMappings", "gidMappings")))
+        yield _record("Z", 0, 0)
+        if not can_set_groups:
+            yield _record("V")
 
 
 def _table(mappings: Sequence[Mapping[str, int]]) -> str:

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account, ImageProcess
-from lading.core.user_ids import extents
+from lading.core.user_ids import Extent, extents
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import CAPABILITIES, MASKED, READONLY, Bundle, make_config
-from lading.supervisor.engines.starter_plan import (
+from lading.supervisor.starter.plan import (
     CAPABILITY_NUMBERS,
     MARK,
     Entry,
@@ -100,6 +100,17 @@ def test_a_user_namespace_has_the_maps_and_mounts_as_they_are() -> None:
     assert of(records, "Z") == [("0", "0")]
     assert {fields[2] for fields in of(records, "B")} == {"0"}
     assert of(records, "N") == [("/n",)]
+
+
+def test_a_user_namespace_of_an_ordinary_user_sets_no_groups() -> None:
+    config = make_config(bundle(ids=(Extent(0, 1000, 1),)))
+    gate, entry = Gate(descriptor=5, can_set_groups=False), Entry(process=1, can_set_groups=False)
+    for plan in (
+        container_plan(config, PROGRAM, gate),
+        entry_plan(config, config["process"], PROGRAM, entry),
+    ):
+        assert of(parse(plan), "V") == [()]
+    assert of(parse(container_plan(config, PROGRAM, Gate(descriptor=5))), "V") == []
 
 
 def test_a_kept_container_has_no_command() -> None:
