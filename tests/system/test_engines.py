@@ -63,7 +63,7 @@ def clean_directory(tmp_path: Path) -> Iterator[Path]:
     assert linux.mounts_below(str(tmp_path)) == []
 
 
-class TestNative(IsolatingEngineSuite):
+class TestNative(FirstProcessSuite, IsolatingEngineSuite):
     """The suite on lading-start."""
 
     @pytest.fixture
