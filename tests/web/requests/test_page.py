@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lading.client import explanations
@@ -67,6 +69,13 @@ async def test_the_output_of_a_cancelled_request(here: PageSite, browser: Browse
         words = await browser.words(view)
         assert "None: the command left no file that was saved." in words
         assert "None yet." not in words
+    stopped = await world.submit("sleep", "9")
+    status = {"failure": "timeout", "error": "its time was over"}
+    ending: dict[str, Any] = {"state": "Cancelled", "exit_code": None, "runtime_status": status}
+    await world.run(stopped["container_uuid"], **ending)
+    words = await browser.words(f"/ui/requests/{stopped['uuid']}/results")
+    assert "The files that there were when the command was stopped." in words
+    assert "out.txt 6 B" in words
 
 
 async def test_a_large_output_and_a_long_line_leave_room(here: PageSite, browser: Browser) -> None:
