@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel and the sdist of this checkout: build.sh [DIRECTORY], by default dist. The same commit gives the same
+# Builds the wheels and the sdist of this checkout: build.sh [DIRECTORY], by default dist. The same commit gives the same
 # bytes: all files have the time of the commit (or SOURCE_DATE_EPOCH), and the tools are pinned in requirements/release.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,12 @@ cp -r src/lading/web/static/vendor "$work/src/lading/web/static"
 mkdir "$work/sdist"
 tar xzf "$work"/out/*.tar.gz -C "$work/sdist"
 name=$(ls "$work/sdist")
-build/release/bin/python -m build --no-isolation --wheel -o "$work/out" "$work/sdist/$name" >>"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+# A wheel for each processor: lading-start is a program of its own. It is the same for all C libraries and distributions.
+for processor in x86_64 aarch64; do
+    LADING_STARTER_TARGET=$processor build/release/bin/python -m build --no-isolation --wheel -o "$work/out" "$work/sdist/$name" \
+        >>"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    rm -rf "$work/sdist/$name/build"
+done
 if grep -i -E 'warn|deprecat' "$work/log" >&2; then
     echo "build: the build printed warnings" >&2
     exit 1

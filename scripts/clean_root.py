@@ -118,7 +118,7 @@ class Way:
     patience: float = 1200.0
 
 
-WHEEL = "$(echo /dist/lading-*.whl)"
+WHEEL = "$(echo /dist/lading-*_$(uname -m).whl)"
 WAYS = (
     Way("demo", "make demo, root", "make", "true", "cd /src && make demo"),
     Way("demo-user", "make demo, user with rootless podman", f"make python3-venv {PODMAN}",

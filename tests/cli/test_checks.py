@@ -41,6 +41,7 @@ def machine(tmp_path: Path) -> CheckedMachine:
         python_is_optimised=lambda: True,
         user_ids_fault=lambda path: "",
         try_native=lambda path: _REFUSED,
+        starter_fault=lambda: "it was not built",
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
     )
@@ -122,6 +123,9 @@ def test_an_ordinary_user_may_have_the_native_engine(machine: CheckedMachine) ->
     bare = replace(allowed, which=lambda name: None)
     assert _find(bare, "native").mend == "sudo apt install crun"
     assert _find(replace(bare, user=0), "native").found == "crun: not on PATH"
+    started = replace(bare, starter_fault=lambda: "")
+    assert can_run(examine(started))
+    assert _find(started, "crun").verdict is CheckResult.WARNING
 
 
 def test_root_of_an_unprivileged_container(machine: CheckedMachine) -> None:

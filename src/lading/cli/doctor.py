@@ -73,6 +73,7 @@ class CheckedMachine:
     user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
     try_native: Callable[[Path], RootlessTrial] | None = None
     """Tries the native engine for an ordinary user; None: with the real kernel."""
+    starter_fault: Callable[[], str] = lambda: _starter_fault()
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -159,9 +160,22 @@ def _crun(machine: CheckedMachine) -> Check:
     path = machine.which("crun")
     if path:
         return Check(name="crun", verdict=CheckResult.OK, found=path)
+    if not machine.starter_fault():
+        return Check(
+            name="crun",
+            verdict=CheckResult.WARNING,
+            found="not on PATH; only needed for MPI clusters and for NVIDIA's hook",
+            mend="apt install crun",
+        )
     return Check(
         name="crun", verdict=CheckResult.MISSING, found="not on PATH", mend="apt install crun"
     )
+
+
+def _starter_fault() -> str:
+    from lading.supervisor.starter import starter
+
+    return starter.fault()
 
 
 def _overlay(machine: CheckedMachine) -> Check:

@@ -27,6 +27,7 @@ def search(
     of_root: Collection[str] = (),
     has_cgroup2: bool = True,
     trial: RootlessTrial = _REFUSED,
+    has_starter: bool = False,
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -41,6 +42,7 @@ def search(
         owner_of=lambda path: 0 if path in of_root else 1000,
         has_cgroup2=lambda: has_cgroup2,
         try_native=lambda directory: trial,
+        has_starter=lambda: has_starter,
     )
 
 
@@ -52,6 +54,9 @@ _DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.s
     ("made", "shown", "path"),
     [
         (search(user=0, programs={"crun"}, sockets={"/d.sock"}), "native", ""),
+        (search(user=0, has_starter=True, sockets={"/d.sock"}), "native", ""),
+        (search(has_starter=True, trial=RootlessTrial()), "native rootless", ""),
+        (search(has_starter=True, sockets={"/d.sock"}), "docker", "/d.sock"),
         (search(user=0, programs={"crun"}, is_confined=True), "none", ""),
         (
             search(user=0, programs={"crun"}, is_confined=True, sockets={"/p.sock"}),

@@ -73,13 +73,20 @@ def test_an_unknown_engine_is_named_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "program", "chosen"), [(0, "/x", "native"), (0, None, "docker"), (5, "/x", "docker")]
+    ("uid", "crun", "has_starter", "chosen"),
+    [
+        (0, "/x", False, "native"),
+        (0, None, True, "native"),
+        (0, None, False, "docker"),
+        (5, "/x", True, "docker"),
+    ],
 )
 def test_what_auto_means(
-    monkeypatch: pytest.MonkeyPatch, uid: int, program: str | None, chosen: str
+    monkeypatch: pytest.MonkeyPatch, uid: int, crun: str | None, has_starter: bool, chosen: str
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: uid)
-    monkeypatch.setattr(shutil, "which", lambda name: program)
+    monkeypatch.setattr(shutil, "which", lambda name: crun)
+    monkeypatch.setattr("os.access", lambda path, mode: has_starter)
     assert choose_engine() == chosen
 
 

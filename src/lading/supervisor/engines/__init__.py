@@ -358,8 +358,9 @@ EngineFactory = Callable[[EngineSettings], Engine]
 GROUP = "lading.engines"
 AUTOMATIC = "auto"
 NATIVE = "native"
-NATIVE_PROGRAM = "crun"
-"""The program that starts containers of the native engine."""
+CRUN = "crun"
+STARTER = Path(__file__).parent.parent / "starter" / "lading-start"
+"""The program that starts containers of the native engine; crun does where it was not built."""
 
 
 class EngineEntry(Protocol):
@@ -471,4 +472,9 @@ def find_engines() -> Engines:
 def choose_engine() -> str:
     """The engine for `auto` on this machine."""
     # Native needs root for mounts: that of the machine, or of the namespaces of an ordinary user.
-    return NATIVE if os.geteuid() == 0 and shutil.which(NATIVE_PROGRAM) else "docker"
+    return NATIVE if os.geteuid() == 0 and has_native_program() else "docker"
+
+
+def has_native_program() -> bool:
+    """Whether this machine has a program that starts containers of the native engine."""
+    return os.access(STARTER, os.X_OK) or shutil.which(CRUN) is not None

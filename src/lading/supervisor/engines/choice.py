@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lading.supervisor.engines import AUTOMATIC, NATIVE, NATIVE_PROGRAM
+from lading.supervisor.engines import AUTOMATIC, CRUN, NATIVE
 from lading.supervisor.limits.user_limits import describe, kernel_can_count
 from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
+from lading.supervisor.starter import starter
 
 # Seconds for a connection to a socket of this machine: a service answers at once or not at all.
 _ANSWER_TIME = 1.0
@@ -70,6 +71,8 @@ class EngineSearch:
     has_cgroup2: Callable[[], bool] = lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists()
     directory: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     """The data directory, or one of a file system like it."""
+    has_starter: Callable[[], bool] = lambda: starter.is_available()
+    """Whether the program of this package that starts containers can be used."""
     try_native: Callable[[Path], RootlessTrial] = lambda directory: try_for_user(directory)
     """Tries the native engine for an ordinary user."""
 
@@ -77,7 +80,7 @@ class EngineSearch:
         """The configured engine; for `auto` the first that can be used."""
         if configured != AUTOMATIC:
             return EngineChoice(name=configured)
-        if self.which(NATIVE_PROGRAM):
+        if self.which(CRUN) or self.has_starter():
             if self.user == 0 and not self.is_confined():
                 return EngineChoice(name=NATIVE)
             if self.user and not self.try_native(self.directory).fault:
@@ -119,11 +122,12 @@ class EngineSearch:
                 f"or with a Docker of the machine at {self.docker_socket}"
             )
         if self.user == 0:
-            return f"apt install {NATIVE_PROGRAM}"
+            return f"apt install {CRUN}"
         trial = self.try_native(self.directory)
-        if not self.which(NATIVE_PROGRAM) and not trial.fault:
-            return f"sudo apt install {NATIVE_PROGRAM}"
-        if self.which(NATIVE_PROGRAM) and trial.mend:
+        has_program = self.has_starter() or self.which(CRUN) is not None
+        if not has_program and not trial.fault:
+            return f"sudo apt install {CRUN}"
+        if has_program and trial.mend:
             return trial.mend
         start = (
             "systemctl --user enable --now podman.socket"

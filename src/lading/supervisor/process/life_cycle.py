@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from lading.process import removal
 from lading.process.concurrency import StopEvent
 from lading.supervisor import journal, linux, rootless
 from lading.supervisor.container_trace import close_tracer
-from lading.supervisor.engines import AUTOMATIC, NATIVE, NATIVE_PROGRAM, user_namespace
+from lading.supervisor.engines import AUTOMATIC, NATIVE, has_native_program, user_namespace
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.machine import mount_table
 from lading.supervisor.supervisor import EngineMaker, supervise
@@ -83,7 +82,7 @@ def become_root_of_user(engine: str, run_root: Path) -> None:
 
     Call it before the process has a second thread.
     """
-    if os.geteuid() == 0 or engine not in (NATIVE, AUTOMATIC) or not shutil.which(NATIVE_PROGRAM):
+    if os.geteuid() == 0 or engine not in (NATIVE, AUTOMATIC) or not has_native_program():
         return
     from lading.supervisor.limits.delegation import take_delegated
     from lading.supervisor.rootless_trial import try_in_child
