@@ -245,6 +245,15 @@ def test_a_retry_keeps_its_gang() -> None:
         )
 
 
+def test_rules_of_attempts_are_checked() -> None:
+    parameters = constraints.fill_scheduling({"retry": {"oom": {"limit": 2}}})
+    constraints.check_scheduling(parameters, committing=False, policy=POLICY)
+    with pytest.raises(Invalid, match=r"\[retry\]: sloth: must be one of"):
+        constraints.check_scheduling(
+            constraints.fill_scheduling({"retry": {"sloth": {}}}), committing=False, policy=POLICY
+        )
+
+
 def test_how_long_a_failure_is_kept() -> None:
     filled = constraints.fill_scheduling({"keep_on_failure": 60})
     constraints.check_scheduling(filled, committing=True, policy=POLICY)

@@ -39,6 +39,11 @@ def test_null_and_missing_columns_take_their_default() -> None:
     assert (bare.state, bare.mounts, bare.cwd) == (ContainerState.QUEUED, {}, ".")
 
 
+def test_a_gang_takes_several_nodes() -> None:
+    assert make_container().nodes == 1
+    assert make_container(scheduling_parameters={"nodes": 3}).nodes == 3
+
+
 def test_hidden_columns_are_not_shown() -> None:
     made = make_container(runtime_token="v2/secret")
     assert made.to_record().keys() - made.shown().keys() == container.HIDDEN

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers import request_rules
+from lading.core.containers import constraints, request_rules
+from lading.core.containers.attempts import spot
 from lading.core.containers.request import PHASES
+from lading.core.containers.steps import check_steps
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject
 from tests.records import POLICY, make_request
@@ -67,12 +69,31 @@ def test_faults_are_named(changes: dict[str, Any], fault: str) -> None:
     assert fault in refusal(**changes)
 
 
+def test_steps_are_checked() -> None:
+    step: JsonObject = {"container_image": "a", "command": ["x"]}
+    said = refusal(steps=check_steps("steps", [step]), command=["another"])
+    assert "steps" in said.lower()
+
+
+def test_a_deadline_counts_from_the_commit() -> None:
+    filled = constraints.fill_scheduling({"preemptible": "prefer", "deadline": 5})
+    record: JsonObject = {
+        **make_request().to_record(),
+        "scheduling_parameters": filled,
+        "requesting_container_uuid": None,
+    }
+    now = "2026-01-31T12:00:00.000000000Z"
+    committed = request_rules.committed_scheduling(record, POLICY, now=now)
+    assert committed == spot.committed(filled, now=now)
+    assert committed["deadline"] != 5
+
+
 def test_resources_and_scheduling_are_checked() -> None:
     record = make_request().to_record()
     nothing: JsonObject = {**record["runtime_constraints"], "ram": 0}  # type: ignore[dict-item]
     assert "[ram]=0" in refusal(runtime_constraints=nothing)
-    spot: JsonObject = {**record["scheduling_parameters"], "preemptible": True}  # type: ignore[dict-item]
-    assert "preemptible instances" in refusal(scheduling_parameters=spot)
+    preemptible: JsonObject = {**record["scheduling_parameters"], "preemptible": True}  # type: ignore[dict-item]
+    assert "preemptible instances" in refusal(scheduling_parameters=preemptible)
 
 
 @pytest.mark.parametrize(

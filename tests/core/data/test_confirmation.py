@@ -20,6 +20,7 @@ HELD = {"a": ["one", "two"], "b": ["one", "any"], "c": ["two", "any"]}
     [
         ("a", ["default"], CopyCount(3, ("default",))),
         ("ab", ["default"], CopyCount(1, ("default",))),
+        ("aa", ["default"], CopyCount(3, ("default",))),
         ("a", ["default", "fast"], CopyCount(2, ("default", "fast"))),
         ("ab", ["fast", "default"], CopyCount(0, ("default",))),
         ("bc", ["archive"], CopyCount(4, ("archive",))),

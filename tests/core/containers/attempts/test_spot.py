@@ -29,6 +29,7 @@ def test_records_have_booleans_only() -> None:
     assert constraints.fill_scheduling(filled) == filled
     assert spot.preemption(constraints.fill_scheduling({"preemptible": True})) is Preemption.ONLY
     assert spot.preemption({}) is Preemption.NEVER
+    assert spot.filled({"preemptible": True}) == {"preemptible": True}
 
 
 def test_a_preference_needs_no_preemptible_types() -> None:
