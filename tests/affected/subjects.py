@@ -143,7 +143,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_newcomer.py": ("api.resources", "blobs"),
     "tests/system/test_node_cache.py": ("client.caches.content_caches", "supervisor.inputs"),
     "tests/system/test_observability.py": (
-        "api.metrics", "blobs.metrics", "cli.doctor", "dispatch.metrics", "process.metrics",
+        "api.metrics", "blobs.metrics", "wiring.machine_checks", "dispatch.metrics", "process.metrics",
         "process.telemetry",
         "process.tracing", "wiring.http_metrics",
     ),

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli import doctor as module
-from lading.cli.doctor import Check, CheckedMachine, CheckResult, first_remedy
 from lading.cli.main import cli
+from lading.wiring.machine_checks import Check, CheckedMachine, CheckResult, first_remedy
 from tests.cli.site import Site
 
 

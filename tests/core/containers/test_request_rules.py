@@ -69,6 +69,11 @@ def test_faults_are_named(changes: dict[str, Any], fault: str) -> None:
     assert fault in refusal(**changes)
 
 
+def test_no_attribute_has_a_nul() -> None:
+    with pytest.raises(Invalid, match="cannot contain NUL"):
+        request_rules.stored("properties", {"k": ["a\0b"]}, default={}, policy=POLICY)
+
+
 def test_steps_are_checked() -> None:
     step: JsonObject = {"container_image": "a", "command": ["x"]}
     said = refusal(steps=check_steps("steps", [step]), command=["another"])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.doctor import Check, CheckedMachine, CheckResult, can_run, examine
 from lading.supervisor.rootless_trial import RootlessTrial
+from lading.wiring.machine_checks import Check, CheckedMachine, CheckResult, can_run, examine
 
 _REFUSED = RootlessTrial(fault="this user may make no user namespaces", mend="sudo sysctl x=1")
 
@@ -210,7 +210,7 @@ def test_what_mounting_needs(machine: CheckedMachine) -> None:
 
 def test_little_disk(machine: CheckedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("usage", (), {"free": 1 << 30})
-    monkeypatch.setattr("lading.cli.doctor.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("lading.wiring.machine_checks.shutil.disk_usage", lambda path: usage)
     assert _find(machine, "disk").mend == "choose another place: lading up --data DIR"
 
 

@@ -1,0 +1,483 @@
+"""Checks of this machine for `lading doctor`, with a remedy for each fault.
+
+A check examines one thing and never changes it. Containers need one of the engines, each of which
+has a check of its name: native, docker, podman. All other results are warnings or information.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from ctypes.util import find_library
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lading.process import removal
+
+if TYPE_CHECKING:
+    from lading.supervisor.rootless_trial import RootlessTrial
+
+_GIB = 1 << 30
+# Less free disk than this (5 GiB) is a warning.
+_LITTLE = 5 * _GIB
+# Controllers that enforce the limits of containers.
+_CONTROLLERS = ("memory", "cpu", "pids")
+# The default address of `lading up`.
+_LISTEN = ("127.0.0.1", 9440)
+
+
+class CheckResult(StrEnum):
+    """Result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check: its finding, and the command that corrects it ("" if nothing is wrong)."""
+
+    name: str
+    verdict: CheckResult
+    found: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedMachine:
+    """The machine to examine; tests use another root and other programs."""
+
+    data: Path
+    user: int
+    root: Path = Path("/")
+    which: Callable[[str], str | None] = shutil.which
+    library: Callable[[str], str | None] = find_library
+    version: tuple[int, ...] = sys.version_info[:3]
+    python_is_optimised: Callable[[], bool] = lambda: _is_optimised(
+        sys.base_prefix, sysconfig.get_config_var("CONFIG_ARGS")
+    )
+    user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
+    try_native: Callable[[Path], RootlessTrial] | None = None
+    """Tries the native engine for an ordinary user; None: with the real kernel."""
+    starter_fault: Callable[[], str] = lambda: _starter_fault()
+    docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
+    port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def read(self, path: str) -> str:
+        """The text of a system file; "" if it cannot be read."""
+        try:
+            return (self.root / path.lstrip("/")).read_text()
+        except OSError:
+            return ""
+
+
+def examine(machine: CheckedMachine) -> list[Check]:
+    """All checks, in the order in which their subjects are needed."""
+    return [check(machine) for check in _CHECKS]
+
+
+def can_run(checks: Sequence[Check]) -> bool:
+    """Whether one of the engines has everything that it needs."""
+    verdicts = {check.name: check.verdict for check in checks}
+    return verdicts["python"] is not CheckResult.MISSING and any(
+        verdicts[name] is CheckResult.OK for name in _ENGINES
+    )
+
+
+_ENGINES = ("native", "docker", "podman")
+
+
+def first_remedy(checks: Sequence[Check], *, user: int) -> Check | None:
+    """The check whose remedy comes first where no container can run: the native engine, which needs
+    no service; without root else podman, which needs no further rights. None where one can.
+    """
+    if can_run(checks):
+        return None
+    names = ("python", "native") if user == 0 else ("python", "native", "podman")
+    known = {check.name: check for check in checks}
+    wanted = [known[name] for name in names if known[name].verdict is not CheckResult.OK]
+    return next((check for check in wanted if check.mend), None)
+
+
+def _python(machine: CheckedMachine) -> Check:
+    text = ".".join(map(str, machine.version))
+    if machine.version < (3, 11):
+        return Check(
+            name="python", verdict=CheckResult.MISSING, found=text, mend="apt install python3.11"
+        )
+    if not machine.python_is_optimised():
+        found = f"{text}, built without optimisation: all of Lading takes up to half as long again"
+        mend = "install it with a Python built with --enable-optimizations, such as the system's"
+        return Check(name="python", verdict=CheckResult.WARNING, found=found, mend=mend)
+    return Check(name="python", verdict=CheckResult.OK, found=text)
+
+
+def _native(machine: CheckedMachine) -> Check:
+    """The native engine, as root or as an ordinary user."""
+    parts = (_crun, _overlay, _namespaces) if machine.user == 0 else (_crun, _trial)
+    checks = [check(machine) for check in parts]
+    missing = next((one for one in checks if one.verdict is CheckResult.MISSING), None)
+    if missing is None:
+        found = "as root" if machine.user == 0 else checks[-1].found
+        return Check(name="native", verdict=CheckResult.OK, found=found)
+    found = missing.found if missing.name == "native" else f"{missing.name}: {missing.found}"
+    mend = f"sudo {missing.mend}" if machine.user and missing.name == "crun" else missing.mend
+    return Check(name="native", verdict=CheckResult.MISSING, found=found, mend=mend)
+
+
+def _trial(machine: CheckedMachine) -> Check:
+    """The native engine of an ordinary user, found by trying."""
+    from lading.supervisor.limits.user_limits import describe, kernel_can_count
+    from lading.supervisor.rootless_trial import try_for_user
+
+    trial = (machine.try_native or try_for_user)(machine.data)
+    if trial.fault:
+        mend = trial.mend or "sudo lading up"
+        return Check(name="native", verdict=CheckResult.MISSING, found=trial.fault, mend=mend)
+    found = (
+        f"as user id {machine.user}, the one id of all its containers outside; roots by "
+        f"{trial.root_kind}; limits: {describe((), can_count=kernel_can_count())}"
+    )
+    return Check(name="native", verdict=CheckResult.OK, found=found)
+
+
+def _crun(machine: CheckedMachine) -> Check:
+    path = machine.which("crun")
+    if path:
+        return Check(name="crun", verdict=CheckResult.OK, found=path)
+    if not machine.starter_fault():
+        return Check(
+            name="crun",
+            verdict=CheckResult.WARNING,
+            found="not on PATH; only needed for MPI clusters and for NVIDIA's hook",
+            mend="apt install crun",
+        )
+    return Check(
+        name="crun", verdict=CheckResult.MISSING, found="not on PATH", mend="apt install crun"
+    )
+
+
+def _starter_fault() -> str:
+    from lading.supervisor.starter import starter
+
+    return starter.fault()
+
+
+def _overlay(machine: CheckedMachine) -> Check:
+    if any(
+        line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
+    ):
+        return Check(name="overlay", verdict=CheckResult.OK, found="in the kernel")
+    return Check(
+        name="overlay",
+        verdict=CheckResult.MISSING,
+        found="not in the kernel",
+        mend="modprobe overlay",
+    )
+
+
+def _namespaces(machine: CheckedMachine) -> Check:
+    kinds = ("mnt", "pid", "ipc", "uts", "net")
+    from lading.supervisor.engines.choice import is_confined
+
+    lacking = [kind for kind in kinds if not os.path.lexists(machine.root / "proc/self/ns" / kind)]
+    if not lacking and machine.user == 0 and is_confined(machine.read("/proc/self/status")):
+        return Check(
+            name="namespaces",
+            verdict=CheckResult.MISSING,
+            found="root of this container may not make them (no CAP_SYS_ADMIN)",
+            mend="start this container with --privileged, or with the socket of a Docker",
+        )
+    if not lacking:
+        return Check(name="namespaces", verdict=CheckResult.OK, found=", ".join(kinds))
+    found = f"the kernel lacks {', '.join(lacking)}"
+    return Check(
+        name="namespaces",
+        verdict=CheckResult.MISSING,
+        found=found,
+        mend="boot a kernel with namespaces",
+    )
+
+
+def _user_ids(machine: CheckedMachine) -> Check:
+    name = "user ids"
+    if machine.user != 0:
+        return Check(
+            name=name, verdict=CheckResult.OK, found="containers have the one id of this user"
+        )
+    fault = machine.user_ids_fault(machine.data)
+    if not fault:
+        return Check(
+            name=name,
+            verdict=CheckResult.OK,
+            found="root in a container has no rights on this machine",
+        )
+    found = f"root in a container is root of this machine: {fault}"
+    mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
+    return Check(name=name, verdict=CheckResult.WARNING, found=found, mend=mend)
+
+
+def _user_ids_fault(data: Path) -> str:
+    from lading.supervisor.engines.user_namespace import fault_of
+
+    # The data directory may not exist yet; its nearest parent is on the same file system.
+    place = next(one for one in (data, *data.parents) if one.is_dir())
+    return fault_of(place)
+
+
+def _cgroups(machine: CheckedMachine) -> Check:
+    unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
+    found = [
+        name
+        for name in _CONTROLLERS
+        # Version 2 lists its controllers in one file, version 1 has a directory for each.
+        if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()
+    ]
+    lacking = [name for name in _CONTROLLERS if name not in found]
+    kind = "version 2" if unified else "version 1" if found else "none"
+    if not lacking and machine.user and not unified:
+        return Check(
+            name="cgroups",
+            verdict=CheckResult.WARNING,
+            found=f"{kind}: --ram and --vcpus limit no container of Docker or podman without root",
+            mend="boot with systemd.unified_cgroup_hierarchy=1",
+        )
+    if not lacking:
+        return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
+    said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
+    return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=_mend_cgroups(kind))
+
+
+def _mend_cgroups(kind: str) -> str:
+    if kind == "version 2":
+        return "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
+    return "mount -t cgroup2 none /sys/fs/cgroup"
+
+
+def _hybrid(machine: CheckedMachine) -> Check:
+    # A controller in the version 2 hierarchy of a hybrid layout, which crun does not find.
+    controllers = machine.read("/sys/fs/cgroup/unified/cgroup.controllers").split()
+    if not controllers:
+        return Check(name="cgroup layout", verdict=CheckResult.OK, found="fit for crun")
+    left = controllers[0]
+    return Check(
+        name="cgroup layout",
+        verdict=CheckResult.WARNING,
+        found=f"hybrid, {left} is left in version 2: crun refuses, also that of podman; "
+        "the native engine gets around it",
+        mend=f"mkdir /sys/fs/cgroup/{left}; mount -t cgroup -o {left} cgroup /sys/fs/cgroup/{left}",
+    )
+
+
+def _user_namespaces(machine: CheckedMachine) -> Check:
+    most = machine.read("/proc/sys/user/max_user_namespaces").strip()
+    if most not in ("", "0"):
+        return Check(name="user namespaces", verdict=CheckResult.OK, found=f"up to {most}")
+    mend = "sysctl user.max_user_namespaces=15000"
+    return Check(
+        name="user namespaces",
+        verdict=CheckResult.WARNING,
+        found="switched off; root in a container is root of this machine",
+        mend=mend,
+    )
+
+
+def _container_network(machine: CheckedMachine) -> Check:
+    """Check that containers can reach the internet, each through a network of its own."""
+    name = "container network"
+    packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
+    # nft is in /usr/sbin, which is not on the PATH of users without root.
+    places = [machine.root / "usr/sbin" / program for program in packages]
+    there = [place.name for place in places if machine.which(place.name) or place.exists()]
+    lacking = [package for program, package in packages.items() if program not in there]
+    if lacking:
+        found = f"no {' and no '.join(lacking)}: containers that ask for the internet fail"
+        return Check(
+            name=name,
+            verdict=CheckResult.WARNING,
+            found=found,
+            mend=f"apt install {' '.join(lacking)}",
+        )
+    tun = machine.root / "dev/net/tun"
+    if machine.user and not (tun.exists() and tun.stat().st_mode & stat.S_IWOTH):
+        found = f"user id {machine.user} may not use /dev/net/tun: no internet for containers"
+        return Check(
+            name=name, verdict=CheckResult.WARNING, found=found, mend="sudo chmod 666 /dev/net/tun"
+        )
+    return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
+
+
+def _docker(machine: CheckedMachine) -> Check:
+    there = [path for path in _services(machine, "docker") if path.exists()]
+    for path in there:
+        if machine.docker_answers(path):
+            return Check(name="docker", verdict=CheckResult.OK, found=str(path))
+    if not there:
+        found = "no socket; only needed for the docker engine"
+        mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
+        return Check(name="docker", verdict=CheckResult.WARNING, found=found, mend=mend)
+    found = f"{there[0]} does not answer, or not to this user"
+    return Check(
+        name="docker", verdict=CheckResult.WARNING, found=found, mend="systemctl start docker"
+    )
+
+
+def _services(machine: CheckedMachine, engine: str) -> list[Path]:
+    """The sockets at which `lading up` looks for an engine."""
+    from lading.supervisor.engines.choice import EngineSearch, is_private
+
+    def at(path: str) -> Path:
+        return machine.root / path.lstrip("/")
+
+    search = EngineSearch(
+        docker_socket="/var/run/docker.sock",
+        podman_socket="/run/podman/podman.sock",
+        environ=machine.environ,
+        user=machine.user,
+        is_private=lambda path, user: is_private(str(at(path)), user),
+    )
+    return [at(path) for name, path, _ in search.services() if name == engine]
+
+
+def _podman(machine: CheckedMachine) -> Check:
+    """The service of podman, root's or without root that of the user."""
+    for path in _services(machine, "podman"):
+        if path.exists() and machine.docker_answers(path):
+            return Check(name="podman", verdict=CheckResult.OK, found=str(path))
+    start = f"systemctl {'--user ' if machine.user else ''}enable --now podman.socket"
+    if machine.user and not (machine.root / "run/systemd/system").is_dir():
+        start = "podman system service --time=0 &"
+    if not machine.which("podman"):
+        # Root's is enabled by its package.
+        mend = f"apt install podman uidmap; {start}" if machine.user else "apt install podman"
+    elif machine.user and not machine.which("newuidmap"):
+        mend = f"apt install uidmap; {start}"
+    else:
+        mend = start
+    found = "no service that answers; only needed for the podman engine"
+    return Check(name="podman", verdict=CheckResult.WARNING, found=found, mend=mend)
+
+
+def _fuse(machine: CheckedMachine) -> Check:
+    path = machine.root / "dev/fuse"
+    if not path.exists():
+        found = "no /dev/fuse; only needed to mount the store"
+        return Check(name="fuse", verdict=CheckResult.WARNING, found=found, mend="modprobe fuse")
+    if machine.library("fuse3") is None:
+        found = "no libfuse 3; only needed to mount the store"
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+        )
+    if machine.user == 0:
+        return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3")
+    if not path.stat().st_mode & stat.S_IWOTH:
+        found = "/dev/fuse is for root only"
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="chmod 666 /dev/fuse"
+        )
+    if machine.which("fusermount3") is None:
+        found = "no fusermount3, which mounts for who is not root"
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+        )
+    return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3, fusermount3")
+
+
+def _disk(machine: CheckedMachine) -> Check:
+    place = next(path for path in (machine.data, *machine.data.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / _GIB:.1f} GiB free for {machine.data}"
+    if free >= _LITTLE:
+        return Check(name="disk", verdict=CheckResult.OK, found=found)
+    return Check(
+        name="disk",
+        verdict=CheckResult.WARNING,
+        found=found,
+        mend="choose another place: lading up --data DIR",
+    )
+
+
+def _removed(machine: CheckedMachine) -> Check:
+    """Directories of containers that could not be removed at once."""
+    places = {place: len(removal.waiting(place)) for place in removal.places(machine.data)}
+    found = ", ".join(f"{number} in {place}" for place, number in places.items() if number)
+    if not found:
+        return Check(name="removed", verdict=CheckResult.OK, found="nothing waits to be removed")
+    mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
+        f"find {place} -xdev -delete" for place, number in places.items() if number
+    )
+    said = (
+        f"directories wait to be removed: {found}; "
+        "their disk is in use, and it is tried again once a minute"
+    )
+    return Check(name="removed", verdict=CheckResult.WARNING, found=said, mend=mend)
+
+
+def _port(machine: CheckedMachine) -> Check:
+    host, port = _LISTEN
+    if machine.port_is_free(_LISTEN):
+        return Check(name="port", verdict=CheckResult.OK, found=f"{host}:{port} is free")
+    found = f"{host}:{port} is taken; by 'lading up' already?"
+    return Check(
+        name="port",
+        verdict=CheckResult.WARNING,
+        found=found,
+        mend="choose another: lading up --listen HOST:PORT",
+    )
+
+
+_CHECKS = (
+    _python,
+    _native,
+    _crun,
+    _overlay,
+    _namespaces,
+    _cgroups,
+    _hybrid,
+    _user_namespaces,
+    _user_ids,
+    _container_network,
+    _docker,
+    _podman,
+    _fuse,
+    _disk,
+    _removed,
+    _port,
+)
+
+
+def _is_optimised(prefix: str, arguments: str | None) -> bool:
+    # Debian's Python is optimised but does not report it. Without information, as for an embedded
+    # Python, no warning is given.
+    return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        # Seconds; Docker answers at once or not at all.
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def _is_free(address: tuple[str, int]) -> bool:
+    with socket.socket() as listener:
+        # As the server does: connections of an earlier one in TIME_WAIT do not matter.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError:
+            return False
+    return True
