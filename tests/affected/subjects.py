@@ -143,9 +143,8 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_newcomer.py": ("api.resources", "blobs"),
     "tests/system/test_node_cache.py": ("client.caches.content_caches", "supervisor.inputs"),
     "tests/system/test_observability.py": (
-        "api.metrics", "blobs.metrics", "wiring.machine_checks", "dispatch.metrics", "process.metrics",
-        "process.telemetry",
-        "process.tracing", "wiring.http_metrics",
+        "api.metrics", "blobs.metrics", "dispatch.metrics", "process.metrics", "process.telemetry",
+        "process.tracing", "wiring.http_metrics", "wiring.machine_checks",
     ),
     "tests/system/test_packaging.py": ("wiring.up",),
     "tests/system/test_page.py": ("web",),

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from lading.cli.files import mount as module
 from lading.cli.main import cli
-from lading.client.mount import service
+from lading.client.mount import mount_points
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Unavailable
@@ -173,7 +173,7 @@ def test_what_cannot_be_mounted_is_said(
 
 def test_unmount(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken: list[Path] = []
-    monkeypatch.setattr(service, "unmount", taken.append)
+    monkeypatch.setattr(mount_points, "unmount", taken.append)
     done = _mount("--unmount", str(tmp_path), "--json")
     assert (json.loads(done.stdout), taken) == ({"unmounted": str(tmp_path)}, [tmp_path])
     assert "nothing is mounted" not in _mount("--unmount", str(tmp_path)).stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.mount import mount_points, service
+from lading.client.mount import mount_points
 from lading.core.errors import Conflict, Invalid, Unavailable
 
 
@@ -35,7 +35,7 @@ def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_live_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse.lading")
+    monkeypatch.setattr(mount_points, "kind_of", lambda directory: "fuse.lading")
     with pytest.raises(Conflict, match="something is mounted there"):
         mount_points.check_point(tmp_path)
 
@@ -78,7 +78,7 @@ def test_what_this_user_lacks(
 def test_who_is_not_root_asks_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, code: int, message: str
 ) -> None:
-    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse")
+    monkeypatch.setattr(mount_points, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     done = subprocess.CompletedProcess([], code, "", "no\n")
@@ -88,7 +88,7 @@ def test_who_is_not_root_asks_a_program(
 
 
 def test_root_says_why_it_could_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse")
+    monkeypatch.setattr(mount_points, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="cannot be unmounted"):
         mount_points.unmount(tmp_path)

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lading.core.containers.container import TUNNEL
-from lading.core.containers.sessions import is_loopback, offer
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine
 from lading.supervisor.session import SupervisorSession
@@ -68,7 +67,7 @@ class GatewayListener:
             return
         # In a thread: the name of the server may have to be looked up.
         host = await asyncio.to_thread(own_address, self._config)
-        if host and not (self._is_offer and is_loopback(host)):
+        if host and not (self._is_offer and _is_loopback(host)):
             self._wanted = f"{host}:0"
 
     @property
@@ -105,7 +104,7 @@ class GatewayListener:
             return TUNNEL
         shown = f"[{host}]" if ":" in host else host
         address = f"{shown}:{self._socket.getsockname()[1]}"
-        return offer(address) if self._is_offer else address
+        return _offer(address) if self._is_offer else address
 
     async def close(self) -> None:
         """End all sessions. Idempotent."""
@@ -209,3 +208,16 @@ def _listen(host: str, wanted: str) -> socket.socket:
         made.close()
         raise
     return made
+
+
+# Imported in the functions: few containers offer an address, and each start waits for an import.
+def _is_loopback(host: str) -> bool:
+    from lading.core.containers.sessions import is_loopback
+
+    return is_loopback(host)
+
+
+def _offer(address: str) -> str:
+    from lading.core.containers.sessions import offer
+
+    return offer(address)
