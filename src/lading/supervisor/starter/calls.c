@@ -91,8 +91,6 @@ pid_t fork_into(unsigned long namespaces) {
     return (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-int open_process(pid_t pid) { return (int)syscall(PIDFD_OPEN, pid, 0); }
-
 int join_new_keyring(void) { return (int)syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL); }
 
 int set_capabilities(uint64_t set) {

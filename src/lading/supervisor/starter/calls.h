@@ -28,7 +28,6 @@ int mount_file_system(int context, uint64_t attributes);
 int pivot_here(void);
 int close_from(unsigned first, unsigned last, int only_on_exec);
 pid_t fork_into(unsigned long namespaces);
-int open_process(pid_t pid);
 int join_new_keyring(void);
 int set_capabilities(uint64_t set);
 /* As the functions of these names, whose types differ between C libraries, and which would ask other

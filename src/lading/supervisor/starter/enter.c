@@ -86,15 +86,15 @@ int enter_container(struct plan *plan, int number) {
     char *process = first_record(plan, PROCESS);
     char text[16];
     errno = EINVAL;
-    if (process == NULL || number_field(process, 0) > INT_MAX || first_record(plan, ARGUMENT) == NULL)
+    if (process == NULL || first_record(plan, ARGUMENT) == NULL)
         fault("the plan is incomplete");
     /* Before anybody in the container can see this process: it has descriptors of the machine. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
     char *terminal = first_record(plan, TERMINAL);
     int socket = terminal != NULL ? descriptor_of(number_field(terminal, 0)) : -1;
     int words = fcntl(2, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    int container = open_process((pid_t)number_field(process, 0));
-    if (words < 0 || container < 0) fault("the container's first process");
+    int container = descriptor_of(number_field(process, 0));
+    if (words < 0) fault("descriptors");
     int *const kept[] = {&words, &number, &container, &socket};
     keep_descriptors(kept, sizeof kept / sizeof *kept);
     faults_to_log(words);

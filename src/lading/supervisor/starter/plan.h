@@ -36,7 +36,7 @@ enum record {
     GATE = 'G',        /* descriptor from which the start line is read */
     NOTICE = 'N',      /* path to which the status is written as well */
     KEEP = 'K',        /* no command: wait until the gate is closed */
-    PROCESS = 'P',     /* process whose namespaces are entered */
+    PROCESS = 'P',     /* descriptor of the process whose namespaces are entered (pidfd_open(2)) */
     TERMINAL = 'T',    /* descriptor of a socket that gets the terminal */
 };
 

@@ -60,7 +60,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A container that runs, to be entered."""
 
     process: int
-    """Its first process, by its number on this machine."""
+    """Descriptor of its first process (pidfd_open(2)), which enters no process that has its number
+    later.
+    """
     join: Sequence[str] = ()
     can_set_groups: bool = True
     terminal: int = -1

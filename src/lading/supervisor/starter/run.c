@@ -155,10 +155,12 @@ static int keep(pid_t pid, int reports, int gate, int status) {
             fault("%s", report.text);
         }
     }
-    int ended;
-    while (waitpid(pid, &ended, 0) < 0)
+    /* Not collected: its number is its own until this process has ended, and the lock of the status
+     * file with it, so that who holds both enters no other process. */
+    siginfo_t ended = {0};
+    while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) < 0)
         if (errno != EINTR) fault("the first process");
-    if (code < 0) code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+    if (code < 0) code = ended.si_code == CLD_EXITED ? ended.si_status : 128 + ended.si_status;
     /* On a full disk the exit code still tells it to whoever waits. */
     (void)tell(status, "code", code);
     return code;

@@ -119,9 +119,7 @@ class Starter:
         # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import executing
 
-        first = self.first
-        if first is None:
-            raise ExecutionError("the container is not running")
+        container = self._open_first()
         number = place / f"exec-{os.urandom(6).hex()}.pid"
         console = client = None
         try:
@@ -130,7 +128,7 @@ class Starter:
                 client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
                 client.connect(console.path)
             entry = Entry(
-                process=first,
+                process=container,
                 join=join,
                 can_set_groups=_can_set_groups(),
                 terminal=client.fileno() if client else -1,
@@ -141,7 +139,7 @@ class Starter:
                 return await executing.spawn(
                     [NAME, "exec", str(plan), str(number)],
                     executable=_executable(),
-                    descriptors=_open((plan, entry.terminal, _sealed.descriptor)),
+                    descriptors=_open((plan, container, entry.terminal, _sealed.descriptor)),
                     environment={},
                     target=lambda: executing.read_number(number),
                     console=console,
@@ -151,10 +149,29 @@ class Starter:
         except OSError as error:
             raise ExecutionError(f"the container cannot be entered: {error}") from error
         finally:
+            os.close(container)
             if client is not None:
                 client.close()
             if console is not None:
                 console.close()
+
+    def _open_first(self) -> int:
+        """A descriptor of the first process, for its namespaces. Raises ExecutionError without a
+        container that is ready to be entered.
+        """
+        first = self.first
+        try:
+            descriptor = os.pidfd_open(first) if first is not None else -1
+        except OSError:
+            descriptor = -1
+        # The lock ends before the number of the process is free for another one: a process that
+        # was opened before this look is the container's.
+        name = _STATUS if self._held is None else _HELD
+        if descriptor >= 0 and _locked(self._run / name) == first:
+            return descriptor
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise ExecutionError("the container is not running")
 
     async def hold(self, *, join: Sequence[str]) -> int:
         """Make the container again, on the same root, without a command. Returns a descriptor: the
