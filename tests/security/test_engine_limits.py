@@ -15,6 +15,7 @@ from lading.testing.images import ArchiveImage, tiny_image
 from tests.security.machine_code import make_program
 from tests.security.test_native_isolation import TestDocker as Docker
 from tests.security.test_native_isolation import TestNative as Native
+from tests.security.test_native_isolation import TestNativeOnCrun as NativeOnCrun
 from tests.security.test_native_isolation import TestPodman as Podman
 from tests.security.test_native_isolation import codes_of, on_x86_64
 from tests.system.test_engines import own_mounts
@@ -122,8 +123,9 @@ class Attacks:
 
 @pytest.mark.quick
 class TestNative(Attacks):
-    """Against crun."""
+    """Against lading-start."""
 
+    engine = Native.engine
     kit = Native.kit
 
     @on_x86_64
@@ -149,6 +151,12 @@ class TestNative(Attacks):
         script = f"i=0; while [ $i -lt 60 ]; do {opener} i=$((i+1)); done; wait"
         _, out, _ = await kit.run(script)
         assert 30 < len(out.split()) <= 256 // 6
+
+
+class TestNativeOnCrun(TestNative):
+    """Against crun."""
+
+    engine = NativeOnCrun.engine
 
 
 class TestDocker(Attacks):

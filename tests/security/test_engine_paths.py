@@ -14,6 +14,7 @@ from lading.testing.conformance.engines import Kit
 from lading.testing.images import ArchiveImage, first_layer, make_archive, make_layer, tiny_image
 from tests.security.test_native_isolation import TestDocker as Docker
 from tests.security.test_native_isolation import TestNative as Native
+from tests.security.test_native_isolation import TestNativeOnCrun as NativeOnCrun
 from tests.security.test_native_isolation import TestPodman as Podman
 from tests.system.test_engines import own_mounts
 
@@ -96,9 +97,16 @@ class Attacks:
 
 @pytest.mark.quick
 class TestNative(Attacks):
+    """Against lading-start."""
+
+    engine = Native.engine
+    kit = Native.kit
+
+
+class TestNativeOnCrun(TestNative):
     """Against crun."""
 
-    kit = Native.kit
+    engine = NativeOnCrun.engine
 
 
 class TestDocker(Attacks):
