@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import time
@@ -14,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor import journal
-from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.testing.images import PROGRAMS, tiny_image
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -82,21 +81,11 @@ class Attack:
         """Start a script in the container and leave it there, as somebody with a shell may."""
         if self.engine == "native":
             run = self.stage.parent.run / CONTAINER
-            holder = journal.read_holder(run)
-            assert holder is not None
-            # crun's files are in the supervisor's mounts where the container has a user namespace.
-            mounts = ["nsenter", "--mount", f"--target={holder.PID}"]
-            places = (UserNamespace(run).directory / "crun", run / "crun")
-            seen = [place for place in places if Path(f"/proc/{holder.PID}/root/{place}").exists()]
-            command = [
-                *mounts,
-                "crun",
-                "--root",
-                str(seen[0]),
-                "--cgroup-manager=disabled",
-                "exec",
-                "--detach",
-            ]
+            # Of the kept container, or of the one of the command (supervisor/starter).
+            files = [run / "held.jsonl", run / "container.jsonl"]
+            status = next(file for file in files if file.exists()).read_text()
+            first = json.loads(status.splitlines()[0])["pid"]
+            command = ["nsenter", f"--target={first}", "--all", "sh", "-c", f"({script}) &"]
         else:
             command = [
                 "docker",
@@ -104,10 +93,14 @@ class Attack:
                 f"unix://{self.settings[f'{self.engine}_socket']}",
                 "exec",
                 "--detach",
+                CONTAINER,
+                "sh",
+                "-c",
+                script,
             ]
         null = subprocess.DEVNULL
         entering = await asyncio.create_subprocess_exec(
-            *command, CONTAINER, "sh", "-c", script, stdin=null, stdout=null, stderr=null
+            *command, stdin=null, stdout=null, stderr=null
         )
         assert await asyncio.wait_for(entering.wait(), PATIENCE) == 0
 

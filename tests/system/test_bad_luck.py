@@ -78,17 +78,19 @@ async def test_a_command_that_does_not_exist(native: Stage) -> None:
     assert "is the program, or the interpreter it names, in the image?" in error
 
 
-async def test_a_killed_crun_is_no_result_of_the_command(native: Stage) -> None:
+async def test_a_killed_starter_is_no_result_of_the_command(native: Stage) -> None:
     record, pidfd = await native.begun(["sh", "-c", "echo up; exec sleep 1000"])
     group = Cgroup(find_hierarchy(Path("/proc/mounts").read_text()), CONTAINER)
-    (crun,) = [
-        pid for pid in group.processes() if b"--bundle" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    (keeper,) = [
+        pid
+        for pid in group.processes()
+        if b"container.jsonl" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
-    os.kill(crun, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
     await native.over(pidfd)
     state, failure, error = status(record)
     assert (state, failure, record.get("exit_code")) == ("Cancelled", "node", None)
-    assert "crun that ran the container was ended by signal 9; the container runs again" in error
+    assert "lading-start that ran the container was ended by signal 9" in error
 
 
 async def test_an_output_path_that_is_gone(native: Stage) -> None:

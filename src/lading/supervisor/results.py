@@ -106,9 +106,11 @@ class Results(msgspec.Struct, frozen=True):
             self._last_words(ending)
             # The first log ended with Complete, so it is stored again.
             log = await self._store_log() if isinstance(log, str) else log
+        # An output that the container has announced counts as its result alone.
+        is_named = ending.state is ContainerState.COMPLETE or not isinstance(plan, str)
         await self._report(
             ending,
-            output=output if isinstance(output, str) else None,
+            output=output if isinstance(output, str) and is_named else None,
             log=log if isinstance(log, str) else None,
         )
 
@@ -293,7 +295,7 @@ class Report:
         """Save the results and write the end; False when there was no end to write or the server
         did not accept it.
         """
-        deaf = self._await_next_signal()
+        deaf = self._await_next_signal(ending)
         try:
             # The container goes back to the queue: nothing of it is saved.
             if ending.state is ContainerState.QUEUED:
@@ -313,7 +315,7 @@ class Report:
             return False
         return ending.state not in (None, ContainerState.RUNNING)
 
-    def _await_next_signal(self) -> float:
+    def _await_next_signal(self, ending: Ending) -> float:
         """Only one more signal stops the report: the first one ended the command, but the results
         may still be wanted. Return the number of seconds for which no signal counts.
 
@@ -322,7 +324,10 @@ class Report:
         seconds.
         """
         was_told = self._stop.is_set()
-        self._stop.clear()
+        # A signal that had ended the command, or the time for which the container was kept. One
+        # that came after a command had ended by itself, while its disk was measured, counts.
+        if self._kept or ending.state is not ContainerState.COMPLETE:
+            self._stop.clear()
         return _KEPT_SAVING if self._kept and was_told else 0.0
 
     async def _give_up(self, ending: Ending) -> bool:

@@ -37,9 +37,9 @@ def _write(init: ContainerInit, *reports: bytes) -> None:
     os.close(descriptor)
 
 
-def _failure(init: ContainerInit) -> ExecutionError:
+def _failure(init: ContainerInit, code: int = NOT_STARTED) -> ExecutionError:
     with pytest.raises(ExecutionError) as caught:
-        init.check_started(NOT_STARTED)
+        init.check_started(code)
     return caught.value
 
 
@@ -64,9 +64,10 @@ async def test_it_is_ready_with_its_first_report(init: ContainerInit) -> None:
     await asyncio.wait_for(init.ready(), 10)
 
 
-def test_a_command_that_was_never_started(init: ContainerInit) -> None:
+@pytest.mark.parametrize("code", [NOT_STARTED, 126, 127])
+def test_a_command_that_was_never_started(init: ContainerInit, code: int) -> None:
     _write(init, _report(READY), _report(FAULT, "executable file `x`: No such file"))
-    failure = _failure(init)
+    failure = _failure(init, code)
     assert failure.failure is Failure.USER
     assert "the command cannot be started: executable file `x`: No such file" in failure.message
 
@@ -75,6 +76,7 @@ def test_an_exit_code_of_the_command_is_no_fault(init: ContainerInit) -> None:
     _write(init, _report(READY), _report(ENDED))
     init.check_started(NOT_STARTED)
     init.check_started(127)
+    init.check_started(126)
 
 
 def test_a_first_process_that_fails_is_a_fault_of_the_machine(tmp_path: Path) -> None:

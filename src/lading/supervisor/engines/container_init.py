@@ -27,6 +27,10 @@ PROGRAM: Final = Path(__file__).parents[1] / "starter" / "lading-start"
 """The program of this installation; missing where no compiler built it."""
 NOT_STARTED: Final = 125
 """Exit code of the program if it started nothing (fault.h)."""
+NOT_RUN: Final = (126, 127)
+"""Its exit codes for a command that cannot be run, and for one that is not there (command.c). A
+command can end with all three, too.
+"""
 LACKING: Final = (
     "the command is the first process of its container, which ignores its own signals and collects"
     " no orphans: this installation was built without a C compiler"
@@ -108,11 +112,11 @@ class ContainerInit:
         """Raise ExecutionError if the command was never started: the exit code of the first process
         is `code`, and its second report the reason. USER, or NODE if there is no first report.
         """
-        if code != NOT_STARTED:
+        if code not in (NOT_STARTED, *NOT_RUN):
             return
         reports = self._receive()
         # Nothing of the container runs before the first report, and can have written it.
-        if not reports or reports[0][0] != _READY:
+        if code == NOT_STARTED and (not reports or reports[0][0] != _READY):
             reason = _words(reports[0][2]) if reports else "it reported nothing"
             raise ExecutionError(
                 f"the first process of the container did not start: {reason}", Failure.NODE
