@@ -39,6 +39,20 @@ test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
 lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
 kill $!; wait $! || :
 """
+# An ordinary user's first minutes: no `lading up`, no root, no package but Python's. The shell of a
+# running container, and the end of one that uses more memory than it asked for.
+BARE = """
+lading image add --name tools:1 --from-host sh seq wc sleep tail cat
+test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
+lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
+code=0; lading run --ram 64MiB -- tail /dev/zero 2>said || code=$?
+cat said; test "$code" = 137 && grep 'ask for more' said
+code=0; lading run -- sh -c 'kill -9 $$' || code=$?; test "$code" = 137
+lading run --detach --name long --max-run-time 60 -- sh -c 'echo inside > /tmp/here; sleep 60'
+until lading request list | grep -q running; do sleep 0.1; done
+test "$(lading shell long -- cat /tmp/here)" = inside
+lading request cancel long && lading down
+"""
 ENGINE = "crun"
 PODMAN = "podman uidmap slirp4netns fuse-overlayfs"
 # Work that systemd does for a user who logs in and has enabled podman.socket; a root has no
@@ -68,7 +82,7 @@ REQUESTS = """
 lading image add --name tools:1 --from-host sh seq sleep wc
 test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
 lading run --detach --name long -- sh -c 'sleep 5; seq 3'
-until lading request list | grep -q Running; do sleep 0.2; done
+until lading request list | grep -q running; do sleep 0.2; done
 """
 SURVIVES = """
 lading wait long && test "$(lading request logs long | wc -l)" = 3
@@ -132,6 +146,9 @@ WAYS = (
     Way("pip-user", "pip install, user with rootless podman", f"python3-venv {PODMAN}",
         f"python3 -m venv l && l/bin/pip install -q {WHEEL}",
         "PATH=$HOME/l/bin:$PATH" + SESSION + FIRST_RESULT, user=True),
+    Way("bare", "pip install, user without an engine, crun or podman", "python3-venv",
+        f"python3 -m venv l && l/bin/pip install -q {WHEEL}", "PATH=$HOME/l/bin:$PATH" + BARE,
+        user=True),
     Way("pip-extras", "pip install with [s3,cloud], root", f"python3-venv {ENGINE}",
         f"python3 -m venv /opt/l && /opt/l/bin/pip install -q \"{WHEEL}[s3,cloud]\"",
         "PATH=/opt/l/bin:$PATH" + FIRST_RESULT),
