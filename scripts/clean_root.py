@@ -39,8 +39,8 @@ test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
 lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
 kill $!; wait $! || :
 """
-# An ordinary user's first minutes: no `lading up`, no root, no package but Python's. The shell of a
-# running container, and the end of one that uses more memory than it asked for.
+# An ordinary user's first minutes: no `lading up`, no root, no package but Python's and the ssh that
+# `lading shell` starts. The shell of a running container, and the end of one that uses more memory than it asked for.
 BARE = """
 lading image add --name tools:1 --from-host sh seq wc sleep tail cat
 test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
@@ -146,7 +146,8 @@ WAYS = (
     Way("pip-user", "pip install, user with rootless podman", f"python3-venv {PODMAN}",
         f"python3 -m venv l && l/bin/pip install -q {WHEEL}",
         "PATH=$HOME/l/bin:$PATH" + SESSION + FIRST_RESULT, user=True),
-    Way("bare", "pip install, user without an engine, crun or podman", "python3-venv",
+    Way("bare", "pip install, user without an engine, crun or podman",
+        "python3-venv openssh-client",
         f"python3 -m venv l && l/bin/pip install -q {WHEEL}", "PATH=$HOME/l/bin:$PATH" + BARE,
         user=True),
     Way("pip-extras", "pip install with [s3,cloud], root", f"python3-venv {ENGINE}",
