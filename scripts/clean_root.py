@@ -39,8 +39,9 @@ test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
 lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
 kill $!; wait $! || :
 """
-# An ordinary user's first minutes: no `lading up`, no root, no package but Python's and the ssh that
-# `lading shell` starts. The shell of a running container, and the end of one that uses more memory than it asked for.
+# An ordinary user's first minutes: no `lading up`, no root, no package but Python's and the ssh
+# that `lading shell` starts. The shell of a running container, and the end of one that uses more
+# memory than it asked for.
 BARE = """
 lading image add --name tools:1 --from-host sh seq wc sleep tail cat
 test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
