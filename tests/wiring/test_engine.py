@@ -13,20 +13,21 @@ from lading.wiring.engine import engine_search, with_engine
 
 
 @pytest.mark.parametrize("key", ["DockerSocket", "PodmanSocket"])
-def test_what_answers_is_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    # Without programs there is no native engine.
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    docker, podman = str(tmp_path / "DockerSocket"), str(tmp_path / "PodmanSocket")
-    containers = replace(Config().Containers, DockerSocket=docker, PodmanSocket=podman)
+def test_the_service_that_answers_is_configured(tmp_path: Path, key: str) -> None:
+    containers = replace(
+        Config().Containers,
+        DockerSocket=str(tmp_path / "DockerSocket"),
+        PodmanSocket=str(tmp_path / "PodmanSocket"),
+    )
     config = replace(Config(), Containers=containers)
-    assert not engine_search(config.Containers)().name
-    assert with_engine(config, "local") is config
+    # A machine without a native engine: neither program is there.
+    search = replace(
+        engine_search(containers), environ={}, which=lambda _name: None, has_starter=lambda: False
+    )
+    assert with_engine(config, "local", search) is config
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / key))
         listener.listen()
-        found = with_engine(config, "local").Containers
-        assert found.RuntimeEngine == key.removesuffix("Socket").lower()
-        assert with_engine(config, "slurm") is config
+        chosen = with_engine(config, "local", search).Containers
+        assert chosen.RuntimeEngine == key.removesuffix("Socket").lower()
+        assert with_engine(config, "slurm", search) is config

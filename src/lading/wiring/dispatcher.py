@@ -47,7 +47,7 @@ from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.process.telemetry import configure, event, read_format, read_level
 from lading.process.tracing import SpanTracer, open_tracer
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.engine import with_engine
+from lading.wiring.engine import engine_search, with_engine
 from lading.wiring.process import (
     ChildOptions,
     StartReport,
@@ -205,7 +205,7 @@ async def _serve(
     if membership.certificate:
         write_private(authority, membership.certificate.encode())
     verify = authority if membership.certificate else True
-    config = with_engine(config, name)
+    config = with_engine(config, name, engine_search(config.Containers))
     site = FleetSite(
         config=config,
         token=membership.token.split("/")[1],
@@ -361,7 +361,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     name = config.Containers.Dispatcher
-    config = with_engine(config, name)
+    config = with_engine(config, name, engine_search(config.Containers))
     site = FleetSite(
         config=config,
         token=secrets.dispatch_token_uuid,

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from lading.config.containers import Containers
 from lading.config.site import Config
 from lading.supervisor.engines import NATIVE
-from lading.supervisor.engines.choice import EngineChoice, EngineSearch
+from lading.supervisor.engines.choice import EngineSearch
 
 
-def engine_search(
-    containers: Containers, *, directory: Path | None = None
-) -> Callable[[], EngineChoice]:
-    """A function that finds the engine of this machine. `directory` is the data directory, if it is
-    known.
+def engine_search(containers: Containers, *, directory: Path | None = None) -> EngineSearch:
+    """The search for the engine of this machine, with the sockets of the configuration. `directory`
+    is the data directory, if it is known.
     """
     search = EngineSearch(
         docker_socket=containers.DockerSocket, podman_socket=containers.PodmanSocket
     )
-    if directory is not None:
-        search = replace(search, directory=directory)
-    return lambda: search.choose(containers.RuntimeEngine)
+    return search if directory is None else replace(search, directory=directory)
 
 
-def with_engine(config: Config, name: str) -> Config:
-    """The configuration with the engine that was found, if the fleet is this machine."""
+def with_engine(config: Config, name: str, search: EngineSearch) -> Config:
+    """The configuration with the engine that `search` finds, if the fleet is this machine."""
     if name != "local":
         return config
     containers = config.Containers
-    found = engine_search(containers)()
-    if found.name == NATIVE and found.is_rootless:
+    choice = search.choose(containers.RuntimeEngine)
+    if choice.name == NATIVE and choice.is_rootless:
         # The warm parent then enters the namespaces of an ordinary user.
         return replace(config, Containers=replace(containers, RuntimeEngine=NATIVE))
-    if not found.socket:
+    if not choice.socket:
         # The configured one, native, or none: then that is what each container reports.
         return config
-    if found.name == "podman":
-        changed = replace(containers, RuntimeEngine=found.name, PodmanSocket=found.socket)
+    if choice.name == "podman":
+        changed = replace(containers, RuntimeEngine=choice.name, PodmanSocket=choice.socket)
     else:
-        changed = replace(containers, RuntimeEngine=found.name, DockerSocket=found.socket)
+        changed = replace(containers, RuntimeEngine=choice.name, DockerSocket=choice.socket)
     return replace(config, Containers=changed)

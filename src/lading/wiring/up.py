@@ -137,7 +137,7 @@ def _main(
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
         is_here = containers.Dispatcher == "local"
-        choose = engine_search(containers, directory=directory.root) if is_here else None
+        search = engine_search(containers, directory=directory.root)
         return asyncio.run(
             _serve(
                 directory,
@@ -146,7 +146,7 @@ def _main(
                 on_ready,
                 with_dispatcher=with_dispatcher,
                 kept=kept,
-                choose=choose,
+                choose=(lambda: search.choose(containers.RuntimeEngine)) if is_here else None,
                 logs=logs,
                 process=process,
                 until_idle=until_idle,
