@@ -124,6 +124,10 @@ def test_a_binary_brings_libraries_one_by_one(host: SourceHost, tmp_path: Path) 
     )
 
 
+def test_an_interpreter_that_is_named_brings_its_modules(host: SourceHost, tmp_path: Path) -> None:
+    assert "/usr/lib/perl/List.pm" in _names(from_host(["perl"], tmp_path, host=host))
+
+
 def test_alternatives_that_lead_to_a_package_come_along(host: SourceHost, tmp_path: Path) -> None:
     records = host.root / "var/lib/dpkg/alternatives"
     records.mkdir(parents=True)

@@ -180,7 +180,8 @@ def test_a_vm_that_is_gone_takes_its_containers_along() -> None:
         scene.cloud.take(next(iter(scene.cloud.vms)))
         await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         assert scene.server.records[uuid]["runtime_status"]["failure"] == "node"
-        assert "is gone" in scene.server.records[uuid]["runtime_status"]["errorDetail"]
+        detail = scene.server.records[uuid]["runtime_status"]["errorDetail"]
+        assert "is gone: the cloud does not list it any more." in detail
 
     staged(Scene(troubles=QUICK, seconds=9999.0), acts)
 
