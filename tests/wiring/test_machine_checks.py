@@ -41,6 +41,7 @@ def machine(tmp_path: Path) -> CheckedMachine:
         python_is_optimised=lambda: True,
         user_ids_fault=lambda path: "",
         try_native=lambda path: _REFUSED,
+        delegated=lambda: (),
         starter_fault=lambda: "it was not built",
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
@@ -117,7 +118,6 @@ def test_an_ordinary_user_may_have_the_native_engine(machine: CheckedMachine) ->
     assert can_run(examine(allowed))
     found = _find(allowed, "native").found
     assert "as user id 1000" in found
-    assert "ram by samples" in found
     forbidden = replace(alone, try_native=lambda path: RootlessTrial(fault="no"))
     assert _find(forbidden, "native").mend == "sudo lading up"
     bare = replace(allowed, which=lambda name: None)
@@ -170,10 +170,24 @@ def test_cgroups_in_part(machine: CheckedMachine) -> None:
     for name in ("memory", "cpu", "pids"):
         (machine.root / "sys/fs/cgroup" / name).mkdir()
     assert _find(machine, "cgroups").found == "version 1: memory, cpu, pids"
+    (machine.root / "run/systemd/system").mkdir(parents=True)
     rootless = _find(replace(machine, user=1000), "cgroups")
     assert rootless.verdict is CheckResult.WARNING
     assert "--ram and --vcpus limit no container" in rootless.found
     assert rootless.mend == "boot with systemd.unified_cgroup_hierarchy=1"
+
+
+def test_limits_of_an_ordinary_user(machine: CheckedMachine) -> None:
+    user = replace(machine, user=1000)
+    check = _find(user, "cgroups")
+    assert "version 2; native engine: ram by samples and kill" in check.found
+    assert (check.verdict, check.mend) == (CheckResult.WARNING, "sudo lading up")
+    for place in ("run/systemd/system", "run/user/1000/systemd"):
+        (machine.root / place).mkdir(parents=True)
+    assert _find(user, "cgroups").mend == "systemd-run --user --scope -p Delegate=yes lading up"
+    check = _find(replace(user, delegated=lambda: ("memory", "cpu", "pids")), "cgroups")
+    assert "vcpus by a delegated control group" in check.found
+    assert (check.verdict, check.mend) == (CheckResult.OK, "")
 
 
 def test_the_hybrid_layout_that_crun_refuses(machine: CheckedMachine) -> None:

@@ -67,6 +67,8 @@ class CheckedMachine:
     user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
     try_native: Callable[[Path], RootlessTrial] | None = None
     """Tries the native engine for an ordinary user; None: with the real kernel."""
+    delegated: Callable[[], Sequence[str]] = lambda: _delegated()
+    """The controllers of control groups that the user may use."""
     starter_fault: Callable[[], str] = lambda: _starter_fault()
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
@@ -136,7 +138,6 @@ def _native(machine: CheckedMachine) -> Check:
 
 def _trial(machine: CheckedMachine) -> Check:
     """The native engine of an ordinary user, found by trying."""
-    from lading.supervisor.limits.user_limits import describe, kernel_can_count
     from lading.supervisor.rootless_trial import try_for_user
 
     trial = (machine.try_native or try_for_user)(machine.data)
@@ -145,7 +146,7 @@ def _trial(machine: CheckedMachine) -> Check:
         return Check(name="native", verdict=CheckResult.MISSING, found=trial.fault, mend=mend)
     found = (
         f"as user id {machine.user}, the one id of all its containers outside; roots by "
-        f"{trial.root_kind}; limits: {describe((), can_count=kernel_can_count())}"
+        f"{trial.root_kind}"
     )
     return Check(name="native", verdict=CheckResult.OK, found=found)
 
@@ -244,17 +245,38 @@ def _cgroups(machine: CheckedMachine) -> Check:
     ]
     lacking = [name for name in _CONTROLLERS if name not in found]
     kind = "version 2" if unified else "version 1" if found else "none"
-    if not lacking and machine.user and not unified:
-        return Check(
-            name="cgroups",
-            verdict=CheckResult.WARNING,
-            found=f"{kind}: --ram and --vcpus limit no container of Docker or podman without root",
-            mend="boot with systemd.unified_cgroup_hierarchy=1",
-        )
+    if machine.user:
+        return _user_cgroups(machine, kind)
     if not lacking:
         return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
     said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
     return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=_mend_cgroups(kind))
+
+
+def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
+    """How the limits of an ordinary user's containers are enforced."""
+    from lading.supervisor.limits.delegation import mend_delegation
+    from lading.supervisor.limits.user_limits import describe, kernel_can_count
+
+    controllers = machine.delegated()
+    mend = mend_delegation(
+        controllers,
+        user=machine.user,
+        is_unified=kind == "version 2",
+        has_systemd=(machine.root / "run/systemd/system").is_dir(),
+        has_session=(machine.root / f"run/user/{machine.user}/systemd").is_dir(),
+    )
+    found = f"{kind}; native engine: {describe(controllers, can_count=kernel_can_count())}"
+    if kind != "version 2":
+        found += "; --ram and --vcpus limit no container of Docker or podman without root"
+    verdict = CheckResult.WARNING if mend else CheckResult.OK
+    return Check(name="cgroups", verdict=verdict, found=found, mend=mend)
+
+
+def _delegated() -> Sequence[str]:
+    from lading.supervisor.engines.choice import delegated_controllers
+
+    return delegated_controllers()
 
 
 def _mend_cgroups(kind: str) -> str:

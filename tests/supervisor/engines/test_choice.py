@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ def search(
     has_cgroup2: bool = True,
     trial: RootlessTrial = _REFUSED,
     has_starter: bool = False,
+    delegated: Sequence[str] = (),
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -43,6 +44,8 @@ def search(
         has_cgroup2=lambda: has_cgroup2,
         try_native=lambda directory: trial,
         has_starter=lambda: has_starter,
+        delegated=lambda: delegated,
+        has_session=lambda user: True,
     )
 
 
@@ -133,6 +136,15 @@ def test_an_engine_without_root_limits_nothing_on_cgroup_version_1() -> None:
     assert search(sockets={"/p.sock"}, has_cgroup2=False).choose().warning == ""
     found = search(sockets={_PODMAN}, has_cgroup2=False).choose()
     assert found.warning.startswith("--ram and --vcpus limit no container here")
+
+
+def test_limits_of_a_user_are_told_with_their_mend() -> None:
+    found = search(has_starter=True, trial=RootlessTrial()).choose()
+    assert found.warning.startswith("limits of containers: ram by samples and kill, ")
+    assert found.warning.endswith("systemd-run --user --scope -p Delegate=yes lading up")
+    every = ("cpu", "memory", "pids")
+    found = search(has_starter=True, trial=RootlessTrial(), delegated=every).choose()
+    assert found.warning.endswith("vcpus by a delegated control group, disk by samples and kill")
 
 
 def test_a_configured_engine_is_not_looked_for() -> None:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.limits.delegation import SERVING, take_delegated
+from lading.supervisor.limits.delegation import (
+    SERVING,
+    find_delegated,
+    mend_delegation,
+    take_delegated,
+)
 
 _OWN = "0::/user.slice/lading.scope\n"
 
@@ -70,3 +75,36 @@ def test_a_group_without_the_mark_is_left_alone(tmp_path: Path, group: Path) -> 
 def test_a_group_that_refuses_is_not_delegated(tmp_path: Path, group: Path) -> None:
     (group / SERVING).write_text("")
     assert take_delegated(mounts(tmp_path), _OWN, is_delegated=lambda path: True) is None
+
+
+def test_finding_the_controllers_changes_nothing(tmp_path: Path, group: Path) -> None:
+    found = find_delegated(mounts(tmp_path), _OWN, is_delegated=lambda path: path == group)
+    assert found == ("cpu", "memory", "pids")
+    assert not (group / SERVING).exists()
+    assert find_delegated(mounts(tmp_path), _OWN) == ()
+    assert find_delegated("", _OWN) == ()
+
+
+@pytest.mark.parametrize(
+    ("controllers", "is_unified", "has_systemd", "has_session", "mend"),
+    [
+        (("memory", "cpu", "pids"), True, True, True, ""),
+        (("memory", "pids"), True, True, True, "sudo systemctl edit user@.service"),
+        ((), True, True, True, "systemd-run --user --scope"),
+        ((), True, True, False, "sudo loginctl enable-linger 7; XDG_RUNTIME_DIR=/run/user/7 sys"),
+        ((), False, True, True, "boot with systemd.unified_cgroup_hierarchy=1"),
+        ((), True, False, True, "sudo lading up"),
+    ],
+)
+def test_the_command_that_brings_control_groups(
+    controllers: tuple[str, ...], is_unified: bool, has_systemd: bool, has_session: bool, mend: str
+) -> None:
+    found = mend_delegation(
+        controllers,
+        user=7,
+        is_unified=is_unified,
+        has_systemd=has_systemd,
+        has_session=has_session,
+    )
+    assert found.startswith(mend)
+    assert bool(found) is bool(mend)

@@ -11,15 +11,23 @@ from lading.supervisor.limits.user_limits import UserLimits, can_count, describe
     ("limits", "sentence"),
     [
         (UserLimits(), ""),
-        (UserLimits(ram=64 << 20), "limits without a control group: ram of 64.0 MiB by samples"),
+        (
+            UserLimits(ram=64 << 20),
+            "limits of the container: ram of 64.0 MiB by samples and kill",
+        ),
         (
             UserLimits(ram=1 << 30, vcpus=2, processes=9),
-            "limits without a control group: ram of 1.0 GiB by samples, 9 processes by"
-            " RLIMIT_NPROC; no limit of vcpus without a control group",
+            "limits of the container: ram of 1.0 GiB by samples and kill, 9 processes by"
+            " RLIMIT_NPROC, 2 vcpus not at all",
         ),
         (
             UserLimits(vcpus=1, processes=9, can_count=False),
-            "no limit of vcpus and processes without a control group",
+            "limits of the container: 9 processes not at all, 1 vcpus not at all",
+        ),
+        (
+            UserLimits(vcpus=1, by_kernel=("ram", "processes")),
+            "limits of the container: ram and processes by a delegated control group,"
+            " 1 vcpus not at all",
         ),
     ],
 )
@@ -33,11 +41,13 @@ def test_a_kernel_that_counts_all_processes_of_a_user_limits_none() -> None:
 
 
 def test_delegated_controllers_limit_by_the_kernel() -> None:
+    group = "by a delegated control group"
     assert describe(("memory", "pids"), can_count=False) == (
-        "ram by the kernel, processes by the kernel, vcpus not at all, disk by samples"
+        f"ram {group}, processes {group}, vcpus not at all, disk by samples and kill"
     )
     assert describe((), can_count=True) == (
-        "ram by samples, processes by RLIMIT_NPROC, vcpus not at all, disk by samples"
+        "ram by samples and kill, processes by RLIMIT_NPROC, vcpus not at all,"
+        " disk by samples and kill"
     )
     assert "processes not at all" in describe((), can_count=False)
 

@@ -15,12 +15,15 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lading.supervisor.engines import AUTOMATIC, CRUN, NATIVE
+from lading.supervisor.limits.cgroup import read_text
+from lading.supervisor.limits.delegation import find_delegated, mend_delegation
 from lading.supervisor.limits.user_limits import describe, kernel_can_count
+from lading.supervisor.machine import mount_table
 from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
 from lading.supervisor.starter import starter
 
@@ -75,6 +78,10 @@ class EngineSearch:
     """Whether the program of this package that starts containers can be used."""
     try_native: Callable[[Path], RootlessTrial] = lambda directory: try_for_user(directory)
     """Tries the native engine for an ordinary user."""
+    delegated: Callable[[], Sequence[str]] = lambda: delegated_controllers()
+    """The controllers of control groups that this user may use."""
+    has_session: Callable[[int], bool] = lambda user: Path(f"/run/user/{user}/systemd").is_dir()
+    """Whether systemd runs services of a user."""
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
@@ -84,7 +91,7 @@ class EngineSearch:
             if self.user == 0 and not self.is_confined():
                 return EngineChoice(name=NATIVE)
             if self.user and not self.try_native(self.directory).fault:
-                return EngineChoice(name=NATIVE, is_rootless=True, warning=_user_limits())
+                return EngineChoice(name=NATIVE, is_rootless=True, warning=self.user_limits())
         for name, path, is_rootless in self.services():
             if self.answers(path):
                 warning = _NO_LIMITS if is_rootless and not self.has_cgroup2() else ""
@@ -92,6 +99,25 @@ class EngineSearch:
                     name=name, socket=path, is_rootless=is_rootless, warning=warning
                 )
         return EngineChoice(mend=self._mend())
+
+    def user_limits(self) -> str:
+        """How the limits of this user's containers are enforced, and the command that lets the
+        kernel enforce all.
+        """
+        controllers = self.delegated()
+        text = describe(controllers, can_count=kernel_can_count())
+        mend = self.mend_limits(controllers)
+        return f"limits of containers: {text}" + (f"; for the kernel's: {mend}" if mend else "")
+
+    def mend_limits(self, controllers: Sequence[str]) -> str:
+        """See `delegation.mend_delegation`."""
+        return mend_delegation(
+            controllers,
+            user=self.user,
+            is_unified=self.has_cgroup2(),
+            has_systemd=self.has_systemd(),
+            has_session=self.has_session(self.user),
+        )
 
     def services(self) -> list[tuple[str, str, bool]]:
         """Name, socket, and whether it is one without root, of each service that may be there; in
@@ -140,8 +166,9 @@ class EngineSearch:
         return f"sudo apt install {' '.join(lacking)}; {start}" if lacking else start
 
 
-def _user_limits() -> str:
-    return f"limits of an ordinary user's containers: {describe((), can_count=kernel_can_count())}"
+def delegated_controllers() -> tuple[str, ...]:
+    """The controllers that systemd has delegated to this process."""
+    return find_delegated(mount_table(), read_text(Path("/proc/self/cgroup")))
 
 
 def podman_directory(user: int, environ: Mapping[str, str]) -> str:

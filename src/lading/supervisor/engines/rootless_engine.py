@@ -69,6 +69,15 @@ class RootlessEngine(NativeEngine):
             vcpus=0 if "cpu" in roots else spec.vcpus,
             processes=0 if "pids" in roots else spec.processes,
             can_count=kernel_can_count(),
+            by_kernel=tuple(
+                name
+                for name, controller, limit in (
+                    ("ram", "memory", spec.ram),
+                    ("vcpus", "cpu", spec.vcpus),
+                    ("processes", "pids", spec.processes),
+                )
+                if limit and controller in roots
+            ),
         )
         limited = structs.replace(
             spec,

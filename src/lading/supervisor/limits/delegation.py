@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,6 +23,8 @@ SERVING = "serving"
 _MARK = "user.delegate"
 # In version 2 "cpu" counts the time too.
 _CONTROLLERS = ("memory", "cpu", "pids", "io")
+# Controllers that enforce the limits of a container.
+_OF_LIMITS = frozenset({"memory", "cpu", "pids"})
 # Looks at the list of processes: some may start others meanwhile.
 _ROUNDS = 20
 
@@ -47,6 +49,48 @@ def take_delegated(
     except OSError:
         return None
     return Hierarchy(2, MappingProxyType(dict.fromkeys(usable, group)))
+
+
+def find_delegated(
+    mounts: str, own: str, *, is_delegated: Callable[[Path], bool] | None = None
+) -> tuple[str, ...]:
+    """Controllers that `take_delegated` would find; it changes nothing."""
+    group = _find(mounts, own)
+    if group is None or not (is_delegated or _is_marked)(group):
+        return ()
+    names = read_text(group / "cgroup.controllers").split()
+    return tuple(name for name in names if name in _CONTROLLERS)
+
+
+def mend_delegation(
+    controllers: Collection[str],
+    *,
+    user: int,
+    is_unified: bool,
+    has_systemd: bool,
+    has_session: bool,
+) -> str:
+    """The command after which the kernel enforces all limits of an ordinary user's containers; ""
+    where it does. `controllers` are delegated; `is_unified`: the machine has control groups of
+    version 2 alone; `has_session`: systemd runs services of this user.
+    """
+    if frozenset(controllers) >= _OF_LIMITS:
+        return ""
+    if not has_systemd:
+        # Nothing else delegates a group with a mark.
+        return "sudo lading up"
+    if not is_unified:
+        return "boot with systemd.unified_cgroup_hierarchy=1"
+    if controllers:
+        # By default systemd passes memory and pids on to users, and not cpu.
+        return (
+            "sudo systemctl edit user@.service, with the lines [Service] and"
+            " Delegate=cpu io memory pids; then log in again"
+        )
+    start = "systemd-run --user --scope -p Delegate=yes lading up"
+    if has_session:
+        return start
+    return f"sudo loginctl enable-linger {user}; XDG_RUNTIME_DIR=/run/user/{user} {start}"
 
 
 def _find(mounts: str, own: str) -> Path | None:

@@ -23,6 +23,10 @@ from lading.core.resources import format_bytes
 _COUNTS_NAMESPACES = (5, 14)
 
 
+_BY_KERNEL, _NOT = "by a delegated control group", "not at all"
+_BY_SAMPLES, _BY_RLIMIT = "by samples and kill", "by RLIMIT_NPROC"
+
+
 class UserLimits(msgspec.Struct, frozen=True):
     """Limits without a control group: `ram` in bytes, numbers; 0 is none."""
 
@@ -31,6 +35,8 @@ class UserLimits(msgspec.Struct, frozen=True):
     processes: int = 0
     can_count: bool = True
     """Whether the kernel counts processes for each container."""
+    by_kernel: tuple[str, ...] = ()
+    """Names of further limits, which a delegated control group enforces."""
 
     @property
     def nproc(self) -> int:
@@ -38,14 +44,13 @@ class UserLimits(msgspec.Struct, frozen=True):
         return self.processes if self.can_count else 0
 
     def sentence(self) -> str:
-        """How these limits are enforced, for the log of the container; "" without any."""
-        enforced = [f"ram of {format_bytes(self.ram)} by samples"] if self.ram else []
-        enforced += [f"{self.processes} processes by RLIMIT_NPROC"] if self.nproc else []
-        lacking = ["vcpus"] if self.vcpus else []
-        lacking += ["processes"] if self.processes and not self.nproc else []
-        texts = [f"limits without a control group: {', '.join(enforced)}"] if enforced else []
-        texts += [f"no limit of {' and '.join(lacking)} without a control group"] if lacking else []
-        return "; ".join(texts)
+        """How each limit is enforced, for the log of the container; "" without any."""
+        texts = [f"{' and '.join(self.by_kernel)} {_BY_KERNEL}"] if self.by_kernel else []
+        texts += [f"ram of {format_bytes(self.ram)} {_BY_SAMPLES}"] if self.ram else []
+        if self.processes:
+            texts.append(f"{self.processes} processes {_BY_RLIMIT if self.nproc else _NOT}")
+        texts += [f"{self.vcpus} vcpus {_NOT}"] if self.vcpus else []
+        return f"limits of the container: {', '.join(texts)}" if texts else ""
 
 
 def describe(controllers: Collection[str], *, can_count: bool) -> str:
@@ -53,15 +58,15 @@ def describe(controllers: Collection[str], *, can_count: bool) -> str:
     delegated.
     """
     ways = [
-        ("ram", "memory", "by samples"),
-        ("processes", "pids", "by RLIMIT_NPROC" if can_count else "not at all"),
-        ("vcpus", "cpu", "not at all"),
+        ("ram", "memory", _BY_SAMPLES),
+        ("processes", "pids", _BY_RLIMIT if can_count else _NOT),
+        ("vcpus", "cpu", _NOT),
     ]
     texts = [
-        f"{limit} {'by the kernel' if controller in controllers else way}"
+        f"{limit} {_BY_KERNEL if controller in controllers else way}"
         for limit, controller, way in ways
     ]
-    return ", ".join([*texts, "disk by samples"])
+    return ", ".join([*texts, "disk by samples and kill"])
 
 
 def can_count(release: str) -> bool:
