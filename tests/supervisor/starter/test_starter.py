@@ -50,7 +50,18 @@ def test_only_the_container_that_holds_its_file_is_killed(made: Starter, tmp_pat
         with status.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             made.end()
-        assert process.wait() == -9
+        # Nothing of it writes when its files are read.
+        assert process.poll() == -9
+
+
+async def test_a_number_that_another_process_has_by_now_gets_no_signal(
+    made: Starter, tmp_path: Path
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (tmp_path / "container.jsonl").write_text(f'{{"pid":{process.pid}}}\n{{"ready":1}}\n')
+        await asyncio.wait_for(made.stop(grace=0.05), 10)
+        assert process.poll() is None
+        process.kill()
 
 
 async def test_a_container_that_is_gone_is_not_entered(made: Starter, tmp_path: Path) -> None:

@@ -20,10 +20,11 @@ import contextlib
 import fcntl
 import functools
 import os
+import select
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,70 +109,55 @@ class Starter:
         # The container has ended already, or is never ready.
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             first = await asyncio.wait_for(self._until_ready(_STATUS, None), grace)
-            # The first process passes it on to all that are there, and then lets them end.
-            present = descendants(first)
-            os.kill(first, signal.SIGTERM)
-            await stopping.terminate(first, grace=grace, but=present)
-            os.kill(first, signal.SIGKILL)
+            with _opened(self._run / _STATUS) as container:
+                # The first process passes it on to all that are there, and then lets them end.
+                present = descendants(first)
+                signal.pidfd_send_signal(container, signal.SIGTERM)
+                await stopping.terminate(first, grace=grace, but=present)
+                signal.pidfd_send_signal(container, signal.SIGKILL)
 
     async def execute(self, order: Exec, *, join: Sequence[str], place: Path) -> Execution:
         """Run a command beside the container's own. Raises ExecutionError."""
         # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import executing
 
-        container = self._open_first()
         number = place / f"exec-{os.urandom(6).hex()}.pid"
         console = client = None
+        name = _STATUS if self._held is None else _HELD
         try:
-            if order.terminal is not None:
-                console = executing.Console(place, order.terminal)
-                client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-                client.connect(console.path)
-            entry = Entry(
-                process=container,
-                join=join,
-                can_set_groups=_can_set_groups(),
-                terminal=client.fileno() if client else -1,
-            )
-            process = executing.make_process(order, dict(self._config))
-            plan = _memory_file(entry_plan(self._config, process, _filter(), entry))
-            try:
-                return await executing.spawn(
-                    [NAME, "exec", str(plan), str(number)],
-                    executable=_executable(),
-                    descriptors=_open((plan, container, entry.terminal, _sealed.descriptor)),
-                    environment={},
-                    target=lambda: executing.read_number(number),
-                    console=console,
+            with _opened(self._run / name, is_ready=True) as container:
+                if order.terminal is not None:
+                    console = executing.Console(place, order.terminal)
+                    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+                    client.connect(console.path)
+                entry = Entry(
+                    process=container,
+                    join=join,
+                    can_set_groups=_can_set_groups(),
+                    terminal=client.fileno() if client else -1,
                 )
-            finally:
-                os.close(plan)
+                process = executing.make_process(order, dict(self._config))
+                plan = _memory_file(entry_plan(self._config, process, _filter(), entry))
+                try:
+                    return await executing.spawn(
+                        [NAME, "exec", str(plan), str(number)],
+                        executable=_executable(),
+                        descriptors=_open((plan, container, entry.terminal, _sealed.descriptor)),
+                        environment={},
+                        target=lambda: executing.read_number(number),
+                        console=console,
+                    )
+                finally:
+                    os.close(plan)
+        except ProcessLookupError:
+            raise ExecutionError("the container is not running") from None
         except OSError as error:
             raise ExecutionError(f"the container cannot be entered: {error}") from error
         finally:
-            os.close(container)
             if client is not None:
                 client.close()
             if console is not None:
                 console.close()
-
-    def _open_first(self) -> int:
-        """A descriptor of the first process, for its namespaces. Raises ExecutionError without a
-        container that is ready to be entered.
-        """
-        first = self.first
-        try:
-            descriptor = os.pidfd_open(first) if first is not None else -1
-        except OSError:
-            descriptor = -1
-        # The lock ends before the number of the process is free for another one: a process that
-        # was opened before this look is the container's.
-        name = _STATUS if self._held is None else _HELD
-        if descriptor >= 0 and _locked(self._run / name) == first:
-            return descriptor
-        if descriptor >= 0:
-            os.close(descriptor)
-        raise ExecutionError("the container is not running")
 
     async def hold(self, *, join: Sequence[str]) -> int:
         """Make the container again, on the same root, without a command. Returns a descriptor: the
@@ -197,13 +183,16 @@ class Starter:
 
     def end(self) -> None:
         """Kill the containers of the run directory that still live, also those of a process that
-        was killed.
+        was killed, and wait until their processes have ended.
         """
         for name in (_STATUS, _HELD):
-            if (pid := _locked(self._run / name)) is not None:
-                # It ends at this moment.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            # It has ended by itself.
+            with contextlib.suppress(ProcessLookupError), _opened(self._run / name) as container:
+                signal.pidfd_send_signal(container, signal.SIGKILL)
+                # The first process of a pid namespace ends as the last one.
+                ending = select.poll()
+                ending.register(container, select.POLLIN)
+                ending.poll(_PATIENCE * 1000)
 
     def remove(self) -> None:
         """Wait for the process of a container that was kept, and remove the files."""
@@ -261,20 +250,39 @@ def _read(path: Path) -> _Status:
     return msgspec.convert(known, _Status)
 
 
-def _locked(path: Path) -> int | None:
-    """The first process of a status file that a living container holds."""
+@contextlib.contextmanager
+def _opened(path: Path, *, is_ready: bool = False) -> Iterator[int]:
+    """A descriptor of the first process that a status file names. Raises ProcessLookupError unless
+    its container lives, and with `is_ready` can be entered.
+    """
+    status = _read(path)
+    if not status.pid or (is_ready and not status.ready):
+        raise ProcessLookupError(path)
+    descriptor = os.pidfd_open(status.pid)
+    try:
+        # The lock ends before the number of the process is free for another one: a process that
+        # was opened before this look is the container's.
+        if not _is_locked(path):
+            raise ProcessLookupError(path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a living container holds its status file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        # There was no container.
-        return None
+        # It was removed.
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(path).pid or None
+        return True
     finally:
         os.close(descriptor)
-    return None
+    return False
 
 
 def _filter() -> bytes:
