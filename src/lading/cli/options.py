@@ -23,6 +23,11 @@ from lading.core.errors import Invalid
 from lading.core.quantities import parse_size
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+site_config_option = click.option(
+    "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
+    help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",
+)  # fmt: skip
+"""The configuration that the test of a cloud or a cluster reads."""
 
 
 class _Size(click.ParamType[int]):
@@ -218,11 +223,6 @@ secret_option = click.option(
     help="A secret that the request needs; without a value it is asked for.",
 )  # fmt: skip
 """The secrets of requests that are run again."""
-site_config_option = click.option(
-    "--config", type=click.Path(dir_okay=False, exists=True, path_type=Path), required=True,
-    help="Configuration: config.yml of 'lading up', or the file of 'lading dispatch'.",
-)  # fmt: skip
-"""The configuration that the test of a cloud or a cluster reads."""
 
 
 def option_of(section: str) -> Callable[..., Callable[[_Command], _Command]]:

@@ -31,13 +31,12 @@ _SYSTEM_LISTEN = "127.0.0.1:9440"
 BOOTED = Path("/run/systemd/system")
 """systemd is the manager of this machine if there is this directory (sd_booted(3))."""
 
+_user = click.option("--user", "of_user", is_flag=True, help="A service of yours, without root.")
+
 
 @click.group()
 def service() -> None:
     """Run `lading up` by systemd: from the start of the machine on, or as a service of yours."""
-
-
-_user = click.option("--user", "of_user", is_flag=True, help="A service of yours, without root.")
 
 
 @service.command()

@@ -26,6 +26,15 @@ _ATTEMPTS = 10
 # Precondition Failed: the collection has another etag.
 _CHANGED = 412
 Changes = dict[str, str]
+_FIELDS = (
+    "uuid",
+    "name",
+    "portable_data_hash",
+    "file_count",
+    "file_size_total",
+    "trash_at",
+    "delete_at",
+)
 
 
 @click.command()
@@ -202,17 +211,6 @@ def _show(record: Record) -> display.Output:
     yield {name: record[name] for name in fields}
     click.echo(record["portable_data_hash"])
     display.note(f"{record['uuid']} ({record['name']}): {count(record['file_count'], 'file')}")
-
-
-_FIELDS = (
-    "uuid",
-    "name",
-    "portable_data_hash",
-    "file_count",
-    "file_size_total",
-    "trash_at",
-    "delete_at",
-)
 
 
 @click.command()

@@ -36,6 +36,13 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid
 
+# As many as the server gives in one answer (API.MaxItemsPerResponse).
+_LISTED = 1000
+_LISTED_FIELDS = (
+    "uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at",
+)  # fmt: skip
+UNNAMED_OUTPUT = "Container output for request"
+
 
 class _Span(click.ParamType[tuple[int, int | None]]):
     """The first byte and the one after the last; None for the end."""
@@ -299,14 +306,6 @@ def _block_count(node: Node) -> int:
 def count(number: int, noun: str) -> str:
     """For example `1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-# As many as the server gives in one answer (API.MaxItemsPerResponse).
-_LISTED = 1000
-_LISTED_FIELDS = (
-    "uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at",
-)  # fmt: skip
-UNNAMED_OUTPUT = "Container output for request"
 
 
 async def list_data(

@@ -39,6 +39,12 @@ STAMP = len("2026-01-02T03:04:05.000000000Z ")
 _NOTHING_MORE = 416
 # 206 Partial Content: the bytes from the offset on; 200 would be the whole file.
 _PARTIAL = 206
+# Seconds between polls: the first, the longest, and the factor between them.
+_SHORTEST, _LONGEST_PAUSE, _GROWTH = 0.05, 1.0, 1.4
+_WAITING = ("Queued", "Locked")
+_NO_DISPATCHER = "no dispatcher"
+# Seconds of waiting before the reason is shown.
+_PATIENCE = 1.0
 
 
 class Readable(Protocol):
@@ -298,14 +304,6 @@ def _lines(data: bytes) -> list[bytes]:
     parts = data.split(b"\n")
     lines = [part + b"\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
-
-
-# Seconds between polls: the first, the longest, and the factor between them.
-_SHORTEST, _LONGEST_PAUSE, _GROWTH = 0.05, 1.0, 1.4
-_WAITING = ("Queued", "Locked")
-_NO_DISPATCHER = "no dispatcher"
-# Seconds of waiting before the reason is shown.
-_PATIENCE = 1.0
 
 
 class Sink(Protocol):

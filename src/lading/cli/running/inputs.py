@@ -14,15 +14,6 @@ from lading.core.errors import Invalid
 STDIN = "stdin"
 """The target that is no path: the standard input of the command."""
 
-
-class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
-
-    target: str
-    path: Path | None = None
-    stored: FileReference | None = None
-
-
 LINKS = "--links"
 LINKS_OPTION: dict[str, Any] = {
     # The values of `client.listing.LinkPolicy`, whose import most calls do not need.
@@ -32,6 +23,14 @@ LINKS_OPTION: dict[str, Any] = {
     "help": "Links on disk: follow them; skip also leaves out what cannot be stored; fail refuses"
     " each.",
 }
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
+
+    target: str
+    path: Path | None = None
+    stored: FileReference | None = None
 
 
 def parse_input(text: str) -> Input:
