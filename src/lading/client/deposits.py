@@ -44,6 +44,8 @@ _FIELDS = (
     "owner_uuid",
     *_WISHES,
 )
+Showing: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+"""Opens a display of progress with a heading."""
 
 
 class Deposit(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +61,6 @@ class Deposit(msgspec.Struct, frozen=True, kw_only=True):
     file_size_total: int
     was_there: bool
     remarks: tuple[str, ...] = ()
-
-
-Showing: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
-"""Opens a display of progress with a heading."""
 
 
 def _unseen(_: str) -> AbstractContextManager[Progress | None]:

@@ -18,6 +18,8 @@ from lading.core.resources import format_bytes
 
 Explanation = Mapping[str, Any]
 Row = tuple[str, ...]
+_SIZES: Final = frozenset({"memory", "ram", "keep_cache_ram", "keep_cache_disk", "capacity"})
+_DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
 
 
 def why_fields(answer: Explanation) -> list[tuple[str, str]]:
@@ -181,10 +183,6 @@ def learned_text(resolution: Explanation) -> str:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
-
-
-_SIZES: Final = frozenset({"memory", "ram", "keep_cache_ram", "keep_cache_disk", "capacity"})
-_DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
 
 
 def _quantity(name: str, value: object) -> str:

@@ -44,6 +44,11 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISCHR, "a device"),
 )
+Stamp = tuple[int, int, int, int, int]
+"""Size, modification time, change time, inode and device of a file: equal values mean equal
+content.
+"""
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class LinkPolicy(StrEnum):
@@ -57,12 +62,6 @@ class LinkPolicy(StrEnum):
     """As FOLLOW, but entries that cannot be stored are left out."""
     FAIL = "fail"
     """As FOLLOW, but every link is refused."""
-
-
-Stamp = tuple[int, int, int, int, int]
-"""Size, modification time, change time, inode and device of a file: equal values mean equal
-content.
-"""
 
 
 class ListedFile(NamedTuple):
@@ -98,7 +97,6 @@ class _Part(msgspec.Struct, array_like=True):
         return ListedFile(f"{os.fsdecode(self.source)}/{self.names[index]}", self.stamps[index])
 
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Part).decode
 
 

@@ -35,6 +35,12 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # rename(2) and open(2) give these when another kind of file is there.
 _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+SMALL: Final = 1 << 17
+"""Bytes of the largest file that is read with one call."""
+# A listed file may have become a pipe, whose open would wait for a writer.
+_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_STRIDE: Final = 256
+"""Files between two checks for a stop, about 2 ms of work."""
 
 
 class _Growing(msgspec.Struct):
@@ -188,16 +194,6 @@ def _enter(folder: int, name: str) -> int:
         os.mkdir(name, dir_fd=folder)
     # Without O_CREAT: if a link or a file was put there, the open fails.
     return os.open(name, _FOLDER, dir_fd=folder)
-
-
-SMALL: Final = 1 << 17
-"""Bytes of the largest file that is read with one call."""
-# A listed file may have become a pipe, whose open would wait for a writer.
-_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
-
-_STRIDE: Final = 256
-"""Files between two checks for a stop, about 2 ms of work."""
 
 
 class SmallFiles:

@@ -20,6 +20,8 @@ from lading.core.errors import LadingError
 RETRIED = frozenset({408, 423, 500, 502, 503, 504})
 Sleep = Callable[[float], Awaitable[None]]
 _Answer = TypeVar("_Answer")
+OUTAGE = 120.0
+"""Seconds for which whoever follows a request waits for a server that does not answer."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +67,6 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
                 if error.status not in RETRIED or failures >= self.policy.attempts or late:
                     raise
             await self.sleep(pause)
-
-
-OUTAGE = 120.0
-"""Seconds for which whoever follows a request waits for a server that does not answer."""
 
 
 class Outage:

@@ -30,6 +30,9 @@ _LAST_LINES = 20
 _SHOWN = 20
 """Rows of a table in a notebook."""
 _Value = TypeVar("_Value")
+Source: TypeAlias = "str | Path | bytes | Run | Output | Mapping[str, Any]"
+"""An input: a path here, the content of a file, a run or a part of its output, or a mount as the
+API takes it."""
 
 
 async def follow(future: concurrent.futures.Future[_Value]) -> _Value:
@@ -96,11 +99,6 @@ class Output:
 
     def __repr__(self) -> str:
         return f"<output {self._path or '/'} of {self._run!r}>"
-
-
-Source: TypeAlias = "str | Path | bytes | Run | Output | Mapping[str, Any]"
-"""An input: a path here, the content of a file, a run or a part of its output, or a mount as the
-API takes it."""
 
 
 class RunSite(Protocol):

@@ -48,6 +48,8 @@ _ONE_PIECE = 1 << 19
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # Errors of connections that end before the whole response.
 _FAULTS = (OSError, Malformed, Corrupt)
+# Bytes read and sent at a time.
+_SENT = 1 << 18
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -395,10 +397,6 @@ def _reason(error: Exception) -> str:
         # own.
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__
-
-
-# Bytes read and sent at a time.
-_SENT = 1 << 18
 
 
 class FilePart(msgspec.Struct, frozen=True):

@@ -22,6 +22,14 @@ from lading.core.containers.disk_space import Amount, FileSystemSpace
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
+# Bytes: a file system with less is full for whatever a container engine does.
+_NEXT_TO_NOTHING = 1 << 20
+# linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS and FS_TOPDIR_FL. The kernel reads and writes an int.
+_GET = 0x80086601
+_SET = 0x40086602
+_TOPDIR = 0x20000
+_FLAGS = struct.Struct("i4x")
+
 
 def read_disk(path: str | Path) -> FileSystemSpace:
     """Total and free space of the file system at `path`, for users other than root. Raises
@@ -33,10 +41,6 @@ def read_disk(path: str | Path) -> FileSystemSpace:
         # f_bavail and f_favail leave out the part that the file system keeps for root.
         Amount(found.f_bavail * found.f_frsize, found.f_favail),
     )
-
-
-# Bytes: a file system with less is full for whatever a container engine does.
-_NEXT_TO_NOTHING = 1 << 20
 
 
 def is_full(path: str | Path) -> bool:
@@ -88,13 +92,6 @@ def _told(path: str | Path, disk: FileSystemSpace, kept: Amount) -> str:
         f" {format_bytes(kept.size)} and {kept.files} files are kept for records and blocks "
         "(Containers.DiskReserve); free some space there"
     )
-
-
-# linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS and FS_TOPDIR_FL. The kernel reads and writes an int.
-_GET = 0x80086601
-_SET = 0x40086602
-_TOPDIR = 0x20000
-_FLAGS = struct.Struct("i4x")
 
 
 def spread_directories(directory: Path) -> None:

@@ -48,6 +48,18 @@ _OWN_BLOCKS = 1 << 20
 # Creation time of images without one: equal programs give equal bytes.
 EPOCH = "1970-01-01T00:00:00Z"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+IMAGE_CONFIGS = (
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.docker.container.image.v1+json",
+    "",
+)
+"""Media types of the configuration of an image; "" is that of old manifests, which have none."""
+# Bytes of a manifest or configuration; more is refused as damaged.
+_MAX_DOCUMENT = 16 << 20
+# Links that are followed for one name; a loop ends here.
+_MAX_LINKS = 8
+# First bytes of compressed files, and the program that uncompresses them.
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class Platform(msgspec.Struct, frozen=True):
@@ -70,14 +82,6 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     size: int
     diff_id: str
-
-
-IMAGE_CONFIGS = (
-    "application/vnd.oci.image.config.v1+json",
-    "application/vnd.docker.container.image.v1+json",
-    "",
-)
-"""Media types of the configuration of an image; "" is that of old manifests, which have none."""
 
 
 class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,15 +214,6 @@ def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, 0o644
     tar.addfile(member, cast(io.BufferedReader, file))
-
-
-# Bytes of a manifest or configuration; more is refused as damaged.
-_MAX_DOCUMENT = 16 << 20
-# Links that are followed for one name; a loop ends here.
-_MAX_LINKS = 8
-# Bytes copied at a time.
-# First bytes of compressed files, and the program that uncompresses them.
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class Slice(msgspec.Struct, frozen=True):

@@ -40,6 +40,10 @@ _NOT_FOLLOWED = frozenset(
         "sensible-utils",
     )
 )
+# Links followed for one path, as in the kernel (path_resolution(7)).
+_MAX_LINKS = 40
+_SKIPPED_NAMES = frozenset(("__pycache__", ".git"))
+_ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,12 +197,6 @@ def _parse(text: str) -> Package | None:
 
 def _names(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(match[0] for item in items if (match := _NAME.match(item.strip())))
-
-
-# Links followed for one path, as in the kernel (path_resolution(7)).
-_MAX_LINKS = 40
-_SKIPPED_NAMES = frozenset(("__pycache__", ".git"))
-_ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 
 class Selection:

@@ -49,6 +49,20 @@ from lading.core.images import UNREADABLE
 # A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
 # A name is looked for where no other one goes on before it: each character is read once.
 _PARAMETER = re.compile(r'(?<![a-zA-Z_])([a-zA-Z_]+)="([^"]*)"')
+_DIGEST = r"sha256:[0-9a-f]{64}"
+# Component of a repository name (OCI distribution specification, Pulling manifests).
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(?P<port>:[0-9]{{1,5}})?"
+    rf"/(?P<repository>{_COMPONENT}(?:/{_COMPONENT})*)"
+    rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?"
+)
+_FORM = "[HOST[:PORT]/]REPOSITORY[:TAG], for example debian:12 or 127.0.0.1:5000/tools:1.0"
+_OFFICIAL = "library/"
+# Bytes of all layers: 16 GiB.
+ROOM = 16 << 30
+# Layers of images that are pulled once a month stay.
+_KEPT_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +181,6 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
     return [Path(path) for path in named if path]
 
 
-_DIGEST = r"sha256:[0-9a-f]{64}"
-# Component of a repository name (OCI distribution specification, Pulling manifests).
-_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
-_REFERENCE = re.compile(
-    rf"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(?P<port>:[0-9]{{1,5}})?"
-    rf"/(?P<repository>{_COMPONENT}(?:/{_COMPONENT})*)"
-    rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?"
-)
-_FORM = "[HOST[:PORT]/]REPOSITORY[:TAG], for example debian:12 or 127.0.0.1:5000/tools:1.0"
-_OFFICIAL = "library/"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
     """An image of a registry. `host` includes the port if there is one; `digest` is "" or
@@ -262,12 +264,6 @@ def _has_host(text: str) -> bool:
     # As in Docker's names: a first component without dot and port is part of the repository.
     first, slash, _ = text.partition("/")
     return bool(slash) and (first == "localhost" or not {".", ":"}.isdisjoint(first))
-
-
-# Bytes of all layers: 16 GiB.
-ROOM = 16 << 30
-# Layers of images that are pulled once a month stay.
-_KEPT_DAYS = 30
 
 
 class LayerCache:

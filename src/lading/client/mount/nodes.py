@@ -31,6 +31,16 @@ from lading.core.ids import is_pdh
 Renew = Callable[[str], Awaitable[str]]
 """Returns a locator with a new signature for one whose signature the store refuses."""
 
+# Seconds that a listing is valid without an event.
+LISTING_LIFE = 15.0
+# Seconds that a failure is remembered.
+_FAILURE_LIFE = 3.0
+# Bytes of manifest text whose trees are kept; beyond it the trees unused for longest are dropped.
+_MOST_TEXT = 64 << 20
+RECORD_NAME = ".arvados#collection"
+_FIELDS = ("uuid", "portable_data_hash", "modified_at", "name")
+Clock = Callable[[], float]
+
 
 class Unknown(Exception):
     """The answer is not known without the server."""
@@ -119,15 +129,6 @@ def _step(above: MountPlace, node: Node) -> MountPlace:
     return MountPlace(node, node.modified, node.renew)
 
 
-# Seconds that a listing is valid without an event.
-LISTING_LIFE = 15.0
-# Seconds that a failure is remembered.
-_FAILURE_LIFE = 3.0
-# Bytes of manifest text whose trees are kept; beyond it the trees unused for longest are dropped.
-_MOST_TEXT = 64 << 20
-RECORD_NAME = ".arvados#collection"
-_FIELDS = ("uuid", "portable_data_hash", "modified_at", "name")
-Clock = Callable[[], float]
 Listing = Mapping[str, Node]
 
 

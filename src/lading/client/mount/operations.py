@@ -57,6 +57,11 @@ _SEQUENTIAL = 1 << 17
 _REFUSED = (Malformed, Unauthenticated, Forbidden)
 _logger = logging.getLogger("lading.mount")
 _Answer = TypeVar("_Answer")
+_DIRECTORY = stat.S_IFDIR | 0o555
+_FILE = stat.S_IFREG | 0o555
+_HIDDEN = ".arvados#"
+# Files whose readers are kept, with their read-ahead state; beyond it the oldest is dropped.
+_READERS = 1024
 
 
 class LoopBridge:
@@ -292,13 +297,6 @@ class OpenFileReader:
             if len(wanted) >= _AHEAD:
                 break
         blocks.expect(list(wanted.values()), self.renew)
-
-
-_DIRECTORY = stat.S_IFDIR | 0o555
-_FILE = stat.S_IFREG | 0o555
-_HIDDEN = ".arvados#"
-# Files whose readers are kept, with their read-ahead state; beyond it the oldest is dropped.
-_READERS = 1024
 
 
 @dataclass(slots=True)

@@ -42,6 +42,9 @@ _MANY = 1_000_000
 # Read-ahead of the kernel, 4 MiB instead of 128 KiB.
 _READ_AHEAD_KIB = 4096
 _logger = logging.getLogger("lading.mount")
+# Seconds until the mount must be established, and for its orderly end; then it is killed.
+_START_TIME = 60.0
+_PROCESS_END_TIME = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,11 +218,6 @@ def _from_thread(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) ->
             loop.call_soon_threadsafe(action)
 
     return call
-
-
-# Seconds until the mount must be established, and for its orderly end; then it is killed.
-_START_TIME = 60.0
-_PROCESS_END_TIME = 8.0
 
 
 def launch(

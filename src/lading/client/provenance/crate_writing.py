@@ -19,6 +19,7 @@ from lading.client.provenance.crate_sinks import open_sink
 from lading.core.provenance.run_crate import CrateFile
 
 CHECKSUMS: Final = "checksums.sha256"
+_ESCAPES: Final = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"))
 
 
 class CrateWriter:
@@ -74,9 +75,6 @@ class CrateWriter:
     def _sink_all(self, text: bytes) -> None:
         with self._sink.opened(CHECKSUMS) as raw:
             raw.write(text)
-
-
-_ESCAPES: Final = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"))
 
 
 def checksum_line(file: CrateFile) -> str:

@@ -30,6 +30,8 @@ _MOST_LIST: Final = 64 << 20
 _DEBIAN: Final = re.compile(r"var/lib/dpkg/(status|status\.d/[^/]+)")
 _ALPINE: Final = "lib/apk/db/installed"
 _PYTHON: Final = re.compile(r"(?:.*/)?([A-Za-z0-9._]+)-([^-/]+)\.dist-info/METADATA")
+_DPKG: Final = ("Package: ", "Version: ")
+_APK: Final = ("P:", "V:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +129,6 @@ def _packages(layer: IO[bytes]) -> Iterator[tuple[str, str]]:
                     yield from _listed(_lines(tar, member), marks)
     except (tarfile.TarError, EOFError, ValueError, OverflowError):
         return
-
-
-_DPKG: Final = ("Package: ", "Version: ")
-_APK: Final = ("P:", "V:")
 
 
 def _marks(name: str) -> tuple[str, str] | None:

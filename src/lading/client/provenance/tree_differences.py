@@ -19,6 +19,8 @@ from lading.core.drawing.step_names import step_name
 from lading.core.values import FieldDifference
 
 _PAGE: Final = 100
+_Name = tuple[str, int]
+"""The name of a step, and its number among those of this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +77,6 @@ async def compare_trees(api: ApiClient, before: str, after: str) -> list[StepDif
             )
         )
     return steps
-
-
-_Name = tuple[str, int]
-"""The name of a step, and its number among those of this name."""
 
 
 def _shown(name: _Name) -> str:
