@@ -28,6 +28,23 @@ from lading.config.tasks import TES
 from lading.config.webhooks import Mail, Webhooks
 from lading.core.errors import Invalid
 
+RETIRED: Final = frozenset(
+    {
+        "API.MaxRequestHeadSize",
+        "API.MaxTransferShare",
+        "API.MaxUnauthenticatedBodies",
+        "API.MaxUnauthenticatedBody",
+        "API.MinSessionRate",
+        "Containers.Kubernetes.ResyncInterval",
+        "Containers.UnreachableTimeout",
+        "Containers.UsageInterval",
+        "TES.FullViewWait",
+        "TES.LegacyStates",
+    }
+)
+"""Keys of earlier versions that are constants now: a configuration that has one gets a warning."""
+_logger = logging.getLogger("lading.config")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -63,24 +80,6 @@ class Config:
     TES: TES = section(TES)
     Webhooks: Webhooks = section(Webhooks)
     Mail: Mail = section(Mail)
-
-
-RETIRED: Final = frozenset(
-    {
-        "API.MaxRequestHeadSize",
-        "API.MaxTransferShare",
-        "API.MaxUnauthenticatedBodies",
-        "API.MaxUnauthenticatedBody",
-        "API.MinSessionRate",
-        "Containers.Kubernetes.ResyncInterval",
-        "Containers.UnreachableTimeout",
-        "Containers.UsageInterval",
-        "TES.FullViewWait",
-        "TES.LegacyStates",
-    }
-)
-"""Keys of earlier versions that are constants now: a configuration that has one gets a warning."""
-_logger = logging.getLogger("lading.config")
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
