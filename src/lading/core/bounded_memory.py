@@ -13,6 +13,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
 
 class PoolClaim:
     """Memory of one holder in bytes: `held` now, `size` in the end."""
@@ -81,10 +84,6 @@ class BytePool:
         if claim in self._growing:
             del self._growing[claim]
             self._promised -= claim.held
-
-
-_Key = TypeVar("_Key", bound=Hashable)
-_Value = TypeVar("_Value")
 
 
 class LruMap(Generic[_Key, _Value]):

@@ -26,6 +26,13 @@ from lading.core.containers.container import FINAL, Container
 from lading.core.errors import Failure
 from lading.core.values import JsonObject
 
+_LOSSES: Final = MappingProxyType(
+    {
+        Failure.PREEMPTED: "lost_to_preemption",
+        None: "lost_to_cancellation",
+    }
+)
+
 
 class CostGroup(StrEnum):
     """Group of requests that each line of a report adds up."""
@@ -113,14 +120,6 @@ class _Entry:
     request: str
     attribute: str
     amount: float
-
-
-_LOSSES: Final = MappingProxyType(
-    {
-        Failure.PREEMPTED: "lost_to_preemption",
-        None: "lost_to_cancellation",
-    }
-)
 
 
 def _payers(requests: Iterable[CostedRequest]) -> dict[str, str]:

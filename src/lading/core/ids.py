@@ -23,6 +23,9 @@ CLUSTER = re.compile(r"[0-9a-z]{5}")
 # The portable data hash: MD5 and length of the manifest without signatures.
 PDH = re.compile(r"[0-9a-f]{32}\+[0-9]+")
 EMPTY_PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
+# One character for each byte. 256 is no multiple of 36, so four characters are a little more
+# frequent; request ids need not be secret.
+_CHARACTERS = bytes(ord(ALPHABET[byte % len(ALPHABET)]) for byte in range(256))
 
 
 class Infix(StrEnum):
@@ -68,11 +71,6 @@ def encode(entropy: bytes, length: int) -> str:
         number, pair = divmod(number, len(_PAIRS))
         text.append(_PAIRS[pair])
     return "".join(text) + ALPHABET[number % 36] * (length % 2)
-
-
-# One character for each byte. 256 is no multiple of 36, so four characters are a little more
-# frequent; request ids need not be secret.
-_CHARACTERS = bytes(ord(ALPHABET[byte % len(ALPHABET)]) for byte in range(256))
 
 
 def make_request_id(entropy: bytes) -> str:

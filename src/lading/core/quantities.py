@@ -27,6 +27,15 @@ _LENIENT = re.compile(
     r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
     r"\s*(Z|[+-]\d\d:?\d\d)?Z?)?"
 )
+# A number and a unit: "64MiB", "1.5G", "100".
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
+# (?!s): "5ms" is milliseconds, not minutes.
+_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS = {**_DECIMAL, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_SHOWN_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+# Seconds per unit, largest first.
+_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def format_time(moment: datetime) -> str:
@@ -73,14 +82,6 @@ def later(moment: str, seconds: float) -> str:
         return format_time(datetime.max.replace(tzinfo=UTC))
 
 
-# A number and a unit: "64MiB", "1.5G", "100".
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
-# (?!s): "5ms" is milliseconds, not minutes.
-_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
-_DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS = {**_DECIMAL, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-
-
 def parse_size(text: str | int) -> int:
     """Bytes of `text`: 1000, "64MiB", "2G". Raises Invalid."""
     if isinstance(text, int):
@@ -102,11 +103,6 @@ def parse_duration(text: str | float) -> float:
         raise Invalid(f"not a duration: {text!r}; write seconds, or for example 90s or 336h")
     days, hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
-
-
-_SHOWN_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-# Seconds per unit, largest first.
-_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def size(count: float) -> str:

@@ -33,6 +33,8 @@ _RAM_KEYS = ("ram", "keep_cache_ram")
 _BLOCK = 64 * MIB
 # Characters of the manifest of a one-block image, of its fixed part, and of each further locator.
 _SHORTEST_IMAGE, _IMAGE_HEAD, _IMAGE_BLOCK = 122, 80, 42
+# Prices are per hour.
+_HOUR = 3600.0
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -229,10 +231,6 @@ def _integer(constraints: Mapping[str, object], key: str, *, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise Invalid(f"runtime_constraints.{key}: {value!r} is not an integer of at least {least}")
     return value
-
-
-# Prices are per hour.
-_HOUR = 3600.0
 
 
 class Price(msgspec.Struct, frozen=True, order=True):

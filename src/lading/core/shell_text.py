@@ -43,6 +43,8 @@ _BEFORE_NUMBER: Final = re.compile(
     r"""(?:-(?:eq|ne|lt|le|gt|ge)\s+["']?|\w\[["']?|\blet\s[^;&|\n]*)$"""
 )
 _AFTER_NUMBER: Final = re.compile(r"""["']?\s+-(?:eq|ne|lt|le|gt|ge)\s""")
+_HERE = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
+_WORD_STARTS: Final = frozenset(" \t\n;&|()`")
 
 
 class Quoting(StrEnum):
@@ -184,7 +186,6 @@ class _Reader:
         return True
 
 
-_HERE = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 # What opens a construct in a bare text, the longest first.
 _OPENERS: Final[tuple[tuple[str, Quoting, str], ...]] = (
     ("$((", Quoting.ARITHMETIC, "))"),
@@ -201,7 +202,6 @@ _OPENERS: Final[tuple[tuple[str, Quoting, str], ...]] = (
 _EXPANSIONS: Final = tuple(
     opener for opener in _OPENERS if opener[0][0] in "$`" and opener[0] != "$'"
 )
-_WORD_STARTS: Final = frozenset(" \t\n;&|()`")
 
 
 def _opens(reader: _Reader, openers: Sequence[tuple[str, Quoting, str]]) -> bool:

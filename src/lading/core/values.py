@@ -34,6 +34,19 @@ exceed Python's limit.
 EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"
 _EMPTY: tuple[Json, ...] = (None, [], {})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+# Characters of a value in a message.
+_LONGEST = 60
+Check: TypeAlias = Callable[[str, Json], Json]
+STATUS_TEXTS = (
+    "error",
+    "errorDetail",
+    "warning",
+    "warningDetail",
+    "activity",
+    "preemptionNotice",
+    "failure",
+)
+"""Keys of `runtime_status` that must be strings (docs/spec/api, section Containers)."""
 
 
 def canonical(value: object) -> str:
@@ -160,10 +173,6 @@ def _parse(text: str) -> int | None:
         return None
 
 
-# Characters of a value in a message.
-_LONGEST = 60
-
-
 class FieldDifference(msgspec.Struct, frozen=True):
     """One place where two values differ; None stands for an absent value."""
 
@@ -221,20 +230,6 @@ def _brief(value: Json) -> str:
         return "nothing"
     text = canonical(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-Check: TypeAlias = Callable[[str, Json], Json]
-
-STATUS_TEXTS = (
-    "error",
-    "errorDetail",
-    "warning",
-    "warningDetail",
-    "activity",
-    "preemptionNotice",
-    "failure",
-)
-"""Keys of `runtime_status` that must be strings (docs/spec/api, section Containers)."""
 
 
 def humanised(name: str) -> str:

@@ -52,6 +52,31 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
 addition.
 """
 
+GIB = 1 << 30
+# Bounds of the automatic disk cache.
+CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
+RUNNER = "arvados-cwl-runner"
+KEEP_ON_FAILURE = "keep_on_failure"
+RETRY = "retry"
+"""Scheduling parameter of a request: its rules for retries. Its container does not have it."""
+MOST_KEPT = 7 * 86400
+"""Seconds for which a failed container may be kept, at most."""
+_NO_GPU: Mapping[str, Json] = MappingProxyType(
+    {"device_count": 0, "driver_version": "", "hardware_target": [], "stack": "", "vram": 0}
+)
+_NO_CUDA: Mapping[str, Json] = MappingProxyType(
+    {"device_count": 0, "driver_version": "", "hardware_capability": ""}
+)
+_CAPABILITIES = ("API", "internet")
+# Versions of CUDA, for example 11.4.
+_DOTTED = re.compile(r"\d+\.\d+")
+# Sizes must fit into a signed 64-bit integer of the database.
+_TOO_BIG = 1 << 63
+_STACKS = (None, "", "cuda", "rocm")
+_MOST_PARTITIONS = 200
+# Characters: all names together fit into an argument of a program, which has at most 128 KiB.
+_LONGEST_PARTITION = 100
+
 
 class Learning(StrEnum):
     """Use of the amounts that earlier containers of a tool needed (`Containers.LearnResources`)."""
@@ -91,29 +116,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     learning: Learning = Learning.OFF
 
 
-GIB = 1 << 30
-# Bounds of the automatic disk cache.
-CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
-RUNNER = "arvados-cwl-runner"
-KEEP_ON_FAILURE = "keep_on_failure"
-RETRY = "retry"
-"""Scheduling parameter of a request: its rules for retries. Its container does not have it."""
-MOST_KEPT = 7 * 86400
-"""Seconds for which a failed container may be kept, at most."""
 """The command that runs workflows: its containers are supervisors of others."""
-
-_NO_GPU: Mapping[str, Json] = MappingProxyType(
-    {"device_count": 0, "driver_version": "", "hardware_target": [], "stack": "", "vram": 0}
-)
-_NO_CUDA: Mapping[str, Json] = MappingProxyType(
-    {"device_count": 0, "driver_version": "", "hardware_capability": ""}
-)
-_CAPABILITIES = ("API", "internet")
-# Versions of CUDA, for example 11.4.
-_DOTTED = re.compile(r"\d+\.\d+")
-# Sizes must fit into a signed 64-bit integer of the database.
-_TOO_BIG = 1 << 63
-_STACKS = (None, "", "cuda", "rocm")
 
 
 def fill(given: Mapping[str, Json]) -> JsonObject:
@@ -239,11 +242,6 @@ def cache_difference(
     if theirs.get("keep_cache_ram") is None or theirs["keep_cache_ram"] not in ram:
         return "keep_cache_ram"
     return None
-
-
-_MOST_PARTITIONS = 200
-# Characters: all names together fit into an argument of a program, which has at most 128 KiB.
-_LONGEST_PARTITION = 100
 
 
 def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:

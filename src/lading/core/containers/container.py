@@ -32,44 +32,12 @@ from msgspec import field
 from lading.core.errors import Failure
 from lading.core.values import EMPTY_OBJECT_DIGEST, JsonObject
 
-
-class ContainerState(StrEnum):
-    """The states of a container (docs/spec/containers, section Container states)."""
-
-    QUEUED = "Queued"
-    LOCKED = "Locked"
-    RUNNING = "Running"
-    COMPLETE = "Complete"
-    CANCELLED = "Cancelled"
-
-
-TRANSITIONS: Mapping[ContainerState, tuple[ContainerState, ...]] = MappingProxyType(
-    {
-        ContainerState.QUEUED: (ContainerState.LOCKED, ContainerState.CANCELLED),
-        ContainerState.LOCKED: (
-            ContainerState.QUEUED,
-            ContainerState.RUNNING,
-            ContainerState.CANCELLED,
-        ),
-        ContainerState.RUNNING: (ContainerState.COMPLETE, ContainerState.CANCELLED),
-        ContainerState.COMPLETE: (ContainerState.CANCELLED,),
-        ContainerState.CANCELLED: (),
-    }
-)
-INITIAL = ContainerState.QUEUED
 NOT_STARTED = "the command cannot be started"
 """Beginning of the error of a container whose command was refused."""
 # Exit codes of a shell for such a command (POSIX, 2.8.2).
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-# States that never change again, states with a dispatcher's lock, and states that may still have a
-# result.
-FINAL = frozenset({ContainerState.COMPLETE, ContainerState.CANCELLED})
-HELD = frozenset({ContainerState.LOCKED, ContainerState.RUNNING})
-LIVE = frozenset({ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING})
-
 TUNNEL = "tunnel"
 """The `gateway_address` of a container whose supervisor connects to the server."""
-
 HIDDEN = frozenset(
     {
         "secret_mounts",
@@ -83,7 +51,6 @@ HIDDEN = frozenset(
     }
 )
 """Columns that no response of the API shows."""
-
 IGNORED = frozenset(
     {
         "kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid",
@@ -119,6 +86,41 @@ RECIPE_FIELDS = (
 """Attributes set at creation that never change, except that secrets are erased, sizes change within
 ranges, and a waiting container may pass to another user (`reuse_rights.heir`).
 """
+OMITTED = "omitted"
+"""Key of `runtime_status` with the number of entries of the output that were not saved."""
+# The warning of containers from before the number was recorded.
+_OMITTED_WARNING = re.compile(r"(?:^|; )output: ([\d,]+) entr(?:y|ies) not saved")
+
+
+class ContainerState(StrEnum):
+    """The states of a container (docs/spec/containers, section Container states)."""
+
+    QUEUED = "Queued"
+    LOCKED = "Locked"
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    CANCELLED = "Cancelled"
+
+
+TRANSITIONS: Mapping[ContainerState, tuple[ContainerState, ...]] = MappingProxyType(
+    {
+        ContainerState.QUEUED: (ContainerState.LOCKED, ContainerState.CANCELLED),
+        ContainerState.LOCKED: (
+            ContainerState.QUEUED,
+            ContainerState.RUNNING,
+            ContainerState.CANCELLED,
+        ),
+        ContainerState.RUNNING: (ContainerState.COMPLETE, ContainerState.CANCELLED),
+        ContainerState.COMPLETE: (ContainerState.CANCELLED,),
+        ContainerState.CANCELLED: (),
+    }
+)
+INITIAL = ContainerState.QUEUED
+# States that never change again, states with a dispatcher's lock, and states that may still have a
+# result.
+FINAL = frozenset({ContainerState.COMPLETE, ContainerState.CANCELLED})
+HELD = frozenset({ContainerState.LOCKED, ContainerState.RUNNING})
+LIVE = frozenset({ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING})
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,12 +214,6 @@ def failure_of(container: Container) -> Failure | None:
     # `runtime_status` is written by supervisors, older and newer ones too: an unknown class counts
     # as none.
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
-
-
-OMITTED = "omitted"
-"""Key of `runtime_status` with the number of entries of the output that were not saved."""
-# The warning of containers from before the number was recorded.
-_OMITTED_WARNING = re.compile(r"(?:^|; )output: ([\d,]+) entr(?:y|ies) not saved")
 
 
 def omitted_of(container: Container) -> int:

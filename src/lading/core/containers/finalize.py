@@ -26,6 +26,9 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.quantities import later
 from lading.core.values import JsonObject
 
+LOG_DIRECTORY = "log for container "
+_UNNAMED_OUTPUT = "Container output for request "
+
 
 class Keeps(StrEnum):
     """Purpose of a collection; LOG and OUTPUT are written to the request's `log_uuid` and
@@ -62,10 +65,6 @@ class CollectionPlan:
     storage_classes: list[str]
     trash_at: str | None
     pieces: tuple[Piece, ...]
-
-
-LOG_DIRECTORY = "log for container "
-_UNNAMED_OUTPUT = "Container output for request "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,14 @@ from lading.core.errors import Invalid
 from lading.core.quantities import parse_time, told_time
 from lading.core.values import Json, JsonObject, printable
 
+_SOURCE = "container_request"
+GroupKey = tuple[str, str]
+"""The user who committed the requests of a group, and its name."""
+# 2**50 milliseconds are 35,000 years, so the time of creation never outweighs a step of priority.
+STEP = 1 << 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 class Readiness(StrEnum):
     """Readiness of a request."""
@@ -84,7 +92,6 @@ class ReadinessVerdict:
         return self.readiness is Readiness.READY
 
 
-_SOURCE = "container_request"
 READY = ReadinessVerdict(Readiness.READY)
 
 
@@ -149,10 +156,6 @@ def judge_readiness(
             f"Its last attempt failed; it is tried again after {told_time(request.retry_after)}.",
         )
     return READY
-
-
-GroupKey = tuple[str, str]
-"""The user who committed the requests of a group, and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,12 +245,6 @@ def _broken(uuid: str, how: str) -> ReadinessVerdict:
     return ReadinessVerdict(
         Readiness.BROKEN, f"It depends on the request {uuid}, which {how}.", uuid
     )
-
-
-# 2**50 milliseconds are 35,000 years, so the time of creation never outweighs a step of priority.
-STEP = 1 << 50
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def own_priority(priority: int, created_at: str) -> int:

@@ -80,6 +80,9 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 MAX_KEYS = 500
 """Maximum number of keys for one recipe; variants beyond it are not looked for."""
 
+_SECRET = ("secret_mounts", "runtime_token")
+_OPEN = ("limits", "alternatives", "match_resources")
+
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """All attributes of a new container.
@@ -120,8 +123,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return f"Recipe({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
-_SECRET = ("secret_mounts", "runtime_token")
-_OPEN = ("limits", "alternatives", "match_resources")
 GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name not in _OPEN)
 """The attributes that recipe and container share."""
 

@@ -64,6 +64,17 @@ from lading.core.values import (
     same_or_empty,
 )
 
+HIDDEN = frozenset({"secret_mounts", "runtime_token"})
+"""Columns that no response of the API shows."""
+GUARDED = ("state", "container_uuid", "priority")
+"""Attributes compared by compare-and-set."""
+WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
+"""Secrets are erased with the end of the request."""
+_FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
+# Changes of these may change the priority of containers.
+_MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
+_NOT_STARTED = (None, ContainerState.QUEUED, ContainerState.LOCKED)
+
 
 class RequestState(StrEnum):
     """The states of a container request."""
@@ -118,8 +129,6 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
 )  # fmt: skip
 """Stored states in which a client may write each attribute; a new record counts as Uncommitted."""
 
-HIDDEN = frozenset({"secret_mounts", "runtime_token"})
-"""Columns that no response of the API shows."""
 
 # Attributes that admins may set for tools that move records between clusters or repair them.
 _ADMIN_PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
@@ -230,19 +239,11 @@ class RequestChange(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[RequestEffect, ...] = ()
 
 
-GUARDED = ("state", "container_uuid", "priority")
-"""Attributes compared by compare-and-set."""
-WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
-"""Secrets are erased with the end of the request."""
 _OVER: JsonObject = {"state": RequestState.FINAL, "resolving": False, **WIPED}
 CANCELLED: Mapping[str, Json] = MappingProxyType({"priority": 0, **_OVER})
 """Attributes of a request that was cancelled before its container had started."""
 
 _SETTABLE = tuple(name for name, states in PHASES.items() if states)
-_FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
-# Changes of these may change the priority of containers.
-_MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
-_NOT_STARTED = (None, ContainerState.QUEUED, ContainerState.LOCKED)
 # Attributes of a draft that can change without losing its assigned container.
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "state",

@@ -56,6 +56,21 @@ _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLE
 # Attributes that change before the container runs.
 # A condition on one of them is left open: it may hold when the container runs.
 _OPEN = frozenset({"priority"})
+_WHY: Mapping[ContainerState, str] = MappingProxyType(
+    {
+        ContainerState.COMPLETE: (
+            "the same was computed before, and its output and log are still there"
+        ),
+        ContainerState.RUNNING: "the same is being computed now",
+        ContainerState.LOCKED: "the same is about to be computed",
+        ContainerState.QUEUED: "the same is waiting to be computed",
+    }
+)
+WITHDRAWN = "its result was withdrawn"
+_WITHDRAWN_OWN = "the user of this request has withdrawn its result for their own requests"
+REPORTS_ERROR = "it is running but reports an error"
+# The order of the table is that of preference: a result now before one that is being computed.
+_RANK = tuple(_WHY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +122,6 @@ class New:
 
 
 Choice: TypeAlias = Reuse | New
-
-
-_WHY: Mapping[ContainerState, str] = MappingProxyType(
-    {
-        ContainerState.COMPLETE: (
-            "the same was computed before, and its output and log are still there"
-        ),
-        ContainerState.RUNNING: "the same is being computed now",
-        ContainerState.LOCKED: "the same is about to be computed",
-        ContainerState.QUEUED: "the same is waiting to be computed",
-    }
-)
-WITHDRAWN = "its result was withdrawn"
-_WITHDRAWN_OWN = "the user of this request has withdrawn its result for their own requests"
-REPORTS_ERROR = "it is running but reports an error"
-# The order of the table is that of preference: a result now before one that is being computed.
-_RANK = tuple(_WHY)
 
 
 def choose(

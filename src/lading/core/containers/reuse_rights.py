@@ -25,6 +25,9 @@ from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.values import EMPTY_OBJECT_DIGEST
 
+_OTHER_SCOPES = "its token had scopes that the token of this request lacks"
+_UNREADABLE = "it has inputs that the user of this request cannot read"
+
 
 def dependence(of: Recipe | Container) -> str:
     """The reason why the result depends on the user or on something outside of the recipe, as the
@@ -60,10 +63,6 @@ def refusal(
     if why and not (is_admin and container.state in FINAL):
         return f"it {why}, so that only requests of the user for whom it ran use it"
     return None if is_admin or inputs_readable else _UNREADABLE
-
-
-_OTHER_SCOPES = "its token had scopes that the token of this request lacks"
-_UNREADABLE = "it has inputs that the user of this request cannot read"
 
 
 def has_foreign_secrets(container: Container, user_uuid: str) -> bool:

@@ -67,6 +67,10 @@ _SFTP = "; ".join(
 _NO_SFTP = "echo 'lading: the image has no sftp-server; use scp -O, or cat' >&2; exit 127"
 # UUID-PORT of a container or a request.
 _TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
+_TRY = "try"
+FIRST_PORT = 1024
+"""Services of the machine listen below; a gateway has a port that its kernel chose."""
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def check_state(uuid: str, state: ContainerState) -> None:
@@ -298,12 +302,6 @@ def tunnel_url(address: str) -> str | None:
 def refusal(error: LadingError) -> str:
     """An error as one line for a terminal."""
     return f"lading: {' '.join(error.message.split())}"
-
-
-_TRY = "try"
-FIRST_PORT = 1024
-"""Services of the machine listen below; a gateway has a port that its kernel chose."""
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):

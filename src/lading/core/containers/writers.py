@@ -74,33 +74,6 @@ WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = Mappi
 state only.
 """
 
-
-class Role(StrEnum):
-    """Relation of a caller to one container."""
-
-    OWN = "own"  # the token inside the container
-    SUPERVISOR = "supervisor"  # the token of its supervisor
-    HOLDER = "holder"  # the token that locked it
-    DISPATCHER = "dispatcher"  # the token of a dispatcher that does not hold it
-    ADMIN = "admin"  # any other token of an admin
-    OTHER = "other"
-
-
-HOLDERS = frozenset({Role.HOLDER, Role.SUPERVISOR})
-"""The roles of who is responsible for a container that is Locked or Running."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What a role may write: attributes, and changes of the state (from, to). `states` are those in
-    which it may write at all.
-    """
-
-    attributes: frozenset[str]
-    transitions: frozenset[tuple[ContainerState, ContainerState]]
-    states: frozenset[ContainerState] = frozenset(ContainerState)
-
-
 _RUNS = frozenset(
     {
         (_LOCKED, _QUEUED),
@@ -111,30 +84,8 @@ _RUNS = frozenset(
     }
 )
 _REPORTED = PROGRESS | {"started_at", "finished_at", "usage", "gateway_address"}
-RIGHTS: Mapping[Role, Rights] = MappingProxyType(
-    {
-        Role.OWN: Rights(
-            frozenset({"output", "output_properties", "runtime_status", "progress"}),
-            frozenset(),
-            frozenset({_RUNNING}),
-        ),
-        Role.SUPERVISOR: Rights(_REPORTED, _RUNS),
-        Role.HOLDER: Rights(_REPORTED | _SESSION, _RUNS),
-        # It takes what waits; priority and end of what it does not hold are not its own.
-        Role.DISPATCHER: Rights(frozenset(), frozenset({(_QUEUED, _LOCKED)})),
-        # Of containers that nobody holds.
-        Role.ADMIN: Rights(
-            _EARLY_END | {"priority"},
-            frozenset({(_QUEUED, _LOCKED), (_QUEUED, _CANCELLED), (_COMPLETE, _CANCELLED)}),
-        ),
-        Role.OTHER: Rights(frozenset(), frozenset(), frozenset()),
-    }
-)
-"""What each role may write of a container."""
-
 FAILURE = "failure"
 """Key of `runtime_status`: the class of the failure, on which retries and costs depend."""
-
 CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
     {
         "priority": attributes.whole(0, (1 << 63) - 1),
@@ -171,6 +122,56 @@ _READONLY: Mapping[str, str] = MappingProxyType(
         "locked_by_uuid": "Locked by uuid cannot be written; lock and unlock set it",
     }
 )
+_OF_SUPERVISOR: Final = (FAILURE, OMITTED)
+"""Keys of `runtime_status` that tell how the container ended: its supervisor's word."""
+
+
+class Role(StrEnum):
+    """Relation of a caller to one container."""
+
+    OWN = "own"  # the token inside the container
+    SUPERVISOR = "supervisor"  # the token of its supervisor
+    HOLDER = "holder"  # the token that locked it
+    DISPATCHER = "dispatcher"  # the token of a dispatcher that does not hold it
+    ADMIN = "admin"  # any other token of an admin
+    OTHER = "other"
+
+
+HOLDERS = frozenset({Role.HOLDER, Role.SUPERVISOR})
+"""The roles of who is responsible for a container that is Locked or Running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a role may write: attributes, and changes of the state (from, to). `states` are those in
+    which it may write at all.
+    """
+
+    attributes: frozenset[str]
+    transitions: frozenset[tuple[ContainerState, ContainerState]]
+    states: frozenset[ContainerState] = frozenset(ContainerState)
+
+
+RIGHTS: Mapping[Role, Rights] = MappingProxyType(
+    {
+        Role.OWN: Rights(
+            frozenset({"output", "output_properties", "runtime_status", "progress"}),
+            frozenset(),
+            frozenset({_RUNNING}),
+        ),
+        Role.SUPERVISOR: Rights(_REPORTED, _RUNS),
+        Role.HOLDER: Rights(_REPORTED | _SESSION, _RUNS),
+        # It takes what waits; priority and end of what it does not hold are not its own.
+        Role.DISPATCHER: Rights(frozenset(), frozenset({(_QUEUED, _LOCKED)})),
+        # Of containers that nobody holds.
+        Role.ADMIN: Rights(
+            _EARLY_END | {"priority"},
+            frozenset({(_QUEUED, _LOCKED), (_QUEUED, _CANCELLED), (_COMPLETE, _CANCELLED)}),
+        ),
+        Role.OTHER: Rights(frozenset(), frozenset(), frozenset()),
+    }
+)
+"""What each role may write of a container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,10 +313,6 @@ def _check_transition(
         )
     if (container.state, state) not in rights.transitions:
         raise Invalid("State cannot be modified by this token")
-
-
-_OF_SUPERVISOR: Final = (FAILURE, OMITTED)
-"""Keys of `runtime_status` that tell how the container ended: its supervisor's word."""
 
 
 def _check_own_status(container: Container, wanted: Mapping[str, Json]) -> None:

@@ -27,6 +27,8 @@ from lading.core.errors import Invalid, Malformed, NotFound
 _UNFIT = frozenset(("", ".", ".."))
 # Span of an empty file: 0:0.
 _NOTHING = ((0, 0),)
+# A directory under construction. A file of several tokens is a list of segments until the end.
+_Draft = dict[str, "File | list[Segment] | _Draft"]
 
 
 class Segment(NamedTuple):
@@ -272,10 +274,6 @@ def diff(before: FileTree, after: FileTree) -> list[Difference]:
         elif _content(was) != _content(now):
             found.append(Difference(path, PathChange.CHANGED, was, now))
     return found
-
-
-# A directory under construction. A file of several tokens is a list of segments until the end.
-_Draft = dict[str, "File | list[Segment] | _Draft"]
 
 
 def _draft_stream(

@@ -27,6 +27,8 @@ from lading.core.data.placement import ReplicaPlace, order
 DAY_NS = 86_400 * 10**9
 # Copies of a volume that stands for any number.
 _UNLIMITED = 1 << 30
+Need = Mapping[str, int]
+"""Required copies of a block by storage class."""
 
 
 class GarbageAction(StrEnum):
@@ -79,10 +81,6 @@ class GarbageStep:
     volume: str
     moment_ns: int = 0
     reason: str
-
-
-Need = Mapping[str, int]
-"""Required copies of a block by storage class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

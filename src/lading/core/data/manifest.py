@@ -85,6 +85,8 @@ _PLAIN_FILES = re.compile(
 )
 # Characters of a token in a message.
 _SHOWN = 80
+Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
+"""One stream: its name, its locators, and position, length and name of each file token."""
 
 
 class FileToken(msgspec.Struct, frozen=True):
@@ -205,10 +207,6 @@ def unescape(text: str) -> str:
         return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), text.encode()).decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"manifest: {_shown(text)}: the name is not UTF-8") from error
-
-
-Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
-"""One stream: its name, its locators, and position, length and name of each file token."""
 
 
 def scan(text: str) -> Iterator[Scanned]:

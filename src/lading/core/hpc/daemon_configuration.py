@@ -37,6 +37,23 @@ _MOST_VARIABLES = 1 << 20
 REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPublicKey")
 """Keys that must be set before the code is started."""
 
+# Keys that may change after the start of the code.
+_ANY_TIME = frozenset({"resultsDirectory", "resultsUrl"})
+# Names in earlier versions of the daemon and in its clients.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "WORLD_RANK": "worldRank",
+        "world_rank": "worldRank",
+        "WORLD_SIZE": "worldSize",
+        "world_size": "worldSize",
+        "containerAddresses": "sshAddresses",
+        "clusterIPs": "sshAddresses",
+        "SSH_PRIVATE_KEY": "sshPrivateKey",
+        "SSH_PUBLIC_KEY": "sshPublicKey",
+        "s3PresignedUrl": "resultsUrl",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSettings:
@@ -377,22 +394,6 @@ _READERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = MappingProxyType
         "slots": ("slots", _size),
         "sharedFileSystem": ("watched", _watched),
         "extraPorts": ("extra_ports", _extra_ports),
-    }
-)
-# Keys that may change after the start of the code.
-_ANY_TIME = frozenset({"resultsDirectory", "resultsUrl"})
-# Names in earlier versions of the daemon and in its clients.
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "WORLD_RANK": "worldRank",
-        "world_rank": "worldRank",
-        "WORLD_SIZE": "worldSize",
-        "world_size": "worldSize",
-        "containerAddresses": "sshAddresses",
-        "clusterIPs": "sshAddresses",
-        "SSH_PRIVATE_KEY": "sshPrivateKey",
-        "SSH_PUBLIC_KEY": "sshPublicKey",
-        "s3PresignedUrl": "resultsUrl",
     }
 )
 KEYS = tuple(_READERS)

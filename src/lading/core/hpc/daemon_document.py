@@ -18,6 +18,39 @@ from typing import Any
 from lading.core.hpc.daemon_configuration import CODE_PARAMETERS, DAEMON_PARAMETERS, KEYS
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 
+LOGS = ("stdout", "stderr")
+COMMANDS = ("start", "kill", "upload")
+_REFUSALS = {
+    "400": "No HTTP request",
+    "401": "Wrong or missing authorization",
+    "404": "No such path",
+    "405": "Another method",
+    "413": "The body is too large",
+}
+_COMMAND = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}},
+    "required": ["command"],
+}
+_CODE_NAME = {
+    "type": "object",
+    "properties": {"codeName": {"type": "string"}},
+    "required": ["codeName"],
+}
+_QUERY = {
+    "type": "object",
+    "properties": {
+        "containerStatus": {"enum": list(ContainerStatus)},
+        "codeStatus": {"enum": list(CodeStatus)},
+        "resultStatus": {"enum": list(ResultStatus)},
+        "percentComplete": {"type": "number", "nullable": True, "minimum": 0, "maximum": 100},
+        "codeExitStatus": {"type": "integer", "nullable": True},
+        "startedBy": {"enum": [*StartedBy, None], "nullable": True},
+        "reason": {"type": "string"},
+    },
+    "required": ["containerStatus", "codeStatus", "resultStatus", "percentComplete"],
+}
+
 
 class DocumentStatus(StrEnum):
     """The status of a response."""
@@ -49,7 +82,6 @@ class DaemonRoute:
     title: str
 
 
-LOGS = ("stdout", "stderr")
 ROUTES: Mapping[str, DaemonRoute] = MappingProxyType(
     {
         "/v1/code-configuration": DaemonRoute(
@@ -91,7 +123,6 @@ ROUTES: Mapping[str, DaemonRoute] = MappingProxyType(
     }
 )
 """Paths, including those of other versions of the daemon."""
-COMMANDS = ("start", "kill", "upload")
 
 
 def jsend(status: DocumentStatus, data: Mapping[str, Any]) -> bytes:
@@ -172,23 +203,6 @@ def _parameters(name: str, key: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_REFUSALS = {
-    "400": "No HTTP request",
-    "401": "Wrong or missing authorization",
-    "404": "No such path",
-    "405": "Another method",
-    "413": "The body is too large",
-}
-_COMMAND = {
-    "type": "object",
-    "properties": {"command": {"type": "string"}},
-    "required": ["command"],
-}
-_CODE_NAME = {
-    "type": "object",
-    "properties": {"codeName": {"type": "string"}},
-    "required": ["codeName"],
-}
 _BODIES: dict[DaemonCall, dict[str, Any]] = {
     DaemonCall.CODE_CONFIGURATION: _parameters(CODE_PARAMETERS, {"type": "string"}),
     DaemonCall.DAEMON_CONFIGURATION: _parameters(
@@ -196,17 +210,4 @@ _BODIES: dict[DaemonCall, dict[str, Any]] = {
     ),
     DaemonCall.CODE_NAME: {"application/json": {"schema": _CODE_NAME}},
     DaemonCall.COMMAND: {"application/json": {"schema": _COMMAND}},
-}
-_QUERY = {
-    "type": "object",
-    "properties": {
-        "containerStatus": {"enum": list(ContainerStatus)},
-        "codeStatus": {"enum": list(CodeStatus)},
-        "resultStatus": {"enum": list(ResultStatus)},
-        "percentComplete": {"type": "number", "nullable": True, "minimum": 0, "maximum": 100},
-        "codeExitStatus": {"type": "integer", "nullable": True},
-        "startedBy": {"enum": [*StartedBy, None], "nullable": True},
-        "reason": {"type": "string"},
-    },
-    "required": ["containerStatus", "codeStatus", "resultStatus", "percentComplete"],
 }

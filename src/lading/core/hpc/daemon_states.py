@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from lading.core.errors import IllegalTransition
 
+_State = TypeVar("_State", bound=StrEnum)
+
 
 class ContainerStatus(StrEnum):
     """Whether the container's services work."""
@@ -85,8 +87,6 @@ RESULT_TRANSITIONS: Mapping[ResultStatus, tuple[ResultStatus, ...]] = MappingPro
     }
 )
 ENDED = frozenset({CodeStatus.STOPPED, CodeStatus.KILLED, CodeStatus.ERROR})
-
-_State = TypeVar("_State", bound=StrEnum)
 
 
 def change(table: Mapping[_State, tuple[_State, ...]], old: _State, new: _State) -> _State:

@@ -28,6 +28,9 @@ PATIENCE = 20.0
 LOST = 121
 # Commands that start the ranks themselves.
 _OWN_LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+SHARE_VCPUS = "share_vcpus"
+KEYS = ("nodes", "launcher", "rank_failure", SHARE_VCPUS)
+"""Scheduling parameters of a gang."""
 
 
 class Launcher(StrEnum):
@@ -60,9 +63,6 @@ class Gang(msgspec.Struct, frozen=True):
     """On one machine all ranks together have the `vcpus` of one."""
 
 
-SHARE_VCPUS = "share_vcpus"
-KEYS = ("nodes", "launcher", "rank_failure", SHARE_VCPUS)
-"""Scheduling parameters of a gang."""
 NO_GANG = Gang()
 
 

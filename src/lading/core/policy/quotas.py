@@ -38,6 +38,32 @@ from lading.core.records.schema import Record
 from lading.core.resources import format_bytes, gang_need, need
 from lading.core.values import JsonObject, printable
 
+MOST: Final = (1 << 63) - 1
+"""The largest amount that a database holds, and that a limit can be."""
+HIDDEN_WAIT: Final = (
+    "It waits for a quota that you cannot read: it runs when others end, or ask an administrator."
+)
+"""Why a request waits for a quota that the reader of the sentence cannot read."""
+HIDDEN_FAULT: Final = (
+    "a quota that you cannot read has no room for this; ask for less, or ask an administrator"
+)
+"""The fault of a call that exceeds a quota that the caller cannot read."""
+SHARE_SPENT: Final = (
+    "A limit on money of its user, of a role or of a project that it is in is spent for the most "
+    "part; at its end nothing further starts. 'lading quota list' shows those that you can read."
+)
+"""The warning in a running container when the share to warn at is reached: readers of the container
+need not be readers of the quota.
+"""
+ALL_SPENT: Final = (
+    "A limit on money of its user, of a role or of a project that it is in is spent; nothing "
+    "further starts. 'lading quota list' shows those that you can read."
+)
+"""The same at the end of a limit."""
+COUNTS: Final = ("containers", "vcpus", "ram", "gpus", "queued", "bytes_stored")
+"""The attributes that are whole numbers, or null."""
+_LONGEST: Final = 255
+
 
 class Limit(StrEnum):
     """What a quota limits, by its attribute; ORDER: earlier requests wait for the same quota;
@@ -64,10 +90,6 @@ _UNITS: Final[Mapping[Limit, str]] = {
     Limit.GPUS: "GPUs",
     Limit.QUEUED: "queued requests",
 }
-
-
-MOST: Final = (1 << 63) - 1
-"""The largest amount that a database holds, and that a limit can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,30 +371,6 @@ def shortage_sentence(
     )
 
 
-HIDDEN_WAIT: Final = (
-    "It waits for a quota that you cannot read: it runs when others end, or ask an administrator."
-)
-"""Why a request waits for a quota that the reader of the sentence cannot read."""
-HIDDEN_FAULT: Final = (
-    "a quota that you cannot read has no room for this; ask for less, or ask an administrator"
-)
-"""The fault of a call that exceeds a quota that the caller cannot read."""
-
-
-SHARE_SPENT: Final = (
-    "A limit on money of its user, of a role or of a project that it is in is spent for the most "
-    "part; at its end nothing further starts. 'lading quota list' shows those that you can read."
-)
-"""The warning in a running container when the share to warn at is reached: readers of the container
-need not be readers of the quota.
-"""
-ALL_SPENT: Final = (
-    "A limit on money of its user, of a role or of a project that it is in is spent; nothing "
-    "further starts. 'lading quota list' shows those that you can read."
-)
-"""The same at the end of a limit."""
-
-
 def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
     money = quota.money
     if limit is Limit.BUDGET:
@@ -466,11 +464,6 @@ def check_quota(record: Record) -> None:
 def _check_line(name: str, text: str) -> None:
     if len(text) > _LONGEST or not text.isprintable():
         raise Invalid(f"{name}: must be a line of at most {_LONGEST} characters")
-
-
-COUNTS: Final = ("containers", "vcpus", "ram", "gpus", "queued", "bytes_stored")
-"""The attributes that are whole numbers, or null."""
-_LONGEST: Final = 255
 
 
 def shown_use(quota: Quota, used: Amounts, spent: Spent, queued: int, stored: int) -> JsonObject:

@@ -39,6 +39,46 @@ _REQUEST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/1
 _STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
 # A field line of RFC 9112, section 5: the name is a token, and no space stands before the colon.
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+# RFC 9110, section 8.6; below a petabyte. `isdigit` accepts more than these digits.
+_LENGTH: Final = re.compile("[0-9]{1,15}")
+FORM_MEDIA: Final = "multipart/form-data"
+MOST_FIELDS: Final = 1000
+"""Parts in one body, as many as parameters in a form."""
+# The boundary of RFC 2046, section 5.1.1: at most 70 characters.
+_BOUNDARY: Final = re.compile(
+    r';\s*boundary=(?:"([^"\\]{1,70})"|([^\s;",]{1,70}))\s*(?:;|$)', re.IGNORECASE
+)
+# The name of a part of a form (RFC 7578, section 4.2).
+_NAME: Final = re.compile(rb'form-data;\s*name="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE)
+PAGE_COOKIE: Final = "__Host-lading"
+"""Cookie of the page's sessions. Browsers send it with every request to the host of the API: each
+part of the server that passes requests on has to take it out.
+"""
+_OURS = ("same-origin", "none")
+_PORTS = {"https": ":443", "http": ":80"}
+_SCHEMES = {"wss": "https", "ws": "http"}
+HOST_WIDE = frozenset(
+    {
+        "alt-svc", "clear-site-data", "expect-ct", "nel", "public-key-pins",
+        "public-key-pins-report-only", "report-to", "secure-session-challenge",
+        "secure-session-registration", "sec-session-challenge", "sec-session-registration",
+        "set-cookie2", "set-login", "strict-transport-security", "x-lighttpd-send-file",
+        "x-reproxy-url", "x-sendfile",
+    }
+)  # fmt: skip
+"""Fields of a container's response that would apply to other hosts, other ports or a proxy in
+front.
+"""
+ORIGIN_WIDE = frozenset(
+    {
+        "accept-ch", "access-control-allow-credentials", "authentication-info", "critical-ch",
+        "origin-agent-cluster", "reporting-endpoints", "service-worker-allowed", "set-cookie",
+        "shared-storage-write", "speculation-rules", "use-as-dictionary", "www-authenticate",
+    }
+)  # fmt: skip
+"""Fields that would apply to a whole origin."""
+_HOST_WIDE_BEGIN = ("x-accel-", "x-arvados-")
+_ORIGIN_WIDE_BEGIN = ("attribution-reporting-",)
 
 
 class HttpHead(NamedTuple):
@@ -94,10 +134,6 @@ class HttpHead(NamedTuple):
         return "\r\n".join(lines).encode("latin-1")
 
 
-# RFC 9110, section 8.6; below a petabyte. `isdigit` accepts more than these digits.
-_LENGTH: Final = re.compile("[0-9]{1,15}")
-
-
 def parse_request(data: bytes) -> HttpHead:
     """Parse the head of a request, with the empty line at its end. Raises Malformed."""
     return _parse(data, _REQUEST)
@@ -127,17 +163,6 @@ def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
     if lengths and not _LENGTH.fullmatch(lengths[0]):
         raise Malformed(f"HTTP: {lengths[0][:60]!r} is no length")
     return head
-
-
-FORM_MEDIA: Final = "multipart/form-data"
-MOST_FIELDS: Final = 1000
-"""Parts in one body, as many as parameters in a form."""
-# The boundary of RFC 2046, section 5.1.1: at most 70 characters.
-_BOUNDARY: Final = re.compile(
-    r';\s*boundary=(?:"([^"\\]{1,70})"|([^\s;",]{1,70}))\s*(?:;|$)', re.IGNORECASE
-)
-# The name of a part of a form (RFC 7578, section 4.2).
-_NAME: Final = re.compile(rb'form-data;\s*name="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE)
 
 
 def parse_form(raw: bytes, content_type: str) -> list[tuple[str, str]]:
@@ -173,37 +198,6 @@ def _field(part: bytes) -> tuple[str, str]:
         return re.sub(r"\\(.)", r"\1", names[0][1].decode()), value.decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"request body: {FORM_MEDIA}: {error}") from None
-
-
-PAGE_COOKIE: Final = "__Host-lading"
-"""Cookie of the page's sessions. Browsers send it with every request to the host of the API: each
-part of the server that passes requests on has to take it out.
-"""
-_OURS = ("same-origin", "none")
-_PORTS = {"https": ":443", "http": ":80"}
-_SCHEMES = {"wss": "https", "ws": "http"}
-HOST_WIDE = frozenset(
-    {
-        "alt-svc", "clear-site-data", "expect-ct", "nel", "public-key-pins",
-        "public-key-pins-report-only", "report-to", "secure-session-challenge",
-        "secure-session-registration", "sec-session-challenge", "sec-session-registration",
-        "set-cookie2", "set-login", "strict-transport-security", "x-lighttpd-send-file",
-        "x-reproxy-url", "x-sendfile",
-    }
-)  # fmt: skip
-"""Fields of a container's response that would apply to other hosts, other ports or a proxy in
-front.
-"""
-ORIGIN_WIDE = frozenset(
-    {
-        "accept-ch", "access-control-allow-credentials", "authentication-info", "critical-ch",
-        "origin-agent-cluster", "reporting-endpoints", "service-worker-allowed", "set-cookie",
-        "shared-storage-write", "speculation-rules", "use-as-dictionary", "www-authenticate",
-    }
-)  # fmt: skip
-"""Fields that would apply to a whole origin."""
-_HOST_WIDE_BEGIN = ("x-accel-", "x-arvados-")
-_ORIGIN_WIDE_BEGIN = ("attribution-reporting-",)
 
 
 def read_cookies(header: str) -> list[tuple[str, str]]:

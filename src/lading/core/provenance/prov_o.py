@@ -23,6 +23,7 @@ PROV_CONTEXT: Final = {
     "startedAtTime": {"@id": "prov:startedAtTime", "@type": "xsd:dateTime"},
     "endedAtTime": {"@id": "prov:endedAtTime", "@type": "xsd:dateTime"},
 }
+_COLLECTION: Final = "prov:Collection"
 
 
 class ProvGraph:
@@ -83,6 +84,3 @@ def _used(container: Mapping[str, Any]) -> list[str]:
 
 def _urn(name: object) -> str:
     return f"urn:lading:{name}"
-
-
-_COLLECTION: Final = "prov:Collection"

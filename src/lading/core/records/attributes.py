@@ -29,6 +29,12 @@ more than a third of a page.
 MAX_REAL: Final = 1e300
 # Attributes of whole records that clients send back, and that mean nothing here.
 _DROPPED: Final = frozenset({"href", "modified_by_client_uuid", "kind", "etag"})
+# The largest value of a 64-bit column.
+MAX_INTEGER: Final = 2**63 - 1
+MAX_PATTERN: Final = 10_000
+"""Maximum length of a `like` pattern, which the database matches against every row."""
+_TRUE: Final = ("1", "t", "true", "y", "yes")
+_FALSE: Final = ("0", "f", "false", "n", "no")
 
 
 def check(
@@ -193,12 +199,6 @@ def _kind(value: JSON) -> str:
     return "a number" if value is not None else "null"
 
 
-# The largest value of a 64-bit column.
-MAX_INTEGER: Final = 2**63 - 1
-MAX_PATTERN: Final = 10_000
-"""Maximum length of a `like` pattern, which the database matches against every row."""
-
-
 def parse_operand(found: Field, value: JSON) -> JSON:
     """The operand in the form that the attribute `found` is stored in. Raises Invalid."""
     match found.type:
@@ -224,10 +224,6 @@ def _moment(value: JSON, name: str) -> str:
         raise Invalid(
             f"Invalid operand {shorten(value)} in filter on '{name}': not a timestamp"
         ) from None
-
-
-_TRUE: Final = ("1", "t", "true", "y", "yes")
-_FALSE: Final = ("0", "f", "false", "n", "no")
 
 
 def parse_boolean(value: JSON, name: str) -> bool:

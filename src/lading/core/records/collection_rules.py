@@ -41,6 +41,7 @@ SHARED: Final = (
     "replication_desired",
     "storage_classes_desired",
 )
+TIMES = ("trash_at", "delete_at", "is_trashed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +103,6 @@ def _keeps(old: Record, new: Record, settings: VersionSettings, now: str) -> boo
     if old["preserve_version"] or new["preserve_version"]:
         return True
     return settings.idle >= 0 and later(old["modified_at"], settings.idle) <= now
-
-
-TIMES = ("trash_at", "delete_at", "is_trashed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

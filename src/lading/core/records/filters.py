@@ -55,6 +55,10 @@ from lading.core.values import printable
 MAX_CONDITIONS: Final = 200
 """Maximum number of conditions of one list call; more would be slow to plan for the database."""
 
+# `(column operator column)`.
+_COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*\)")
+_Check: TypeAlias = Callable[[Field, str, JSON], Expression]
+
 
 def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:
     """The query for the parameters of a list call. Raises Invalid."""
@@ -274,10 +278,6 @@ def _has_nul(value: JSON) -> bool:
     return any(isinstance(one, str) and "\0" in one for one in some)
 
 
-# `(column operator column)`.
-_COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*\)")
-
-
 def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
     """Comparison of two columns: `(started_at < finished_at)`."""
     match = _COLUMNS.fullmatch(text.strip())
@@ -427,7 +427,6 @@ def _nested(found: Field, operator: str) -> str:
     return found.name
 
 
-_Check: TypeAlias = Callable[[Field, str, JSON], Expression]
 _OPERATORS: Final[Mapping[str, _Check]] = {
     "=": _equal,
     "!=": _equal,

@@ -12,6 +12,22 @@ from typing import Final
 
 from lading.core.errors import Forbidden
 
+RUN_TYPES: Final = frozenset(
+    {
+        "stdout",
+        "stderr",
+        "crunch-run",
+        "crunchstat",
+        "hoststat",
+        "node-info",
+        "arv-mount",
+        "keepstore",
+        "container",
+        "cancel",
+    }
+)
+"""Types of rows that tell of a run: the names of Arvados' log files, and of its end."""
+
 
 class LogRowType(StrEnum):
     """The `event_type` of such a row."""
@@ -30,23 +46,6 @@ class LogRowType(StrEnum):
     SECRET_ACCESS = "secret_access"
     SHELL = "shell"
     SHELL_END = "shell_end"
-
-
-RUN_TYPES: Final = frozenset(
-    {
-        "stdout",
-        "stderr",
-        "crunch-run",
-        "crunchstat",
-        "hoststat",
-        "node-info",
-        "arv-mount",
-        "keepstore",
-        "container",
-        "cancel",
-    }
-)
-"""Types of rows that tell of a run: the names of Arvados' log files, and of its end."""
 
 
 def check_outsider(event_type: str | None, event_at: str | None) -> None:

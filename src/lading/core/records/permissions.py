@@ -44,6 +44,26 @@ from lading.core.errors import Forbidden, Invalid
 from lading.core.ids import Infix, infix_of, is_group, is_user
 from lading.core.records.schema import JSON, Record
 
+CONTAINER_ACCESS: Final = "container_access"
+"""Class of the links by which the user of a container lets the user at the tail into the containers
+of the request, or into the container, at the head.
+"""
+CAN_ENTER: Final = "can_enter"
+"""Name of such a link."""
+HEADS: frozenset[str] = frozenset(
+    {
+        Infix.USER, Infix.GROUP, Infix.COLLECTION, Infix.REQUEST, Infix.WORKFLOW,
+        Infix.CREDENTIAL, Infix.REPOSITORY, Infix.VIRTUAL_MACHINE,
+    }
+)  # fmt: skip
+"""Infixes of records that can be shared by a link. Containers follow their requests, logs their
+objects; tokens cannot be shared.
+"""
+# A filter is [attribute, operator, operand].
+_PARTS: Final = 3
+# Control characters, surrogates, and line and paragraph separators.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
 
 class Level(IntEnum):
     """Levels of access; each includes those below it."""
@@ -67,21 +87,6 @@ NAMES: Mapping[int, str] = MappingProxyType(
     {Level.READ: "can_read", Level.WRITE: "can_write", Level.MANAGE: "can_manage"}
 )
 """The name of each level."""
-CONTAINER_ACCESS: Final = "container_access"
-"""Class of the links by which the user of a container lets the user at the tail into the containers
-of the request, or into the container, at the head.
-"""
-CAN_ENTER: Final = "can_enter"
-"""Name of such a link."""
-HEADS: frozenset[str] = frozenset(
-    {
-        Infix.USER, Infix.GROUP, Infix.COLLECTION, Infix.REQUEST, Infix.WORKFLOW,
-        Infix.CREDENTIAL, Infix.REPOSITORY, Infix.VIRTUAL_MACHINE,
-    }
-)  # fmt: skip
-"""Infixes of records that can be shared by a link. Containers follow their requests, logs their
-objects; tokens cannot be shared.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +191,6 @@ class GroupClass(StrEnum):
     PROJECT = "project"
     ROLE = "role"
     FILTER = "filter"
-
-
-# A filter is [attribute, operator, operand].
-_PARTS: Final = 3
-# Control characters, surrogates, and line and paragraph separators.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
 def check_group(new: Record, old: Record | None, *, slashes: bool) -> None:

@@ -44,6 +44,11 @@ SHORTEST, LONGEST = 60.0, 960.0
 RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
 """The same after a refusal for the rate of calls, which clouds measure by the second or minute."""
 
+QUIET = 60.0
+"""Seconds without a busy answer before more containers are tried (docs/spec/dispatch, section
+Backpressure)."""
+_Places = dict[ContainerShape, list[Place]]
+
 
 @dataclass(frozen=True, slots=True)
 class Ban:
@@ -167,11 +172,6 @@ def _longer(past: Ban | None, why: str, *, now: float, shortest: float, longest:
     return Ban(now + length, length, why)
 
 
-QUIET = 60.0
-"""Seconds without a busy answer before more containers are tried (docs/spec/dispatch, section
-Backpressure)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
     """`most` containers at a time, 0 any; `busy_at` is the last busy answer that was looked at,
@@ -206,9 +206,6 @@ def observe(pressure: Pressure, *, busy_at: float, running: int, now: float) -> 
         # take.
         return replace(pressure, most=max(pressure.most, running + running // 10 + 1))
     return pressure
-
-
-_Places = dict[ContainerShape, list[Place]]
 
 
 class BlockReason(StrEnum):

@@ -19,6 +19,13 @@ from dataclasses import dataclass
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import ContainerShape, InstanceType
 
+ANY = 1 << 30
+"""A number of containers that stands for no limit."""
+Signature = tuple[Resources, int]
+"""The amount that is free in a room, and for how many more containers."""
+# Ids of rooms by type and signature.
+_Table = dict[str, dict[Signature, dict[str, None]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -141,14 +148,6 @@ def _capacity(shape: ContainerShape, room: InstanceRoom, types: Mapping[str, Ins
 
 def _taste(room: InstanceRoom, image: str) -> tuple[bool, str]:
     return image not in room.images, room.id
-
-
-ANY = 1 << 30
-"""A number of containers that stands for no limit."""
-Signature = tuple[Resources, int]
-"""The amount that is free in a room, and for how many more containers."""
-# Ids of rooms by type and signature.
-_Table = dict[str, dict[Signature, dict[str, None]]]
 
 
 @dataclass(frozen=True, slots=True)

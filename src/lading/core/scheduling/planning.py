@@ -43,6 +43,9 @@ Place = tuple[int, str, str]
 FRONT: Final[Place] = (-(1 << 64), "", "")
 """Before every place: priorities have at most 63 bits."""
 
+by_place = attrgetter("place")
+"""The sort key of the queue."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedContainer:
@@ -125,10 +128,6 @@ class TrackedContainer:
     def amounts(self, extra: Resources) -> dict[str, int]:
         """Its runtime constraints with `extra` beyond the need."""
         return {"vcpus": self.need.vcpus + extra.vcpus, "ram": self.ram + extra.ram}
-
-
-by_place = attrgetter("place")
-"""The sort key of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

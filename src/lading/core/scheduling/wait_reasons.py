@@ -29,6 +29,15 @@ from lading.core.resources import format_bytes
 from lading.core.scheduling.planning import Category, WaitStatus
 from lading.core.values import JsonObject
 
+_NAMED = 3
+"""Requests that a sentence names."""
+_IMAGE = "image"
+MISFITS = frozenset({Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE})
+"""Reasons that do not go away by themselves: no worker of a dispatcher can hold the container."""
+_HOPELESS = (Category.NO_WORKER, Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE)
+SHORTEST_WAIT = 1.0
+"""Seconds of waiting that are worth a word."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
@@ -220,18 +229,6 @@ def misfit(said: Sequence[WaitReason]) -> str:
     if not said or any(one.reason not in MISFITS for one in said):
         return ""
     return min(said, key=_hopeless).sentence
-
-
-_NAMED = 3
-"""Requests that a sentence names."""
-_IMAGE = "image"
-MISFITS = frozenset({Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE})
-"""Reasons that do not go away by themselves: no worker of a dispatcher can hold the container."""
-_HOPELESS = (Category.NO_WORKER, Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE)
-
-
-SHORTEST_WAIT = 1.0
-"""Seconds of waiting that are worth a word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ MOST_ENTRIES = 10_000
 _MOST_WORDS = 1 << 20
 FILE, DIRECTORY = "FILE", "DIRECTORY"
 KEEP = "keep:"
+MOST_FAULTS = 100
+"""Faults that a refusal names; a document may have millions."""
+_STREAMS = ("workdir", "stdin", "stdout", "stderr")
+# The name of an environment variable: environ(7) forbids nothing else.
+_VARIABLE = re.compile(r"[^=\0]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,6 @@ class DocumentFault:
 
     pointer: str
     text: str
-
-
-MOST_FAULTS = 100
-"""Faults that a refusal names; a document may have millions."""
 
 
 class InvalidTask(Malformed):
@@ -273,9 +274,6 @@ _TASK = _record(
     },
     "executors",
 )
-_STREAMS = ("workdir", "stdin", "stdout", "stderr")
-# The name of an environment variable: environ(7) forbids nothing else.
-_VARIABLE = re.compile(r"[^=\0]+")
 
 
 def _faults_of_rules(task: Mapping[str, Json]) -> Iterator[DocumentFault]:

@@ -62,6 +62,14 @@ GB = 10**9
 _CORES, _RAM_GB, _DISK_GB = 1, 2.0, 10.0
 # A task that fails each time must end one day.
 _MOST_RETRIES = 100
+_KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
+"""Parameters that Cromwell sends with every task."""
+RECIPE = (
+    "use_existing", "command", "container_image", "cwd", "environment", "steps", "mounts",
+    "output_path", "output_glob", "runtime_constraints", "scheduling_parameters",
+    "container_count_max",
+)  # fmt: skip
+"""Attributes of a request that say what is run; the others may be changed at any time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +134,10 @@ _TAGS: Mapping[str, tuple[Callable[[str], Json], str]] = MappingProxyType(
     }
 )
 """The tags that have an effect, each with its reader and its values."""
-_KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
-"""Parameters that Cromwell sends with every task."""
 
 
 ANY_SITE = TaskSite()
 """An installation without anything special."""
-RECIPE = (
-    "use_existing", "command", "container_image", "cwd", "environment", "steps", "mounts",
-    "output_path", "output_glob", "runtime_constraints", "scheduling_parameters",
-    "container_count_max",
-)  # fmt: skip
-"""Attributes of a request that say what is run; the others may be changed at any time."""
 
 
 def rules(task: JsonObject, site: TaskSite = ANY_SITE) -> Iterator[DocumentFault]:

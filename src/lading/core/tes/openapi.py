@@ -40,6 +40,43 @@ _REFUSALS = {
     "503": "The server cannot answer now; ask again.",
     "507": "The store is full.",
 }
+_TYPE: JsonObject = {"type": "string", "enum": [FILE, DIRECTORY]}
+_INPUT: JsonObject = {
+    "name": TEXT,
+    "description": TEXT,
+    "url": TEXT,
+    "path": _PATH,
+    "type": _TYPE,
+    "content": TEXT,
+    "streamable": _FLAG,
+}
+_OUTPUT: JsonObject = {
+    "name": TEXT,
+    "description": TEXT,
+    "url": TEXT,
+    "path": _PATH,
+    "path_prefix": _PATH,
+    "type": _TYPE,
+}
+_RESOURCES: JsonObject = {
+    "cpu_cores": {"type": "integer", "minimum": 0, "maximum": 1 << 20},
+    "preemptible": _FLAG,
+    "ram_gb": _AMOUNT,
+    "disk_gb": _AMOUNT,
+    "zones": TEXTS,
+    "backend_parameters": MAP,
+    "backend_parameters_strict": _FLAG,
+}
+_EXECUTOR: JsonObject = {
+    "image": TEXT,
+    "command": {**TEXTS, "minItems": 1},
+    "workdir": _PATH,
+    "stdin": _PATH,
+    "stdout": _PATH,
+    "stderr": _PATH,
+    "env": MAP,
+    "ignore_error": _FLAG,
+}
 
 
 def closed(properties: Mapping[str, Json], *required: str) -> JsonObject:
@@ -109,43 +146,6 @@ def service(more: Mapping[str, Json], *required: str) -> JsonObject:
     return closed({**base, **more}, *base, *required)
 
 
-_TYPE: JsonObject = {"type": "string", "enum": [FILE, DIRECTORY]}
-_INPUT: JsonObject = {
-    "name": TEXT,
-    "description": TEXT,
-    "url": TEXT,
-    "path": _PATH,
-    "type": _TYPE,
-    "content": TEXT,
-    "streamable": _FLAG,
-}
-_OUTPUT: JsonObject = {
-    "name": TEXT,
-    "description": TEXT,
-    "url": TEXT,
-    "path": _PATH,
-    "path_prefix": _PATH,
-    "type": _TYPE,
-}
-_RESOURCES: JsonObject = {
-    "cpu_cores": {"type": "integer", "minimum": 0, "maximum": 1 << 20},
-    "preemptible": _FLAG,
-    "ram_gb": _AMOUNT,
-    "disk_gb": _AMOUNT,
-    "zones": TEXTS,
-    "backend_parameters": MAP,
-    "backend_parameters_strict": _FLAG,
-}
-_EXECUTOR: JsonObject = {
-    "image": TEXT,
-    "command": {**TEXTS, "minItems": 1},
-    "workdir": _PATH,
-    "stdin": _PATH,
-    "stdout": _PATH,
-    "stderr": _PATH,
-    "env": MAP,
-    "ignore_error": _FLAG,
-}
 _TASK: JsonObject = {
     "name": TEXT,
     "description": TEXT,

@@ -20,6 +20,11 @@ from lading.core.tes.locations import LocationScheme, join_url, parse_location
 from lading.core.tes.mapping import ignores_missing, output_path
 from lading.core.values import JsonObject
 
+MOST_COMPARED = 3_000_000
+"""Names that the wildcards of a task are compared with: a second or two of work."""
+MOST_FILES = 300_000
+"""Files of all outputs of a task together, where outputs that share a file count it each."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
@@ -46,12 +51,6 @@ class TaskOutputs:
     unmatched: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
     excess: str = ""
-
-
-MOST_COMPARED = 3_000_000
-"""Names that the wildcards of a task are compared with: a second or two of work."""
-MOST_FILES = 300_000
-"""Files of all outputs of a task together, where outputs that share a file count it each."""
 
 
 def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:

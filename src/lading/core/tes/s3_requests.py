@@ -23,6 +23,7 @@ _OF_KEYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 _MOST_PARTS = 10_000
 _REGION = re.compile(r"[A-Za-z0-9-]{1,63}")
 _LEAST_PART = 64 << 20
+_CONTENTS = re.compile(r"<Contents>(.*?)</Contents>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +153,6 @@ class ObjectPage:
 
     objects: tuple[ListedObject, ...]
     next_token: str = ""
-
-
-_CONTENTS = re.compile(r"<Contents>(.*?)</Contents>", re.DOTALL)
 
 
 def read_page(text: str) -> ObjectPage:

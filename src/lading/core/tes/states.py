@@ -38,6 +38,13 @@ from lading.core.errors import Failure, Malformed
 from lading.core.tes.transfers import EndedTask, TransferPhase, phase_of_ended
 from lading.core.values import Json, printable
 
+# Seconds after its creation in which a free machine takes a task that needs nothing else.
+_TAKEN = 2.0
+_ENDED = ("state", "=", "Final")
+# Tasks whose inputs could not be fetched, or that were cancelled before that, stay Uncommitted.
+_ENDED_OR_DRAFT: tuple[str, str, Json] = ("state", "in", ["Final", "Uncommitted"])
+_BEFORE_THE_END: tuple[str, str, Json] = ("state", "in", ["Committed", "Uncommitted"])
+
 
 class TaskState(StrEnum):
     """The states of TES 1.1. PAUSED and UNKNOWN are never shown."""
@@ -60,12 +67,6 @@ _LEGACY: Mapping[TaskState, TaskState] = MappingProxyType(
 )
 OPEN = frozenset({TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING})
 """States before the end of a task."""
-# Seconds after its creation in which a free machine takes a task that needs nothing else.
-_TAKEN = 2.0
-_ENDED = ("state", "=", "Final")
-# Tasks whose inputs could not be fetched, or that were cancelled before that, stay Uncommitted.
-_ENDED_OR_DRAFT: tuple[str, str, Json] = ("state", "in", ["Final", "Uncommitted"])
-_BEFORE_THE_END: tuple[str, str, Json] = ("state", "in", ["Committed", "Uncommitted"])
 # Conditions that every request in a state meets. Others may meet them too.
 _CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProxyType(
     {

@@ -30,6 +30,14 @@ from lading.core.tes.file_roots import FileRoot, find_live_root
 from lading.core.tes.locations import LocationScheme, parse_location
 from lading.core.values import JsonObject
 
+# The Content-Range of RFC 9110, section 14.4; the length may be unknown.
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:[0-9]{1,18}|\*)")
+# S3 gives the MD5 of an object as its entity tag, unless it was stored in parts.
+_ETAG_MD5 = re.compile(r'"([0-9a-f]{32})"')
+MOST_FAILURES = 6
+"""Attempts of a transfer in a row that bring nothing, after which it is given up."""
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 0.5, 30.0, 120.0
+
 
 class TransferPhase(StrEnum):
     """Progress of the transfers of a task."""
@@ -225,18 +233,10 @@ def _size(headers: Mapping[str, str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-# The Content-Range of RFC 9110, section 14.4; the length may be unknown.
-_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:[0-9]{1,18}|\*)")
-
-
 def range_start(headers: Mapping[str, str]) -> int | None:
     """The first byte of the range that an answer of status 206 has; None if it names none."""
     match = _RANGE.fullmatch(headers.get("content-range", ""))
     return int(match[1]) if match else None
-
-
-# S3 gives the MD5 of an object as its entity tag, unless it was stored in parts.
-_ETAG_MD5 = re.compile(r'"([0-9a-f]{32})"')
 
 
 def md5_of_etag(headers: Mapping[str, str]) -> str:
@@ -284,11 +284,6 @@ def _binary(text: str) -> bytes | None:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError:
         return None
-
-
-MOST_FAILURES = 6
-"""Attempts of a transfer in a row that bring nothing, after which it is given up."""
-_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 0.5, 30.0, 120.0
 
 
 def pause(failures: int, asked: float, chance: float) -> float:

@@ -28,6 +28,12 @@ from typing import Final
 
 from lading.core.quantities import duration, parse_time
 
+# Statuses of answers that may be better later (RFC 9110, 6585, 8470).
+_PASSING: Final = frozenset({408, 425, 429})
+# Seconds of Retry-After that count.
+_MOST_ASKED: Final = 3600.0
+_MOST_DOUBLINGS: Final = 30
+
 
 class Outcome(StrEnum):
     """Outcome of an attempt."""
@@ -86,13 +92,6 @@ class Verdict:
     is_dead: bool = False
     delay: float = 0.0
     pause: str = ""
-
-
-# Statuses of answers that may be better later (RFC 9110, 6585, 8470).
-_PASSING: Final = frozenset({408, 425, 429})
-# Seconds of Retry-After that count.
-_MOST_ASKED: Final = 3600.0
-_MOST_DOUBLINGS: Final = 30
 
 
 def outcome_of(status: int) -> Outcome:

@@ -18,6 +18,13 @@ from lading.core.ids import Infix, is_uuid
 from lading.core.records.schema import JSON, Record
 from lading.core.tes.locations import Location, LocationScheme, parse_location
 
+MOST_PATTERNS: Final = 20
+_PATTERN: Final = re.compile(r"[a-z_.*]{1,100}")
+_STATE: Final = re.compile(r"[A-Za-z]{1,40}")
+# A part of what RFC 5321 allows: nothing in it can end a header or a command of SMTP.
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}")
+_MAILTO: Final = "mailto:"
+
 
 class WebhookFormat(StrEnum):
     """The forms in which events are sent."""
@@ -32,14 +39,6 @@ class WebhookState(StrEnum):
 
     ACTIVE = "Active"
     PAUSED = "Paused"
-
-
-MOST_PATTERNS: Final = 20
-_PATTERN: Final = re.compile(r"[a-z_.*]{1,100}")
-_STATE: Final = re.compile(r"[A-Za-z]{1,40}")
-# A part of what RFC 5321 allows: nothing in it can end a header or a command of SMTP.
-_ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}")
-_MAILTO: Final = "mailto:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

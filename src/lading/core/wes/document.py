@@ -41,6 +41,8 @@ _BAD = re.compile(r"[\0-\x1f\x7f\\]")
 _REQUIRED = ("workflow_params", "workflow_type", "workflow_type_version", "workflow_url")
 _JSON = ("workflow_params", "tags", "workflow_engine_parameters")
 _KNOWN = (*_REQUIRED, "tags", "workflow_engine", "workflow_engine_version", _JSON[2])
+MOST_FAULTS = 100
+"""Faults that a refusal names; parameters may have thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,6 @@ class RunDocument:
     engine: str = ""
     engine_version: str = ""
     engine_parameters: Mapping[str, str]
-
-
-MOST_FAULTS = 100
-"""Faults that a refusal names; parameters may have thousands."""
 
 
 class InvalidRun(Malformed):

@@ -39,6 +39,7 @@ _URL = re.compile(r"[0-9A-Za-z][0-9A-Za-z+.:/@~_-]*")
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
 # A line of `git cat-file --batch-check`: hash, type and size.
 _FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
+_MEANING = {"commit": "commit", "revisions": "range of commits such as v1..main"}
 
 
 class GitReference(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,9 +231,6 @@ def read_lookup(commits: Sequence[str], answer: str) -> tuple[ResolvedGitTree, .
         if match is not None:
             found.setdefault(match[1], ResolvedGitTree(commit, match[2], match[1]))
     return tuple(found.values())
-
-
-_MEANING = {"commit": "commit", "revisions": "range of commits such as v1..main"}
 
 
 def _only(where: str, spec: Mapping[str, Json], keys: tuple[str, ...]) -> tuple[str, str]:

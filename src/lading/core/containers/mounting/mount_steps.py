@@ -9,6 +9,9 @@ from lading.core.ids import is_pdh
 BY_ID = "by_id"
 """Directory of the keep tree with collections by their ids."""
 
+BLOB = "blob"
+"""Kind of a git blob, and the name of its file in a directory of its own."""
+
 
 class HostPath(msgspec.Struct, frozen=True):
     """A file or directory of the host."""
@@ -21,10 +24,6 @@ class CollectionPath(msgspec.Struct, frozen=True):
 
     pdh: str
     path: str = ""
-
-
-BLOB = "blob"
-"""Kind of a git blob, and the name of its file in a directory of its own."""
 
 
 class GitTree(msgspec.Struct, frozen=True):

@@ -38,6 +38,16 @@ from lading.core.ids import EMPTY_PDH, Infix, is_uuid
 from lading.core.secrets import VARIABLE
 from lading.core.values import Json, JsonObject, ordered_object, printable, same
 
+STREAMS = ("stdin", "stdout", "stderr")
+DEVICES = ("ram", "ssd", "disk", "network")
+"""Values of `device_type`, fastest first."""
+# Directories that every container gets from its engine. A mount in them would replace what the
+# engine hides there, and engines refuse some with words that blame the machine.
+_SYSTEM = ("dev", "proc", "sys")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path inside the container
+# A portable data hash, with hints and a path.
+_HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
+
 
 class MountKind(StrEnum):
     """The supported kinds of mount."""
@@ -51,9 +61,6 @@ class MountKind(StrEnum):
     FILE = "file"
     JSON = "json"
     TEXT = "text"
-
-
-STREAMS = ("stdin", "stdout", "stderr")
 
 
 class CollectionReference(msgspec.Struct, frozen=True):
@@ -147,14 +154,6 @@ _STREAM_KINDS: Mapping[str, tuple[MountKind, ...]] = MappingProxyType(
         "stderr": (MountKind.FILE,),
     }
 )
-DEVICES = ("ram", "ssd", "disk", "network")
-"""Values of `device_type`, fastest first."""
-# Directories that every container gets from its engine. A mount in them would replace what the
-# engine hides there, and engines refuse some with words that blame the machine.
-_SYSTEM = ("dev", "proc", "sys")
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path inside the container
-# A portable data hash, with hints and a path.
-_HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
 
 def validate(

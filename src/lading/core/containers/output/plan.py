@@ -14,6 +14,9 @@ from lading.core.data.globs import matches_nothing
 from lading.core.remarks import RemarkList, Remarks
 from lading.core.values import printable
 
+_ENTRIES = ("entry", "entries")
+_PATTERNS = ("pattern", "patterns")
+
 
 class FileEntry(msgspec.Struct, frozen=True):
     """A regular file of so many bytes, holes included."""
@@ -140,10 +143,6 @@ def unusable_patterns(patterns: Iterable[str]) -> Remarks:
                 "output path, without a slash at either end, . and .."
             )
     return remarks.remarks()
-
-
-_ENTRIES = ("entry", "entries")
-_PATTERNS = ("pattern", "patterns")
 
 
 def _counted(count: int, singular: str, plural: str) -> str:

@@ -79,6 +79,8 @@ _STRIDE = 256
 # Names that are sorted at once, in less than a tenth of a second, so that `ask` is called often
 # enough.
 _AT_ONCE = 1 << 17
+_Visits = Iterator["_Visits"]
+"""Work on one entry. It yields the work on each entry below it, which is done before it goes on."""
 
 
 def ask_nobody() -> None:
@@ -105,10 +107,6 @@ def plan_output(
     return OutputPlan(
         tuple(walk.items), walk.omitted.remarks(), walk.renamed.remarks(), walk.special.remarks()
     )
-
-
-_Visits = Iterator["_Visits"]
-"""Work on one entry. It yields the work on each entry below it, which is done before it goes on."""
 
 
 def _go_through(visits: _Visits) -> None:
