@@ -33,6 +33,8 @@ _ROOT = Path("/")
 _STEP = 64 << 20
 # Version 1 writes "no limit" as a number near 2**63.
 _NO_LIMIT = 1 << 60
+_GATE = "gate"
+_SLOT = "dispatcher-"
 
 
 def measure(
@@ -196,10 +198,6 @@ def _read(path: Path) -> str:
 
 def _number(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
-
-
-_GATE = "gate"
-_SLOT = "dispatcher-"
 
 
 class Shares:

@@ -43,6 +43,10 @@ from lading.core.resources import Price, Resources, cost
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.core.values import JsonObject
 
+LookUp = Callable[[str], TrackedContainer | None]
+"""The dispatcher's record of a container, by its uuid; None without a record."""
+GROUP = "lading.fleets"
+
 
 @dataclass(frozen=True, slots=True)
 class Spending:
@@ -131,10 +135,6 @@ class StartRequest:
     others: tuple[str, ...] = ()
 
 
-LookUp = Callable[[str], TrackedContainer | None]
-"""The dispatcher's record of a container, by its uuid; None without a record."""
-
-
 class Fleet(Protocol):
     """Runs supervisors. One consumer."""
 
@@ -161,9 +161,6 @@ class Fleet(Protocol):
 
     async def clean(self, uuid: str) -> None:
         """Remove the remains of a dead supervisor. Raises Conflict (it is alive), Unavailable."""
-
-
-GROUP = "lading.fleets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,10 @@ from lading.core.scheduling.planning import WaitStatus
 from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
+BATCH = 500
+"""Decisions in one request, so that a request stays below 200 KB."""
+# Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost.
+_MOST = 20_000
 
 
 class StatusPublisher:
@@ -132,12 +136,6 @@ class StatusPublisher:
         # More decisions are waiting than one request takes.
         if len(self._decisions):
             self.mark()
-
-
-BATCH = 500
-"""Decisions in one request, so that a request stays below 200 KB."""
-# Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost.
-_MOST = 20_000
 
 
 @dataclass(frozen=True, slots=True)

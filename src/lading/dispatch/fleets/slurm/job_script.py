@@ -95,6 +95,19 @@ _REACH = (
     '${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} '
     'sh -c \'exec "$@" --annex "$SLURM_LAUNCH_NODE_IPADDR"\' sh "$@"'
 )
+# "%" and a letter, which stands for a value of the container.
+_LETTER = re.compile(r"%(.?)", re.DOTALL)
+DEFAULT_ARGUMENTS = (
+    "--job-name=%U",
+    "--mem=%M",
+    "--cpus-per-task=%C",
+    "--tmp=%T",
+    "--partition=%P",
+    "--time=%W",
+)
+DEFAULT_GPU_ARGUMENTS = ("--gpus=%G",)
+_LETTERS = frozenset("UCMTGWPI%")
+_KNOWN = ", ".join(f"%{letter}" for letter in "UCMTGWPI")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,19 +205,6 @@ def _hook(site: JobSite) -> str:
     return f'job={job}\n: >{shlex.quote(site.hooks)}/"${{job:-$SLURM_JOB_ID}}" || true\n'
 
 
-# "%" and a letter, which stands for a value of the container.
-_LETTER = re.compile(r"%(.?)", re.DOTALL)
-DEFAULT_ARGUMENTS = (
-    "--job-name=%U",
-    "--mem=%M",
-    "--cpus-per-task=%C",
-    "--tmp=%T",
-    "--partition=%P",
-    "--time=%W",
-)
-DEFAULT_GPU_ARGUMENTS = ("--gpus=%G",)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
     """The configured templates for the command line of `sbatch`. `extra_ram` is bytes beside the
@@ -288,10 +288,6 @@ def _values(
         "P": ",".join(container.partitions),
         "%": "%",
     }
-
-
-_LETTERS = frozenset("UCMTGWPI%")
-_KNOWN = ", ".join(f"%{letter}" for letter in "UCMTGWPI")
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str | None:

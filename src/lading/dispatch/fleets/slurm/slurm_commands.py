@@ -61,6 +61,38 @@ _UNSURE = (
 )
 _GONE = ("invalid job id", "already completing or completed", "job has already finished")
 _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
+SQUEUE_FORMAT = (
+    "JobArrayID:|,Name:|,Nice:|,PriorityLong:|,State:|,Reason:|,RestartCnt:|,NodeList:|,Comment:|"
+)
+SINFO_FORMAT = "%P|%c|%m|%d|%T|%G|%D"
+_MARK = "lading"
+# "123", "123_4" or "123_[4-9,12%2]": a job, a task, the waiting tasks of an array.
+_TASK = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?")
+# In the output of `scontrol show config`: "SlurmUser = slurm(64030)".
+_SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
+_FINAL = frozenset(
+    {
+        "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
+        "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "SPECIAL_EXIT",
+    }
+)  # fmt: skip
+# States of jobs that Slurm has not started; all others run or have ended.
+_WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"})
+_USABLE = frozenset(
+    {
+        "idle",
+        "mixed",
+        "allocated",
+        "completing",
+        "reserved",
+        "planned",
+        "powered_down",
+        "powering_up",
+    }
+)
+# "gpu:a100:2(S:0-1)": kind and number in a list of generic resources.
+GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+"""The numbers of GPUs in a list of generic resources."""
 
 
 class JobRefused(ExecutionError):
@@ -265,40 +297,6 @@ def _check(done: ProgramResult, program: str) -> None:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("sbatch: error: ") if lines else "no message"
-
-
-SQUEUE_FORMAT = (
-    "JobArrayID:|,Name:|,Nice:|,PriorityLong:|,State:|,Reason:|,RestartCnt:|,NodeList:|,Comment:|"
-)
-SINFO_FORMAT = "%P|%c|%m|%d|%T|%G|%D"
-_MARK = "lading"
-# "123", "123_4" or "123_[4-9,12%2]": a job, a task, the waiting tasks of an array.
-_TASK = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?")
-# In the output of `scontrol show config`: "SlurmUser = slurm(64030)".
-_SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
-_FINAL = frozenset(
-    {
-        "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
-        "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "SPECIAL_EXIT",
-    }
-)  # fmt: skip
-# States of jobs that Slurm has not started; all others run or have ended.
-_WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"})
-_USABLE = frozenset(
-    {
-        "idle",
-        "mixed",
-        "allocated",
-        "completing",
-        "reserved",
-        "planned",
-        "powered_down",
-        "powering_up",
-    }
-)
-# "gpu:a100:2(S:0-1)": kind and number in a list of generic resources.
-GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
-"""The numbers of GPUs in a list of generic resources."""
 
 
 class JobPhase(StrEnum):

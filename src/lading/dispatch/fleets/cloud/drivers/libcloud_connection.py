@@ -37,6 +37,7 @@ _CODE = re.compile(r"^\[(\w+)\]\s*(.*)$", re.DOTALL)
 _NEVER = re.compile(r"(?!)")
 # Characters of a cloud's error that are shown: some answer with a page of HTML.
 _LONGEST_WORDS = 300
+_CHECK = "check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
 
 
 class Missing(Unavailable):
@@ -185,9 +186,6 @@ def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudRespo
         raise Unavailable(
             f"{words.cloud} sent an answer that cannot be understood ({said})"
         ) from error
-
-
-_CHECK = "check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
 
 
 def judge(

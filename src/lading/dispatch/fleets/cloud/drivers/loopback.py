@@ -79,6 +79,8 @@ PidFile none
 MaxStartups 100
 PrintMotd no
 """
+SUBNET, BRIDGE = "10.88.0.0/16", "lading0"
+_TYPE = "lading:type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,10 +364,6 @@ def _run(*command: str, check: bool = True) -> None:
         raise Unavailable(f"{' '.join(command[:4])}: {error}") from error
     if check and done.returncode:
         raise Unavailable(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
-
-
-SUBNET, BRIDGE = "10.88.0.0/16", "lading0"
-_TYPE = "lading:type"
 
 
 class LoopbackDriver:
