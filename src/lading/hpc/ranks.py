@@ -47,6 +47,16 @@ from lading.net.rpc import LinePipe
 LABEL = "lading.gang"
 # Seconds for starting or ending a container.
 _TIMEOUT = 120.0
+# Bytes of the end of a console in which the last line is looked for.
+_SAID = 120
+# Seconds for the image and the inputs to get to a machine.
+_READY_TIME = 600.0
+# Seconds for _CHUNK bytes of an output; slower machines count as lost.
+_SILENCE = 120.0
+_CHUNK = 1 << 18
+# Of the disk, that the spool leaves free.
+_RESERVE = 0.05
+_FIELDS = ("certificate", "key", "authorization")
 
 
 class Ground(Protocol):
@@ -292,18 +302,6 @@ class Rank:
             raise ExecutionError(
                 f"rank {self.number}: its container cannot be made: {words}", Failure.NODE
             )
-
-
-# Bytes of the end of a console in which the last line is looked for.
-_SAID = 120
-# Seconds for the image and the inputs to get to a machine.
-_READY_TIME = 600.0
-# Seconds for _CHUNK bytes of an output; slower machines count as lost.
-_SILENCE = 120.0
-_CHUNK = 1 << 18
-# Of the disk, that the spool leaves free.
-_RESERVE = 0.05
-_FIELDS = ("certificate", "key", "authorization")
 
 
 @dataclass(slots=True)
