@@ -41,6 +41,10 @@ _logger = logging.getLogger("lading.connections")
 
 MakeProtocol = Callable[[Connection], asyncio.BaseProtocol]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Connection], Awaitable[None]]
+FindUser = Callable[[str], Awaitable[str]]
+"""The user whom connections with a token count for; "" for none."""
+PEER: Final = "lading.peer"
+"""The key of the `Peer` in the state of a request's or websocket's scope."""
 
 
 class Acceptor:
@@ -276,12 +280,6 @@ class StreamServer:
                 async with asyncio.timeout(self.table.limits.linger_seconds):
                     await writer.wait_closed()
             self._acceptor.drop(connection)
-
-
-FindUser = Callable[[str], Awaitable[str]]
-"""The user whom connections with a token count for; "" for none."""
-PEER: Final = "lading.peer"
-"""The key of the `Peer` in the state of a request's or websocket's scope."""
 
 
 class Peer:

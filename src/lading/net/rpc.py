@@ -44,6 +44,14 @@ Message = Mapping[str, Any]
 LIMIT = 4 << 20
 """Bytes of one message. The largest is a container's assignment with its record, some 100 KB."""
 
+PACKET_LIMIT: Final = 1 << 20
+"""Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""
+# Descriptors of one packet: the kernel's limit (SCM_MAX_FD).
+_MOST_DESCRIPTORS: Final = 253
+# Seconds in which a peer must take something of a message.
+_SEND_TIMEOUT: Final = 10.0
+_Kind = TypeVar("_Kind")
+
 
 def encode(message: object) -> bytes:
     """Serialize a mapping, struct or dataclass. No line break is in the result."""
@@ -87,15 +95,6 @@ def join_parts(parts: Sequence[Message]) -> dict[str, Any]:
                 item for part in parts if isinstance(part.get(name), list) for item in part[name]
             ]
     return joined
-
-
-PACKET_LIMIT: Final = 1 << 20
-"""Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""
-# Descriptors of one packet: the kernel's limit (SCM_MAX_FD).
-_MOST_DESCRIPTORS: Final = 253
-# Seconds in which a peer must take something of a message.
-_SEND_TIMEOUT: Final = 10.0
-_Kind = TypeVar("_Kind")
 
 
 class Packet(msgspec.Struct, frozen=True):
