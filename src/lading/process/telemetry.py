@@ -30,6 +30,7 @@ _NO_VALUES: Final[Mapping[str, object]] = {}
 # Keys of a line that no value of an event replaces.
 _OWN: Final = frozenset({"time", "level", "logger", "message", "request_id", "pid", "exception"})
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+_LEVELS: Final = {"debug": "DEBUG", "info": "INFO", "warn": "WARNING", "error": "ERROR"}
 
 
 class LogFormat(StrEnum):
@@ -37,9 +38,6 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-_LEVELS: Final = {"debug": "DEBUG", "info": "INFO", "warn": "WARNING", "error": "ERROR"}
 
 
 def read_level(text: str) -> str:
