@@ -30,6 +30,13 @@ _MAX_DEPTH: Final = 100
 MAX_FILES: Final = 100_000
 """Files of one directory that is an input."""
 
+# All users may read what a task delivers; only the server's user may change it.
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Bytes of the beginning of a name in a temporary name: a name has at most 255.
+_BEGINNING: Final = 100
+
 
 class FileSource:
     """Implements ObjectSource for the file `path` below a root."""
@@ -140,14 +147,6 @@ def _facts(found: os.stat_result) -> ObjectFacts:
 
 def _validator(found: os.stat_result) -> str:
     return f"{found.st_dev}.{found.st_ino}.{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}"
-
-
-# All users may read what a task delivers; only the server's user may change it.
-_DIRECTORY_MODE: Final = 0o755
-_FILE_MODE: Final = 0o644
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# Bytes of the beginning of a name in a temporary name: a name has at most 255.
-_BEGINNING: Final = 100
 
 
 class DiskTarget:
