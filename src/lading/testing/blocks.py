@@ -25,6 +25,8 @@ from lading.core.data.confirmation import CopyCount
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.asgi import AsgiTransport
 
+TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
+
 
 @dataclass(frozen=True, slots=True)
 class _Block:
@@ -157,9 +159,6 @@ class MemoryVolume:
     def _fail(self) -> None:
         if self._random.random() < self.failures:
             raise Unavailable("the volume failed")
-
-
-TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
 
 async def _any_token(_: str, /, *, writing: bool) -> None:

@@ -37,6 +37,7 @@ _FOREVER = 1e9
 # Seconds after which an attempt to connect is given up, and longest life of ranks without a gang.
 _CONNECT, _POST_LAG = 60.0, 5.0
 _NOTHING = InstanceType(name="", provider_type="", resources=Resources())
+Work = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Crashed(Exception):
@@ -122,9 +123,6 @@ class FakeVm:
         """Over the connections that there are nothing comes any more."""
         for agent in self.agents:
             agent.freeze()
-
-
-Work = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 async def _rest(_: Mapping[str, Any]) -> None:

@@ -41,6 +41,26 @@ from lading.dispatch.settings import DispatchSettings
 from lading.net.pipes import Pipe
 from lading.testing.pulse import Pulse
 
+SECRET = "secret"
+TOKEN = "zzzzz-gj3su-dispatcher00000"
+_FINAL = {ContainerState.COMPLETE, ContainerState.CANCELLED}
+_PATIENCE = 180.0
+_PARAMETERS = ("filters", "order", "select", "limit", "offset")
+Fields = dict[str, Any]
+QUICK = DispatchSettings(
+    poll_interval=0.05,
+    status_interval=0.001,
+    retry_first=0.001,
+    retry_longest=0.01,
+    kill_interval=0.005,
+    kill_patience=0.05,
+    linger=0.01,
+    refusal_pause=0.02,
+    twin_patience=60.0,
+    misfit_patience=0.01,
+)
+EVENTS_ONLY = DispatchSettings(poll_interval=3600.0)
+
 
 class ExchangesOnly:
     """The rest of `Transport` beside `request`: nothing is streamed, and events come in another
@@ -73,14 +93,6 @@ class ExchangesOnly:
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
-
-
-SECRET = "secret"
-TOKEN = "zzzzz-gj3su-dispatcher00000"
-_FINAL = {ContainerState.COMPLETE, ContainerState.CANCELLED}
-_PATIENCE = 180.0
-_PARAMETERS = ("filters", "order", "select", "limit", "offset")
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -495,21 +507,6 @@ def _passes(record: Fields, name: str, operator: str, operand: Any) -> bool:
         case "in":
             return value in operand
     raise Invalid(f"filters: no operator {operator}")
-
-
-QUICK = DispatchSettings(
-    poll_interval=0.05,
-    status_interval=0.001,
-    retry_first=0.001,
-    retry_longest=0.01,
-    kill_interval=0.005,
-    kill_patience=0.05,
-    linger=0.01,
-    refusal_pause=0.02,
-    twin_patience=60.0,
-    misfit_patience=0.01,
-)
-EVENTS_ONLY = DispatchSettings(poll_interval=3600.0)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from lading.process.concurrency import cancel_all
 from lading.testing.pulse import Pulse
 
 ONE_WORKER = (FleetWorker("w1", Resources(4, 4 << 30)),)
+Work = Callable[[StartRequest], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,6 @@ class FakeProcess:
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
     spending: Spending | None = None
-
-
-Work = Callable[[StartRequest], Awaitable[None]]
 
 
 class FakeFleet:

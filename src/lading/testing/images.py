@@ -21,6 +21,7 @@ PROGRAMS = tuple(
     f"/bin/{name}" for name in ("dash", "cat", "mkdir", "ln", "ls", "sleep", "dd", "true", "env")
 )
 _LIBRARY = re.compile(r"/[^ ]+")
+_NULL = os.makedev(1, 3)
 
 
 def make_layer(
@@ -171,9 +172,6 @@ class ArchiveImage:
         half = len(self._archive) // 2
         yield self._archive[:half]
         yield self._archive[half:]
-
-
-_NULL = os.makedev(1, 3)
 
 
 def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True) -> Path:
