@@ -45,6 +45,8 @@ _RAISE: Final = 100
 _CHART: Final = 420
 """Width of the bars of the attempts in units of the drawing."""
 
+_SOURCES: Final = ("portable_data_hash", "uuid", "container_request", "git_url", "device_type")
+
 
 async def show(visit: Visit) -> Response:
     """The page of a request."""
@@ -300,9 +302,6 @@ def _place_of(source: str) -> str:
     if is_pdh(source) or is_uuid(source, Infix.COLLECTION):
         return f"/ui/collections/{source}"
     return f"/ui/requests/{source}" if is_uuid(source, Infix.REQUEST) else ""
-
-
-_SOURCES: Final = ("portable_data_hash", "uuid", "container_request", "git_url", "device_type")
 
 
 def _asked(request: Record, container: Record | None) -> Iterator[tuple[str, str, str]]:
