@@ -23,15 +23,6 @@ from lading.core.data.filetree import File, FileTree, Node
 Read = Callable[[File], AsyncGenerator[bytes]]
 """Reads a whole file in pieces."""
 
-
-class Format(StrEnum):
-    """The kinds of archives."""
-
-    ZIP = "zip"
-    TAR = "tar"
-
-
-ARCHIVE_MEDIA: Final = {Format.ZIP: "application/zip", Format.TAR: "application/x-tar"}
 # A tar consists of blocks of 512 bytes, and of records of 20 blocks.
 _BLOCK: Final = 512
 _RECORD: Final = 20 * _BLOCK
@@ -46,6 +37,16 @@ _FILE_MODE: Final = 0o100644 << 16
 _FOLDER_MODE: Final = (0o040755 << 16) | 0x10
 # The time of a zip member has 7 bits for years from 1980.
 _EARLIEST: Final[_Time] = (1980, 1, 1, 0, 0, 0)
+
+
+class Format(StrEnum):
+    """The kinds of archives."""
+
+    ZIP = "zip"
+    TAR = "tar"
+
+
+ARCHIVE_MEDIA: Final = {Format.ZIP: "application/zip", Format.TAR: "application/x-tar"}
 
 
 def stream_archive(

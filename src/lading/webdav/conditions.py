@@ -23,6 +23,27 @@ from urllib.parse import quote
 
 # An entity tag of RFC 9110, section 8.8.3.
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
+# Suffixes that browsers show as text, besides those of Python's table.
+_TEXT: Final = (
+    ".bed", ".cfg", ".cwl", ".fa", ".fai", ".fasta", ".fastq", ".fq", ".gff", ".gtf", ".ini",
+    ".log", ".md", ".nf", ".out", ".err", ".r", ".sam", ".sh", ".toml", ".vcf", ".wdl", ".yaml",
+    ".yml",
+)  # fmt: skip
+_BYTES: Final = (".bam", ".bai", ".bcf", ".cram", ".bin", ".exe")
+# Types without scripts; they need no sandbox.
+_HARMLESS: Final = (
+    "text/plain",
+    "text/csv",
+    "text/css",
+    "application/json",
+    "application/pdf",
+    "application/zip",
+)
+_HARMLESS_KINDS: Final = ("image/", "audio/", "video/", "font/")
+_SANDBOX: Final = (
+    "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'unsafe-inline'"
+)
+SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 class ConditionResult(Enum):
@@ -109,29 +130,6 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-# Suffixes that browsers show as text, besides those of Python's table.
-_TEXT: Final = (
-    ".bed", ".cfg", ".cwl", ".fa", ".fai", ".fasta", ".fastq", ".fq", ".gff", ".gtf", ".ini",
-    ".log", ".md", ".nf", ".out", ".err", ".r", ".sam", ".sh", ".toml", ".vcf", ".wdl", ".yaml",
-    ".yml",
-)  # fmt: skip
-_BYTES: Final = (".bam", ".bai", ".bcf", ".cram", ".bin", ".exe")
-# Types without scripts; they need no sandbox.
-_HARMLESS: Final = (
-    "text/plain",
-    "text/csv",
-    "text/css",
-    "application/json",
-    "application/pdf",
-    "application/zip",
-)
-_HARMLESS_KINDS: Final = ("image/", "audio/", "video/", "font/")
-_SANDBOX: Final = (
-    "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'unsafe-inline'"
-)
-SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 def _known() -> MimeTypes:

@@ -53,6 +53,25 @@ _SMALL: Final = 1 << 16
 MOST: Final = 64
 # At most 18 digits: larger numbers are no positions in a file.
 _ONE: Final = re.compile(r"([0-9]{0,18})-([0-9]{0,18})")
+# A client waits: fewer and shorter attempts than in background work.
+RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
+_FACTS: Final = (
+    "uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name", "properties",
+)  # fmt: skip
+# Seconds that a tree is cached; its signatures are valid much longer.
+_LIFE: Final = 300.0
+# Bytes of manifest text whose trees are cached.
+_KEPT_TEXT: Final = 64 << 20
+# Larger manifests are parsed in a thread.
+_LARGE: Final = 1 << 18
+# Bodies up to this size do not wait for a turn.
+_NO_TURN: Final = 1 << 20
+# Large uploads at a time; each holds two blocks of 64 MiB.
+_AT_ONCE: Final = 4
+# Most large uploads at a time with one token.
+_OF_ONE: Final = 2
+# Seconds of waiting for a turn.
+_TURN: Final = 120.0
 
 
 class FileReader:
@@ -214,19 +233,6 @@ def _joined(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-# A client waits: fewer and shorter attempts than in background work.
-RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
-_FACTS: Final = (
-    "uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name", "properties",
-)  # fmt: skip
-# Seconds that a tree is cached; its signatures are valid much longer.
-_LIFE: Final = 300.0
-# Bytes of manifest text whose trees are cached.
-_KEPT_TEXT: Final = 64 << 20
-# Larger manifests are parsed in a thread.
-_LARGE: Final = 1 << 18
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCollection:
     """State of one collection; `modified` is None for a content, which never changes."""
@@ -355,16 +361,6 @@ def tag_of(node: Node) -> str:
     for locator, offset, length in node.segments:
         digest.update(f"{filetree.bare(locator)} {offset} {length}\n".encode())
     return digest.hexdigest()
-
-
-# Bodies up to this size do not wait for a turn.
-_NO_TURN: Final = 1 << 20
-# Large uploads at a time; each holds two blocks of 64 MiB.
-_AT_ONCE: Final = 4
-# Most large uploads at a time with one token.
-_OF_ONE: Final = 2
-# Seconds of waiting for a turn.
-_TURN: Final = 120.0
 
 
 class DavUpload:

@@ -56,6 +56,14 @@ LISTING_HEADERS: Final = {
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # Rows per piece.
 _BATCH: Final = 500
+_JSON: Final = "json"
+_PAGE: Final = "html"
+_FORMATS: Final = {
+    "application/json": _JSON,
+    **{media_types: str(one) for one, media_types in ARCHIVE_MEDIA.items()},
+}
+# Browsers may keep a file, but must ask whether it is still the same.
+_FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 
 def entries(tree: FileTree) -> list[tuple[str, Node]]:
@@ -153,16 +161,6 @@ def subtree(tree: FileTree, path: str) -> FileTree:
     name = path.rpartition("/")[2]
     found = filetree.subtree(tree, path)
     return FileTree({name: found}) if name else found
-
-
-_JSON: Final = "json"
-_PAGE: Final = "html"
-_FORMATS: Final = {
-    "application/json": _JSON,
-    **{media_types: str(one) for one, media_types in ARCHIVE_MEDIA.items()},
-}
-# Browsers may keep a file, but must ask whether it is still the same.
-_FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 
 async def serve(parts: DavServices, request: DavRequest) -> DavResponse:
