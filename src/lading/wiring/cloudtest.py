@@ -77,6 +77,8 @@ _COMMAND_TIMEOUT: Final = 120.0
 _PORT_TIMEOUT: Final = 30.0
 # Seconds to wait for the end of the cancelled container; afterwards the VM is removed anyway.
 _PARTING: Final = 10.0
+_Dispatching = AbstractAsyncContextManager[asyncio.Task[None]]
+ALL = "all"
 
 
 class OneInstance:
@@ -310,9 +312,6 @@ async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[Runn
         yield running
 
 
-_Dispatching = AbstractAsyncContextManager[asyncio.Task[None]]
-
-
 @asynccontextmanager
 async def trial_server(
     folder: Path,
@@ -445,9 +444,6 @@ def _request(kind: InstanceType) -> dict[str, object]:
             str(PORT): {"access": "private", "label": "page", "initial_path": "page"}
         },
     }
-
-
-ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

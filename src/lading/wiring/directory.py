@@ -57,6 +57,21 @@ from lading.net.certificates import DECADE, make_certificate
 _SECRET_LENGTH = 50
 # Permission bits of group and others.
 _OTHERS = 0o077
+# The write-ahead log and its shared memory grow beside the database, so they need space too.
+_SUFFIXES: Final = ("", "-wal", "-shm")
+# Seconds. A container was measured to write a megabyte between two checks, so they are this close.
+_PERIOD: Final = 1.0
+# Share of the reserve that is preallocated for each file of the database.
+_PART: Final = 16
+# The log of the database grows by about a megabyte in a second of steady writing.
+_LEAST, _MOST = 8 << 20, 64 << 20
+# FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
+_KEEP_SIZE: Final = 1
+# Bytes of a unit of `st_blocks` (stat(2)), on every file system.
+_BLOCK: Final = 512
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,22 +339,6 @@ def write_private(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-# The write-ahead log and its shared memory grow beside the database, so they need space too.
-_SUFFIXES: Final = ("", "-wal", "-shm")
-# Seconds. A container was measured to write a megabyte between two checks, so they are this close.
-_PERIOD: Final = 1.0
-# Share of the reserve that is preallocated for each file of the database.
-_PART: Final = 16
-# The log of the database grows by about a megabyte in a second of steady writing.
-_LEAST, _MOST = 8 << 20, 64 << 20
-# FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
-_KEEP_SIZE: Final = 1
-# Bytes of a unit of `st_blocks` (stat(2)), on every file system.
-_BLOCK: Final = 512
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-
-
 async def keep_room(database: Path, wanted: Amount, *, period: float = _PERIOD) -> None:
     """Preallocate space periodically, as the database grows. `wanted` is the configured reserve."""
     while True:
@@ -372,9 +371,6 @@ def _extend(path: Path, size: int) -> None:
             raise OSError(ctypes.get_errno(), "no room can be set aside", str(path))
     finally:
         os.close(descriptor)
-
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def ensure_certificate(certificate: Path, key: Path, *, host: str, now: datetime) -> None:

@@ -61,6 +61,10 @@ from lading.wiring.process import (
 # Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"
 _logger = logging.getLogger("lading.dispatch")
+# Seconds to wait for the server's socket; afterwards the client reports the failure itself.
+_PATIENCE = 30.0
+# Seconds between two attempts to connect to the socket of a starting server.
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,12 +265,6 @@ async def _dispatch(
             metrics=await stack.enter_async_context(_monitored(config)),
             tracer=await stack.enter_async_context(_traced(config)),
         )
-
-
-# Seconds to wait for the server's socket; afterwards the client reports the failure itself.
-_PATIENCE = 30.0
-# Seconds between two attempts to connect to the socket of a starting server.
-_PAUSE = 0.02
 
 
 def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
