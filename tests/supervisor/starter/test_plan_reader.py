@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 import lading.supervisor
 from lading.supervisor.starter.plan import MARK
 from tests.reality import need_program
+from tests.supervisor.starter.plans import ROWS, make_plan
 
 SOURCES = Path(lading.supervisor.__file__).parent / "starter"
-# Kinds of fields, and how many records there may be, by letter (plan.c).
-ROWS = {
-    "R": ("p", 0, 1), "H": ("s", 0, 1), "M": ("pssnn", 0, 32), "B": ("ppn", 0, 65536),
-    "D": ("psnnnii", 0, 1024), "X": ("p", 0, 256), "O": ("p", 0, 256), "L": ("nn", 0, 32),
-    "U": ("ii", 1, 1), "S": ("i", 0, 1024), "Z": ("ii", 0, 1), "C": ("n", 1, 1),
-    "F": ("r", 1, 1), "A": ("s", 0, 10**6), "E": ("s", 0, 10**6), "W": ("p", 1, 1),
-    "I": ("ss", 0, 1), "V": ("", 0, 1), "J": ("p", 0, 32), "G": ("n", 0, 1), "N": ("p", 0, 1),
-    "K": ("", 0, 1), "P": ("n", 0, 1), "T": ("n", 0, 1),
-}  # fmt: skip
 TEXTS = st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=12).map(
     lambda text: text.encode("latin-1")
 )
@@ -34,20 +26,6 @@ VALUES = {
     "p": TEXTS.map(lambda text: b"/" + text.replace(b"..", b"x")),
 }
 MANDATORY = [("U", [b"0", b"0"]), ("C", [b"1"]), ("W", [b"/"]), ("F", [bytes(16)])]
-
-
-def pack(letter: bytes, content: bytes) -> bytes:
-    return letter + len(content).to_bytes(4, "little") + content
-
-
-def make_plan(records: list[tuple[str, list[bytes]]]) -> bytes:
-    made = [MARK]
-    for letter, values in records:
-        is_raw = ROWS[letter][0] == "r"
-        made.append(
-            pack(letter.encode(), values[0] if is_raw else b"".join(v + b"\0" for v in values))
-        )
-    return b"".join(made)
 
 
 @st.composite
