@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.webdav import contents
-from lading.webdav.contents import Span
+from lading.webdav import byte_ranges
+from lading.webdav.byte_ranges import Span
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ from lading.webdav.contents import Span
     ],
 )
 def test_parse(header: str | None, size: int, expected: tuple[Span, ...] | None) -> None:
-    assert contents.parse_ranges(header, size) == expected
+    assert byte_ranges.parse_ranges(header, size) == expected
 
 
 @given(st.text(alphabet="0123456789-, =bytes", max_size=40), st.integers(0, 100))
 def test_spans_lie_in_the_file_and_apart(text: str, size: int) -> None:
-    found = contents.parse_ranges(f"bytes={text}", size) or ()
+    found = byte_ranges.parse_ranges(f"bytes={text}", size) or ()
     assert all(0 <= one.start < one.end <= size for one in found)
     assert all(before.end < after.start for before, after in pairwise(found))
 

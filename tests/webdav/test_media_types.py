@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.webdav import conditions
+from lading.webdav import media_types
 
 
 @pytest.mark.parametrize(
@@ -21,22 +21,22 @@ from lading.webdav import conditions
     ],
 )
 def test_types(name: str, kind: str) -> None:
-    assert conditions.media_type_of(name) == kind
+    assert media_types.media_type_of(name) == kind
 
 
 @pytest.mark.parametrize(
     "name", ["a.html", "a.svg", "a.xml", "a.xhtml", "a.js", "a.mht", "unknown"]
 )
 def test_what_could_run_is_in_a_sandbox(name: str) -> None:
-    assert conditions.headers_of(name, attachment=False)["Content-Security-Policy"].startswith(
+    assert media_types.headers_of(name, attachment=False)["Content-Security-Policy"].startswith(
         "sandbox;"
     )
 
 
 def test_names_that_may_be_anything() -> None:
     assert (
-        conditions.disposition("inline", 'a"b\r\n;ü')
+        media_types.disposition("inline", 'a"b\r\n;ü')
         == "inline; filename=\"a_b____\"; filename*=UTF-8''a%22b%0D%0A%3B%C3%BC"
     )
-    headers = conditions.headers_of("a.txt", attachment=True)
+    headers = media_types.headers_of("a.txt", attachment=True)
     assert headers["Content-Disposition"] == 'attachment; filename="a.txt"'

@@ -9,7 +9,7 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError, Unavailable
-from lading.webdav.contents import DavUpload
+from lading.webdav.uploads import DavUpload
 from tests.webdav.site import Site
 
 

@@ -47,13 +47,15 @@ from lading.core.protocols import http_head
 from lading.core.protocols.transfer_rates import MinimumRate
 from lading.net.acceptor import note_known, note_token
 from lading.webdav import davxml, file_request, http, projects
-from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of
+from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of
+from lading.webdav.contents import FileReader
 from lading.webdav.davxml import Resource
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import DavResponse
 from lading.webdav.locks import Locks
 from lading.webdav.projects import ProjectDirectory
 from lading.webdav.serving import LISTING_HEADERS, serve
+from lading.webdav.uploads import DavUpload
 from lading.webdav.writing import DavWriter, read_small
 
 METHODS: Final = (

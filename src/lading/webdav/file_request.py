@@ -24,8 +24,10 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 from lading.core import ids
 from lading.core.data import manifest
 from lading.core.errors import Malformed, NotFound
-from lading.webdav.contents import CollectionCache, DavUpload, FileReader
+from lading.webdav.collection_cache import CollectionCache
+from lading.webdav.contents import FileReader
 from lading.webdav.locks import Locks
+from lading.webdav.uploads import DavUpload
 
 PREFIXES: Final = ("/c=", "/by_id/", "/collections/")
 # Directories above collections (`projects`).

@@ -24,14 +24,15 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Malformed, NotFound, from_status
 from lading.core.records.schema import JSON
-from lading.webdav import conditions, contents
+from lading.webdav import byte_ranges, conditions, media_types
 from lading.webdav.archives import ARCHIVE_MEDIA, Format, stream_archive
-from lading.webdav.conditions import SAFE_HEADERS as SAFE
+from lading.webdav.byte_ranges import Span
+from lading.webdav.collection_cache import CachedCollection, tag_of
 from lading.webdav.conditions import ConditionResult, ResourceState, http_date
-from lading.webdav.contents import CachedCollection, Span, tag_of
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import DavResponse
 from lading.webdav.http import begin_stream as begin
+from lading.webdav.media_types import SAFE_HEADERS as SAFE
 
 # In one string: its hash is in the policy below, which allows no other style.
 _STYLE: Final = (
@@ -181,7 +182,7 @@ async def _file(
     state = ResourceState(tag, collection.modified)
     name = request.address.path.rpartition("/")[2]
     headers = {
-        **conditions.headers_of(name, attachment=request.parameter("disposition") == "attachment")
+        **media_types.headers_of(name, attachment=request.parameter("disposition") == "attachment")
     }
     headers |= {**_FRESH, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
     if collection.modified:
@@ -191,7 +192,7 @@ async def _file(
             return DavResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
             raise from_status(412, f"{name}: does not meet the conditions of the request")
-    wanted = contents.parse_ranges(request.headers.get("range"), file.size)
+    wanted = byte_ranges.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
     if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
         wanted = None
@@ -282,7 +283,7 @@ async def _directory(
     if form == _JSON:
         body = msgspec.json.encode(document(collection, address, tree))
         return DavResponse(
-            headers={"Content-Type": "application/json", **_FRESH, **conditions.SAFE_HEADERS},
+            headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE_HEADERS},
             body=body,
         )
     # Relative links of the page need the slash.
@@ -323,9 +324,9 @@ async def _archive(
     name = f"{path.rpartition('/')[2] or collection.name}.{form}"
     headers = {
         "Content-Type": ARCHIVE_MEDIA[form],
-        "Content-Disposition": conditions.disposition("attachment", name.replace("/", "_")),
+        "Content-Disposition": media_types.disposition("attachment", name.replace("/", "_")),
         **_FRESH,
-        **conditions.SAFE_HEADERS,
+        **media_types.SAFE_HEADERS,
     }
     stream = _packed(parts, request, collection, form)
     return DavResponse(

@@ -33,8 +33,8 @@ from lading.core.errors import (
 )
 from lading.core.records.schema import Record
 from lading.webdav import conditions, davxml, file_request, locks
+from lading.webdav.collection_cache import RETRY, CachedCollection, tag_of
 from lading.webdav.conditions import ConditionResult, ResourceState
-from lading.webdav.contents import RETRY, CachedCollection, tag_of
 from lading.webdav.edits import (
     REPLACED,
     UPLOADED,

@@ -1,4 +1,4 @@
-"""The data directory of `lading up`: its files, secrets, certificate, and room for the database.
+"""The data directory of `lading up`: its files, secrets and certificate.
 
 All data is below one directory (0700), readable by its owner only, independent of the umask. A
 directory with access for others is closed at the start; a directory of another user is refused:
@@ -17,20 +17,10 @@ directory with access for others is closed at the start; a directory of another 
     page/          logins of the page
     lock           lock of the `lading up` that serves this directory
     up.json        the process that holds the lock
-
-Disk blocks are preallocated for the database (`keep_room`): a container or another program may fill
-the disk, and the end of that container must still be recorded. The blocks come after the end of the
-database and of its log, where the file system supports this (ext4, xfs, btrfs, tmpfs). No other
-program gets them, the size of the files does not change, and SQLite grows into them. A process that
-does not use the database must do this: closing a file releases all locks of the process on the
-file.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import ctypes
 import fcntl
 import os
 import shlex
@@ -40,16 +30,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from lading.client.caches.disk_space import read_disk, spread_directories
+from lading.client.caches.disk_space import spread_directories
 from lading.client.fd_receiving import lent_beside
 from lading.config.site import Config, load
 from lading.core import ids
-from lading.core.containers import disk_space
-from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, Invalid
 from lading.net.certificates import DECADE, make_certificate
 
@@ -57,20 +44,6 @@ from lading.net.certificates import DECADE, make_certificate
 _SECRET_LENGTH = 50
 # Permission bits of group and others.
 _OTHERS = 0o077
-# The write-ahead log and its shared memory grow beside the database, so they need space too.
-_SUFFIXES: Final = ("", "-wal", "-shm")
-# Seconds. A container was measured to write a megabyte between two checks, so they are this close.
-_PERIOD: Final = 1.0
-# Share of the reserve that is preallocated for each file of the database.
-_PART: Final = 16
-# The log of the database grows by about a megabyte in a second of steady writing.
-_LEAST, _MOST = 8 << 20, 64 << 20
-# FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
-_KEEP_SIZE: Final = 1
-# Bytes of a unit of `st_blocks` (stat(2)), on every file system.
-_BLOCK: Final = 512
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -337,40 +310,6 @@ def write_private(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-async def keep_room(database: Path, wanted: Amount, *, period: float = _PERIOD) -> None:
-    """Preallocate space periodically, as the database grows. `wanted` is the configured reserve."""
-    while True:
-        await asyncio.to_thread(set_aside, database, wanted)
-        await asyncio.sleep(period)
-
-
-def set_aside(database: Path, wanted: Amount) -> None:
-    """Preallocate a sixteenth of the reserve, 8 MiB to 64 MiB, for each existing file of the
-    database.
-
-    Does nothing where the file system does not support it or is full.
-    """
-    for suffix in _SUFFIXES:
-        # A reserve is not required; without room there is none.
-        with contextlib.suppress(OSError):
-            kept = disk_space.reserve(read_disk(database.parent).total, wanted)
-            _extend(Path(f"{database}{suffix}"), min(_MOST, max(_LEAST, kept.size // _PART)))
-
-
-def _extend(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        found = os.fstat(descriptor)
-        # Half of the space is still there: nothing to do. SQLite uses the blocks from the front.
-        if found.st_blocks * _BLOCK >= found.st_size + size // 2:
-            return
-        # ENOSPC or EOPNOTSUPP: the caller ignores it and tries again in the next period.
-        if _libc.fallocate(descriptor, _KEEP_SIZE, found.st_size, size):
-            raise OSError(ctypes.get_errno(), "no room can be set aside", str(path))
-    finally:
-        os.close(descriptor)
 
 
 def ensure_certificate(certificate: Path, key: Path, *, host: str, now: datetime) -> None:

@@ -31,12 +31,8 @@ from lading.core.errors import Invalid, Unavailable
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
 from lading.supervisor.engines.choice import EngineChoice
-from lading.wiring.directory import (
-    DataDirectory,
-    Secrets,
-    ensure_certificate,
-    keep_room,
-)
+from lading.wiring.database_room import keep_room
+from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.engine import engine_search
 from lading.wiring.process import READY, configure_logs, ended, private_files, say
 from lading.wiring.serving_process import (

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.wiring.directory import keep_room, set_aside
+from lading.wiring.database_room import keep_room, set_aside
 
 MIB = 1 << 20
 AUTO = Amount(AUTOMATIC, AUTOMATIC)
