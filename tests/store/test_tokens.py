@@ -69,8 +69,8 @@ async def test_the_token_of_a_container_whose_request_brought_a_runtime_token(
 async def test_expire_only_shortens(database: Database) -> None:
     await fill(database)
     async with database.writing() as tx:
-        await records.expire_token(tx, "t", "5")
-        await records.expire_token(tx, "t", "7")
+        await records.expire_tokens(tx, ["t"], "5")
+        await records.expire_tokens(tx, ["t"], "7")
         found = await records.token_holder(tx, "t", "h")
     assert found is not None
     assert found.expires_at == "5"

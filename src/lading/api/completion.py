@@ -385,10 +385,10 @@ class Endings(ChangeFollower):
 
     async def request_changed(self, unit: Unit, old: Record, new: Record) -> None:
         """End and begin intervals after a request's change or creation."""
-        if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
-            await intervals.end_intervals(
-                unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
-            )
+        former = old.get("container_uuid")
+        # All intervals of a container ended with it.
+        if former and former not in unit.over and old["state"] == request.RequestState.COMMITTED:
+            await intervals.end_intervals(unit.tx, former, unit.now, request_uuid=new["uuid"])
         uuid = new["container_uuid"]
         # A container that was made in this transaction is Queued: it holds nothing, and need not
         # be read.

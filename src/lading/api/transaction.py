@@ -358,10 +358,10 @@ class UnitOfWork(Unit):
         scopes = access.supervisor_scopes(effect.container_uuid)
         await self._add_token(effect.supervisor_uuid, system, scopes, effect.container_uuid)
 
-    async def _revoke_tokens(self, uuids: Iterable[str]) -> None:
-        for uuid in uuids:
-            # Expired only: the sweep deletes the row later.
-            await records.expire_token(self.tx, uuid, self.now)
+    async def _revoke_tokens(self, uuids: Sequence[str]) -> None:
+        if uuids:
+            # Expired only: the sweep deletes the rows later.
+            await records.expire_tokens(self.tx, uuids, self.now)
 
     async def _add_token(
         self, uuid: str, owner: str, scopes: tuple[str, ...], container_uuid: str | None

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias, TypeVar, cast
 from lading.api.events import audit
 from lading.api.services import ApiServices
 from lading.core.containers import priority, request
-from lading.core.containers.container import Container
+from lading.core.containers.container import FINAL, Container
 from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -120,6 +120,10 @@ class Unit:
         self.now = services.clock.now()
         self.made: set[str] = set()
         """Uuids of the containers that were made in this transaction."""
+        self.over: set[str] = set()
+        """Uuids of the containers that ended in this transaction: their intervals have ended, their
+        priority counts no more, and the requests that they made are cancelled.
+        """
         self._followers = followers
         self._parts: dict[object, object] = {}
         self._marks: dict[Mark, dict[str, None]] = {}
@@ -151,7 +155,7 @@ class Unit:
     def stale(self, container_uuids: Iterable[str]) -> None:
         """Mark containers whose priorities are to be computed anew."""
         # Computed once at the end: many changes of a transaction concern the same few containers.
-        self._mark(Mark.STALE, container_uuids)
+        self._mark(Mark.STALE, (uuid for uuid in container_uuids if uuid not in self.over))
 
     def touch(self, subjects: Iterable[str]) -> None:
         """Mark subjects of quotas for which requests may wait that have room now."""
@@ -234,6 +238,8 @@ class Unit:
         if not changed:
             return old
         new = await self._write(CONTAINERS, old, changed, expected)
+        if new["state"] in FINAL:
+            self.over.add(new["uuid"])
         await self._tell_container(old, new)
         return new
 

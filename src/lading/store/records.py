@@ -561,10 +561,11 @@ async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHol
     )
 
 
-async def expire_token(tx: Transaction, uuid: str, now: str) -> None:
-    """Expire a token now unless it has expired already."""
+async def expire_tokens(tx: Transaction, uuids: Sequence[str], now: str) -> None:
+    """Expire tokens, at least one, now unless they have expired already."""
     await tx.execute(
         "UPDATE api_client_authorizations SET expires_at = ?, modified_at = ?"
-        " WHERE uuid = ? AND (expires_at IS NULL OR expires_at > ?)",
-        (now, now, uuid, now),
+        f" WHERE uuid IN ({', '.join('?' for _ in uuids)})"
+        " AND (expires_at IS NULL OR expires_at > ?)",
+        (now, now, *uuids, now),
     )

@@ -526,7 +526,7 @@ async def test_a_token_that_another_server_took_back_hears_nothing_a_second_late
         await it.ok("POST", "collections", {"name": "before"}, token=user)
         assert (await socket.receive())["properties"]["new_attributes"]["name"] == "before"
         async with it.database.writing() as tx:
-            await records.expire_token(tx, user.split("/")[1], it.app.services.clock.now())
+            await records.expire_tokens(tx, [user.split("/")[1]], it.app.services.clock.now())
         it.clock.advance(1)
         await it.ok("POST", "collections", {"owner_uuid": uuid, "name": "after"})
         message = await socket.receive()

@@ -9,6 +9,7 @@ while.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -105,6 +106,9 @@ class Spool:
     def remove(self, container_uuid: str) -> None:
         """Delete the container's files."""
         self._current.discard(container_uuid)
+        # Most containers have no live log here.
+        if not os.path.lexists(f"{self._directory}/{container_uuid}"):
+            return
         # The sweep removes it later.
         with suppress(OSError):
             confined.remove(self._directory / container_uuid)

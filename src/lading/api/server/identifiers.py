@@ -6,9 +6,14 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
+from typing import Final
 
 from lading.core import ids
 from lading.core.quantities import format_time
+
+# Secrets of tokens that are kept in memory.
+_SECRETS: Final = 256
 
 
 class ApiClock:
@@ -37,6 +42,11 @@ class Identifiers:
         """The system user's uuid."""
         self._clock = clock
         self._cluster = cluster
+        # Kept for a while: lock and end of a container ask for them several times.
+        self.container_secret = lru_cache(_SECRETS)(self._container_secret)
+        """The secret of a token that the server made for a container, from the token's uuid. It is
+        derived, so that it can be returned again without being stored.
+        """
         self._container_key = hashlib.sha256(b"container tokens:" + root_token.encode()).digest()
 
     def new_uuid(self, infix: str) -> str:
@@ -60,10 +70,7 @@ class Identifiers:
         """A fresh token secret, 50 characters."""
         return ids.encode(self.entropy(40), 50)
 
-    def container_secret(self, token_uuid: str) -> str:
-        """The secret of a token that the server made for a container. It is derived, so that it can
-        be returned again without being stored.
-        """
+    def _container_secret(self, token_uuid: str) -> str:
         return ids.encode(
             hmac.digest(self._container_key, token_uuid.encode(), "sha256")
             + hmac.digest(self._container_key, token_uuid[::-1].encode(), "sha256"),
