@@ -1,6 +1,6 @@
 """A machine with its run directories, supervisors, and the commands of users.
 
-A supervisor takes the steps of the real one (`supervisor.supervisor`). It takes the record that
+A supervisor takes the steps of the real one (`supervisor.lifecycle`). It takes the record that
 came with the lock or reads it, reports Running, and only then starts the command. It reports the
 cost now and then, and ends the command if the container is lost. At the end it is idle, saves
 output and log with the final state in one call or step by step, and removes its run directory. It

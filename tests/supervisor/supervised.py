@@ -14,7 +14,8 @@ from typing import Any
 from lading.core.errors import LadingError
 from lading.process.concurrency import StopEvent
 from lading.supervisor.engines import Engine, EngineSettings
-from lading.supervisor.supervisor import supervise
+from lading.supervisor.lifecycle.driver import supervise
+from lading.supervisor.lifecycle.run import Controls
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
 from lading.testing.engine import StubEngine
@@ -75,10 +76,9 @@ class Bench:
             clock=lambda: MOMENT,
             transport=transport,
             engines=self._make_engine,
-            stop=self.stop,
-            flush=self.flush,
-            reprice=self.reprice,
-            on_idle=self.on_idle,
+            controls=Controls(
+                stop=self.stop, flush=self.flush, reprice=self.reprice, on_idle=self.on_idle
+            ),
         )
 
     def _make_engine(self, name: str, settings: EngineSettings) -> Engine:

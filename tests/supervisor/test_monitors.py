@@ -12,8 +12,8 @@ from lading.supervisor.preemption import Notice
 from lading.supervisor.process.register import Register
 from lading.testing.asgi import serving
 from tests.cloud_services import FakeMetadata
+from tests.supervisor.lifecycle.scripts import WAIT_FOR_TERM, then
 from tests.supervisor.supervised import Bench
-from tests.supervisor.test_supervisor import WAIT_FOR_TERM, then
 
 TERMINATE = {"action": "terminate", "time": "2026-09-18T08:22:00Z"}
 SPOT = "/latest/meta-data/spot/instance-action"

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -52,20 +51,6 @@ class JournalLine(msgspec.Struct, frozen=True):
 
     step: str
     mark: StepMark
-
-
-class JournalStep(msgspec.Struct, frozen=True):
-    """A named step. `do` may be repeated; `undo` may be called when `do` was not finished or not
-    begun.
-    """
-
-    name: str
-    do: Callable[[], Awaitable[None]]
-    undo: Callable[[], Awaitable[None]]
-
-
-async def nothing() -> None:
-    """An `undo` for steps that leave nothing behind."""
 
 
 class JournalObserver(Protocol):

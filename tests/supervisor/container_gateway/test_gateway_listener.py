@@ -152,6 +152,6 @@ async def test_what_breaks_it_is_said(engine: StubEngine, monkeypatch: pytest.Mo
 
 def test_nothing_is_loaded_before() -> None:
     heavy = "{'asyncssh', 'cryptography.x509', 'lading.supervisor.container_gateway.server'}"
-    loaded = "lading.supervisor.supervisor, lading.supervisor.process.worker"
+    loaded = "lading.supervisor.lifecycle.driver, lading.supervisor.process.worker"
     script = f"import sys, {loaded}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0

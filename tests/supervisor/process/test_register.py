@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, ExecutionError, Unavailable
-from lading.supervisor.process.life_cycle import ignore_probes
 from lading.supervisor.process.register import (
     Register,
     RegisteredContainer,
     RegisterEntry,
     SupervisorCondition,
 )
+from lading.supervisor.process.serving import ignore_probes
 from lading.testing.supervising import CONTAINER
 
 OTHER = f"{CONTAINER[:-1]}9"

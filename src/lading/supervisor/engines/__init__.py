@@ -355,6 +355,8 @@ def is_occupied(engine: Engine, path: str) -> bool:
 
 
 EngineFactory = Callable[[EngineSettings], Engine]
+EngineMaker = Callable[[str, EngineSettings], Engine]
+"""Makes the engine of a name."""
 GROUP = "lading.engines"
 AUTOMATIC = "auto"
 NATIVE = "native"

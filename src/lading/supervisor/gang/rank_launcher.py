@@ -30,9 +30,9 @@ from lading.net.acceptor import StreamServer
 from lading.process import removal
 from lading.process.concurrency import cancel_all
 from lading.supervisor import journal, linux
+from lading.supervisor.engines import EngineMaker
 from lading.supervisor.gang.remote_rank_client import keep_alive, trust
 from lading.supervisor.process import standalone
-from lading.supervisor.supervisor import EngineMaker
 
 DIRECTORY, REMOTE_RANKS = "outposts", "annex"
 """Directories beside that of the supervisors."""

@@ -25,16 +25,15 @@ from lading.process.concurrency import cancel_all, together
 from lading.process.confined import Stopped
 from lading.supervisor import linux
 from lading.supervisor.container_spec import Given, specify
-from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread
+from lading.supervisor.engines import ContainerSpec, Engine, EngineMaker, EngineSettings, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.limits.disk_limits import DiskWatch
 from lading.supervisor.logs import Log
 from lading.supervisor.preparation import Preparation
-from lading.supervisor.process.life_cycle import take_own_mounts
+from lading.supervisor.process.serving import take_own_mounts
 from lading.supervisor.session import SupervisorSession, open_transport
-from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig, check
 
 # Seconds between SIGTERM and SIGKILL of a rank; `stop_grace_period` of its supervisor is 10.

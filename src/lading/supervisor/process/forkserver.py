@@ -83,14 +83,13 @@ from lading.net import rpc
 from lading.process import removal, telemetry
 from lading.process.telemetry import LogFormat
 from lading.supervisor import journal, linux, supervisor_config
-from lading.supervisor.engines import AUTOMATIC, find_engines
+from lading.supervisor.engines import AUTOMATIC, EngineMaker, find_engines
 from lading.supervisor.gang import rank_launcher
-from lading.supervisor.process.life_cycle import become_root_of_user, ignore_probes
+from lading.supervisor.process.serving import become_root_of_user, ignore_probes
 from lading.supervisor.process.standalone import clean_after_crash as clean
 from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
 from lading.supervisor.process.worker import WorkerPool, work
-from lading.supervisor.supervisor import EngineMaker
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
 _MOST_DESCRIPTORS = 200

@@ -27,11 +27,10 @@ from msgspec import structs
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.process import removal, telemetry
 from lading.supervisor import journal, linux, supervisor_config
-from lading.supervisor.engines import find_engines
+from lading.supervisor.engines import EngineMaker, find_engines
 from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
-from lading.supervisor.process.life_cycle import become_root_of_user, ignore_probes, run_one
 from lading.supervisor.process.register import Register, RegisterEntry
-from lading.supervisor.supervisor import EngineMaker
+from lading.supervisor.process.serving import become_root_of_user, ignore_probes, run_one
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 LOG = "supervisor.log"

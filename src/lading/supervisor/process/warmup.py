@@ -33,7 +33,7 @@ from lading.supervisor.engines import (
     ImageSource,
 )
 from lading.supervisor.engines.bundle import Bundle, make_config
-from lading.supervisor.supervisor import supervise
+from lading.supervisor.lifecycle.driver import supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Python 3.11 adapts a function by its eighth call.

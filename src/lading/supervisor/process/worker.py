@@ -39,10 +39,10 @@ from lading.net import rpc
 from lading.process.tracing import TracingSettings
 from lading.supervisor import journal, supervisor_config
 from lading.supervisor.container_trace import close_tracer
-from lading.supervisor.process.life_cycle import Signals, ignore_probes, live, take_own_mounts
+from lading.supervisor.engines import EngineMaker
+from lading.supervisor.process.serving import Signals, ignore_probes, live, take_own_mounts
 from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
-from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 FREE = rpc.encode({"op": "free"})

@@ -55,7 +55,7 @@ check engine "$2" {data}
 [ -z "$url" ] || check api "$3" "$url" "$certificate"
 """
 _RUNNER = (
-    "import json, sys, lading, lading.supervisor.supervisor as _;"
+    "import json, sys, lading, lading.supervisor.process.standalone as _;"
     "print(json.dumps({'said': f'Lading {lading.__version__} on Python'"
     " f' {sys.version.split()[0]}'}))"
 )

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from lading.supervisor import journal, linux
-from lading.supervisor.process.life_cycle import ignore_probes, run_one
+from lading.supervisor.process.serving import ignore_probes, run_one
 from lading.testing.asgi import serving
 from lading.testing.engine import StubEngine
 from lading.testing.supervising import CONTAINER

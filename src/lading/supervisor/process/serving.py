@@ -1,4 +1,7 @@
-"""The life of one container in this process: signals, mounts, removal of its run directory.
+"""Serves one container at a time in this process: signals, mounts, removal of its run directory.
+
+The life cycle itself (`supervisor.lifecycle`) knows no process: whatever belongs to the process as
+a whole is done here.
 
 A supervisor of its own (`standalone`) serves one container in this way, a reusable one (`worker`)
 one after the other.
@@ -20,10 +23,17 @@ from lading.process import removal
 from lading.process.concurrency import StopEvent
 from lading.supervisor import journal, linux, rootless
 from lading.supervisor.container_trace import close_tracer
-from lading.supervisor.engines import AUTOMATIC, NATIVE, has_native_program, user_namespace
+from lading.supervisor.engines import (
+    AUTOMATIC,
+    NATIVE,
+    EngineMaker,
+    has_native_program,
+    user_namespace,
+)
+from lading.supervisor.lifecycle.driver import supervise
+from lading.supervisor.lifecycle.run import Controls
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.machine import mount_table
-from lading.supervisor.supervisor import EngineMaker, supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 if TYPE_CHECKING:
@@ -137,19 +147,17 @@ async def live(
     code.
 
     Parts of the run directory that cannot be removed are moved aside (`process.removal`). A given
-    `transport` stays open; `on_idle` and `turn` are those of `supervise`.
+    `transport` stays open; `on_idle` and `turn` are those of `Controls`.
     """
     try:
-        return await supervise(
-            assignment,
-            engines=engines,
-            transport=transport,
+        controls = Controls(
             stop=signals.stop,
             flush=signals.flush,
             reprice=signals.reprice,
             on_idle=on_idle,
             turn=turn,
         )
+        return await supervise(assignment, engines=engines, transport=transport, controls=controls)
     finally:
         try:
             # Nothing else happens in this process now, so the removal may block.

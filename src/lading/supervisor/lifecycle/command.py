@@ -1,0 +1,119 @@
+"""The step `command`: run it to its end, with all that is done beside it, and kill the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+from lading.core.containers.constraints import KEEP_ON_FAILURE
+from lading.core.errors import ExecutionError, LadingError
+from lading.process.concurrency import WorkCancelled
+from lading.supervisor.container_spec import amount
+from lading.supervisor.ending import refused_by_kernel, signal_name
+from lading.supervisor.engines import Exit
+from lading.supervisor.lifecycle.run import ContainerRun
+from lading.supervisor.machine import log_machine
+
+# Seconds to read the rest of the output of an ended command.
+_DRAIN = 5.0
+
+
+async def run_command(run: ContainerRun) -> None:
+    """Run the command; afterwards no process of the container is left, and its output is read.
+    Raises ExecutionError.
+    """
+    controls, facts = run.controls, run.facts
+    if controls.stop.is_set():
+        raise WorkCancelled("told to stop")
+    for note in (*run.engine.notes, "starting the command"):
+        run.log.say(note)
+    seconds = amount(run.session.container.scheduling_parameters, "max_run_time") or None
+    grace = run.config.stop_grace_period
+    running = asyncio.ensure_future(run.engine.run(stop=controls.stop, stop_grace=grace))
+    try:
+        # Its first step starts the command. Work beside it, done first, delayed it by 1.5 ms.
+        await asyncio.sleep(0)
+        ended = await _watch(run, running, seconds)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await run.gateway.close()
+    # Before output is read: a live process could change it, or replace a directory by a link.
+    await run.by_engine(run.engine.kill())
+    facts.is_dead = True
+    run.costing.end()
+    for pump in run.pumps:
+        if not await pump.finish(_DRAIN):
+            run.log.say(
+                "the command has ended but something still holds its output open;"
+                " the rest is not read"
+            )
+    # Its whole standard error is read: the record, the log and the page tell the same code.
+    ended = facts.exit = refused_by_kernel(ended, run.log)
+    run.log.say(f"the command ended with exit code {ended.code}{signal_name(ended.code)}")
+    _become_idle(run)
+
+
+async def _watch(run: ContainerRun, running: asyncio.Future[Exit], seconds: int | None) -> Exit:
+    """Wait for the end of the command, at most so long, with all that is done beside it."""
+    # After the start of the command.
+    from lading.supervisor.lifecycle.accompaniment import accompany
+
+    facts, stop = run.facts, run.controls.stop
+    monitors = run.monitors = accompany(run)
+    async with monitors.beside(run.engine):
+        log_machine(run.log, run.directory, run.config.instance_type)
+        run.log.put_record(run.session.record)
+        await asyncio.wait((running,), timeout=seconds)
+        if not running.done():
+            facts.is_timed_out = True
+            run.log.say(f"it has run for {seconds} s, its max_run_time; stopping it")
+            stop.set()
+        try:
+            ended = facts.exit = await running
+        except ExecutionError as error:
+            facts.engine_fault = error
+            raise
+        for note in ended.notes:
+            run.log.say(note)
+        facts.is_stopped = stop.is_set()
+        await _keep_failure(run, ended)
+        return ended
+
+
+def _become_idle(run: ContainerRun) -> None:
+    """Report that the container uses no more resources, unless something of it still does."""
+    stage, keep = run.preparation.stage, run.preparation.keep
+    uses_memory = stage is None or stage.is_in_memory or (keep is not None and keep.is_open)
+    on_idle = run.controls.on_idle
+    if on_idle is not None and not (uses_memory or run.facts.is_kept or run.nodes > 1):
+        run.preparation.gpu_locks.release()
+        on_idle()
+
+
+async def _keep_failure(run: ContainerRun, ended: Exit) -> None:
+    """Keep the container of a failed command for the time that its request asks for, so that users
+    can examine it.
+    """
+    stop = run.controls.stop
+    seconds = amount(run.session.container.scheduling_parameters, KEEP_ON_FAILURE)
+    if ended.code == 0 or not seconds or stop.is_set():
+        return
+    try:
+        run.facts.is_kept = True
+        await run.unless_stopped(run.engine.hold())
+        until = (run.clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
+        text = (
+            f"the command failed with exit code {refused_by_kernel(ended, run.log).code};"
+            f" its container is kept until {until}: lading shell"
+        )
+        run.log.say(text)
+        await run.unless_stopped(run.session.add_status({"activity": text}))
+    except WorkCancelled:
+        return
+    except LadingError as error:
+        run.log.say(f"the container of the failed command is not kept: {error.message}")
+        return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
