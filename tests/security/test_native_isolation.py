@@ -21,7 +21,7 @@ from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
-from lading.supervisor.engines.user_namespace import FIRST, MACHINE, fault_of, own_mapping
+from lading.supervisor.engines.user_namespace import FIRST, MACHINE, fault_of, take_mapping
 from lading.supervisor.starter import starter
 from lading.testing.conformance.engines import Kit
 from lading.testing.images import (
@@ -224,14 +224,15 @@ class TestNative(Attacks):
     )
     async def test_two_processes_have_two_ranges_of_ids(self, kit: Kit) -> None:
         need(fault_of(kit.directory) == "", "idmapped mounts")
-        mine = own_mapping(MACHINE)
+        mine = take_mapping(MACHINE)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(writing, str(own_mapping(MACHINE).first).encode())
+            os.write(writing, str(take_mapping(MACHINE).first).encode())
             os._exit(0)
         os.waitpid(child, 0)
         assert int(os.read(reading, 100)) != mine.first
+        mine.close()
         os.close(reading)
         os.close(writing)
 

@@ -65,7 +65,7 @@ def facts_of(out: str) -> dict[str, str]:
             # Sizes, times and the count of processes.
             facts[f"file {name} {words[-1]}"] = " ".join((words[0], *words[2:4], words[-1]))
     facts["others"], facts["variables"] = others, variables
-    # The range of ids is another one for each process, numbers of descriptors for each container.
+    # The range of ids is another one for each container, numbers of descriptors for each container.
     return {
         name: re.sub(r"\b3\d{9}\b|fd/\d+|engine\d+|tmp\w+|\d\d:\d\d|-> \S*txt", "*", value)
         for name, value in facts.items()

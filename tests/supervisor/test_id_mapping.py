@@ -16,11 +16,12 @@ from lading.supervisor.engines.user_namespace import (
     attach_mount,
     copy_mount,
     fault_of,
+    give_back,
     hidden_proc,
     make_namespace,
     mount_points,
-    own_mapping,
     reopen,
+    take_mapping,
     take_slot,
 )
 from tests.reality import need, need_root
@@ -56,16 +57,25 @@ def test_there_is_an_end_to_ranges(tmp_path: Path) -> None:
         os.close(lock)
 
 
-def test_a_process_keeps_its_range_and_one_forked_from_it_takes_another(
-    tmp_path: Path, namespace: int
-) -> None:
+def test_two_containers_of_one_process_have_two_ranges(tmp_path: Path, namespace: int) -> None:
     os.close(namespace)
-    mine = own_mapping(tmp_path)
-    assert own_mapping(tmp_path) is mine
+    mine, other = take_mapping(tmp_path), take_mapping(tmp_path)
+    assert abs(mine.first - other.first) >= SIZE
+    give_back(mine)
+    again = take_mapping(tmp_path)
+    assert again is mine
+    for mapping in (again, other):
+        mapping.close()
+
+
+def test_a_process_forked_from_another_takes_no_range_of_it(tmp_path: Path, namespace: int) -> None:
+    os.close(namespace)
+    mine = take_mapping(tmp_path)
+    give_back(mine)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, str(own_mapping(tmp_path).first).encode())
+        os.write(writing, str(take_mapping(tmp_path).first).encode())
         os._exit(0)
     os.waitpid(child, 0)
     theirs = int(os.read(reading, 100))
@@ -73,6 +83,7 @@ def test_a_process_keeps_its_range_and_one_forked_from_it_takes_another(
     assert (theirs - FIRST) % SIZE == 0
     os.close(reading)
     os.close(writing)
+    take_mapping(tmp_path).close()
 
 
 def test_files_are_shown_with_other_owners(tmp_path: Path, namespace: int) -> None:

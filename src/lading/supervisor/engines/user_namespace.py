@@ -82,7 +82,7 @@ def hold_in_memory(machine: Path = MACHINE) -> None:
 
 
 class UserNamespace:
-    """The mounts of one container, mapped to its range of ids. `run`: the container's run
+    """The mounts of one container, mapped to a range of ids of its own. `run`: the container's run
     directory.
     """
 
@@ -95,18 +95,20 @@ class UserNamespace:
         self._machine = machine
         self._shown = 0
         self._namespace = self._own = -1
+        self._mapping: Mapping | None = None
         self.root = 0
         """The id of the container's root on the machine."""
         self.extents: tuple[Extent, ...] = ()
 
     def open(self, ids: Collection[int] = ()) -> None:
-        """Take the range of ids, with the large `ids` of an image, and make the directory.
+        """Take a range of ids, with the large `ids` of an image, and make the directory.
 
         Raises OSError when that is not possible, ExecutionError(IMAGE) for too many large ids.
         """
         if fault := _hidden_proc():
             raise OSError(errno.EPERM, fault)
-        mapping = own_mapping(self._machine)
+        # Opened anew with more ids, it keeps its range.
+        mapping = self._mapping = self._mapping or take_mapping(self._machine)
         self.root, self._namespace = mapping.first, mapping.namespace
         self.extents = extents(mapping.first, ids)
         if ids:
@@ -209,6 +211,10 @@ class UserNamespace:
                 pass
             # rmdir refuses a directory that still contains something.
             self.directory.rmdir()
+        # After an error it stays taken: a mount of the container may be left.
+        if self._mapping is not None:
+            give_back(self._mapping)
+            self._mapping = None
 
     def _close_own(self) -> None:
         if self._own >= 0:
@@ -341,7 +347,7 @@ _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c
 
 
 class Mapping(msgspec.Struct, frozen=True):
-    """The range of this process, and a user namespace with it."""
+    """A range of ids, which one container has at a time, and a user namespace with it."""
 
     first: int
     """The first id of the range on the machine."""
@@ -349,34 +355,53 @@ class Mapping(msgspec.Struct, frozen=True):
     owner: int
     """Process that took the range; a child of a fork must take its own."""
     lock: int
+    directory: Path
+    """Has the file of the lock."""
+
+    def close(self) -> None:
+        """Give the range back to the machine."""
+        os.close(self.lock)
+        os.close(self.namespace)
 
 
-_taken: list[Mapping] = []
+# Ranges of this process that no container has now: the next one is spared the making.
+_spare: list[Mapping] = []
+# Ranges kept so; a process that ran many containers at once gives the others back.
+_MOST_SPARE = 32
 
 
-def own_mapping(directory: Path) -> Mapping:
-    """The range of this process, taken at the first call. Raises OSError when user namespaces are
-    not available.
+def take_mapping(directory: Path) -> Mapping:
+    """A range that no other container of the machine has, also none of this process. Raises OSError
+    when user namespaces are not available.
 
     `directory` has the lock file that all processes of the machine share; a range is free when its
     process has ended.
     """
     # Inherited by fork. Closing the descriptors does not release the parent's lock: the open file
     # description is shared.
-    if _taken and _taken[0].owner != os.getpid():
-        for descriptor in (_taken[0].lock, _taken[0].namespace):
-            os.close(descriptor)
-        _taken.clear()
-    if not _taken:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        lock = os.open(directory / "ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            first = FIRST + take_slot(lock) * SIZE
-            _taken.append(Mapping(first, make_namespace(extents(first)), os.getpid(), lock))
-        except OSError:
-            os.close(lock)
-            raise
-    return _taken[0]
+    for mapping in [one for one in _spare if one.owner != os.getpid()]:
+        _spare.remove(mapping)
+        mapping.close()
+    for mapping in _spare:
+        if mapping.directory == directory:
+            _spare.remove(mapping)
+            return mapping
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    lock = os.open(directory / "ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        first = FIRST + take_slot(lock) * SIZE
+        return Mapping(first, make_namespace(extents(first)), os.getpid(), lock, directory)
+    except OSError:
+        os.close(lock)
+        raise
+
+
+def give_back(mapping: Mapping) -> None:
+    """Let another container have the range; nothing of the former one may be left."""
+    if len(_spare) < _MOST_SPARE:
+        _spare.append(mapping)
+    else:
+        mapping.close()
 
 
 def take_slot(lock: int, slots: int = SLOTS) -> int:
