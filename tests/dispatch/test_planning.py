@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lading.core.resources import Resources
-from lading.core.scheduling import batch_planner as core
+from lading.core.scheduling import batch_explanation, batch_planner
 from lading.core.scheduling.planning import (
     DispatchPlan,
     FleetWorker,
@@ -36,5 +36,5 @@ def test_a_fleet_that_plans_itself_does() -> None:
 def test_any_other_is_planned_for() -> None:
     static = planning_of(object())
     assert isinstance(static, StaticPlanning)
-    assert static.plan(SNAPSHOT) == core.plan(SNAPSHOT)
-    assert static.explain(SNAPSHOT) == core.explain(SNAPSHOT)
+    assert static.plan(SNAPSHOT) == batch_planner.plan(SNAPSHOT)
+    assert static.explain(SNAPSHOT) == batch_explanation.explain(SNAPSHOT)

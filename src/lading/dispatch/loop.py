@@ -22,7 +22,7 @@ from typing import Protocol, runtime_checkable
 from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import Conflict, ExecutionError, LadingError
 from lading.core.resources import Resources
-from lading.core.scheduling import batch_planner
+from lading.core.scheduling import batch_explanation, batch_planner
 from lading.core.scheduling.lock_alternatives import find_alternatives
 from lading.core.scheduling.planning import (
     Category,
@@ -76,7 +76,7 @@ class StaticPlanning:
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
         """Reason why each container of the queue waits."""
-        return batch_planner.explain(snapshot)
+        return batch_explanation.explain(snapshot)
 
 
 def planning_of(fleet: object) -> Planning:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, rank_need
 from lading.core.scheduling import passing
-from lading.core.scheduling.batch_planner import explain as explain_wait
+from lading.core.scheduling.batch_explanation import explain as explain_wait
 from lading.core.scheduling.planning import (
     FRONT,
     Category,

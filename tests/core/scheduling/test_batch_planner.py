@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from random import Random
-from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling.batch_planner import apply, explain, plan
+from lading.core.scheduling.batch_explanation import explain
+from lading.core.scheduling.batch_planner import apply, plan
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.passing import admitted
 from lading.core.scheduling.planning import (
@@ -26,26 +25,18 @@ from lading.core.scheduling.planning import (
     TrackedContainer,
     by_place,
 )
-
-SMALL, WHOLE = Resources(1, 10), Resources(4, 40)
-
-
-def entry(
-    uuid: str, priority: int = 1, need: Resources = SMALL, *, created: str = "", seen: float = 0.0
-) -> TrackedContainer:
-    return TrackedContainer(uuid=uuid, priority=priority, need=need, created_at=created, seen=seen)
-
-
-def worker(*occupants: Occupant, id: str = "w", capacity: Resources = WHOLE) -> FleetWorker:
-    return FleetWorker(id=id, capacity=capacity, occupants=occupants)
-
-
-def old(uuid: str, need: Resources = SMALL) -> Occupant:
-    return Occupant(uuid=uuid, need=need)
-
-
-def starts(snapshot: Snapshot) -> list[str]:
-    return [one.uuid for one in plan(snapshot).starts]
+from tests.core.scheduling.snapshots import (
+    CARD,
+    SMALL,
+    WHOLE,
+    entry,
+    gpu_snapshot,
+    named,
+    old,
+    snapshots,
+    starts,
+    worker,
+)
 
 
 def test_priority_then_age_decides() -> None:
@@ -184,28 +175,6 @@ def test_what_occupies_a_worker_is_not_started_again() -> None:
     assert starts(Snapshot(queue=(entry("x"),), workers=(worker(old("x")),))) == []
 
 
-def test_reasons() -> None:
-    queue = (
-        entry("huge", 9, Resources(99, 1)), entry("held", 8), entry("head", 7, WHOLE),
-        entry("small"), entry("x"), entry("more", 0, Resources(4, 1)),
-    )  # fmt: skip
-    found = explain(
-        Snapshot(queue=queue, workers=(worker(old("x")),), held={"held": "Pausing after a fault."})
-    )
-    assert {uuid: one.category for uuid, one in found.items()} == {
-        "x": Category.PREPARING, "huge": Category.TOO_LARGE, "held": Category.HELD,
-        "head": Category.CAPACITY, "small": Category.BEHIND_HEAD, "more": Category.CAPACITY,
-    }  # fmt: skip
-    assert found["head"].sentence == (
-        "Waiting in queue at position 1: it needs 4 VCPUs and 40 bytes RAM; "
-        "the nearest fit, w, has 3 VCPUs and 30 bytes RAM free of 4 VCPUs and 40 bytes RAM."
-    )
-    assert "position 2" in found["small"].sentence
-    assert "head" in found["small"].sentence
-    assert "99 VCPUs and 1 bytes RAM; the nearest fit, w, has 4 VCPUs" in found["huge"].sentence
-    assert found["held"].sentence == "Pausing after a fault."
-
-
 def test_supervisors_leave_the_processors_to_those_they_wait_for() -> None:
     queue, runners = (entry("child", need=WHOLE),), (entry("s1"), entry("s2"), entry("s3"))
     snapshot = Snapshot(queue=queue, workflow_runners=runners, workers=(worker(),))
@@ -250,69 +219,6 @@ def test_without_workers_everything_waits() -> None:
     assert explain(snapshot)["a"].category is Category.NO_WORKER
 
 
-def test_the_nearest_fit_lacks_least_of_what_is_needed() -> None:
-    free = (
-        worker(old("x", Resources(3, 1)), id="cores"), worker(old("y", Resources(1, 5)), id="near"),
-        worker(old("z", Resources(0, 39)), id="memory"),
-    )  # fmt: skip
-    assert (
-        "the nearest fit, near, has 3 VCPUs"
-        in explain(Snapshot(queue=(entry("a", need=WHOLE),), workers=free))["a"].sentence
-    )
-    small = (worker(id="s", capacity=Resources(8, 10)), worker(id="t", capacity=Resources(2, 100)))
-    assert (
-        "the nearest fit, t, has 2 VCPUs"
-        in explain(Snapshot(queue=(entry("a", need=Resources(3, 90)),), workers=small))[
-            "a"
-        ].sentence
-    )
-
-
-class _CountingWorker(FleetWorker):
-    """A worker that counts how often it is asked whether it can hold a container."""
-
-    __slots__ = ()
-    asked: ClassVar[int] = 0
-
-    def admits(self, container: TrackedContainer) -> bool:
-        type(self).asked += 1
-        return super().admits(container)
-
-
-def test_equal_needs_and_equal_workers_are_looked_at_once() -> None:
-    needed = (WHOLE, Resources(3, 40))
-    queue = tuple(entry(f"q{number:03}", need=needed[number % 2]) for number in range(200))
-    workers = tuple(
-        _CountingWorker(f"w{number:02}", WHOLE, occupants=(old(f"r{number}", Resources(2, 10)),))
-        for number in reversed(range(50))
-    )
-    snapshot = Snapshot(queue=queue, workers=workers)
-    _CountingWorker.asked = 0
-    plan(snapshot)
-    planned = _CountingWorker.asked
-    found = explain(snapshot)
-    # `explain` plans too; each of the two needs is looked at by itself.
-    assert _CountingWorker.asked <= 2 * planned + 2 * len(needed)
-    for number, container in enumerate(queue):
-        assert found[container.uuid].sentence == (
-            f"Waiting in queue at position {number + 1}: it needs {container.need}; "
-            f"the nearest fit, w00, has 2 VCPUs and 30 bytes RAM free of {WHOLE}."
-        )
-
-
-def test_workers_that_differ_are_told_apart() -> None:
-    """Equal capacity alone, or equal room alone, does not make workers equal."""
-    workers = (
-        worker(old("x", Resources(3, 30)), id="a"), worker(old("y", Resources(2, 20)), id="b"),
-        FleetWorker(id="c", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
-        worker(id="d", capacity=Resources(2, 20)),
-    )  # fmt: skip
-    queue = (named("any", need=WHOLE), named("gpu", "gpu", need=Resources(5, 1)))
-    found = explain(Snapshot(queue=queue, workers=workers))
-    assert "the nearest fit, b, has 2 VCPUs and 20 bytes RAM free" in found["any"].sentence
-    assert found["gpu"].category is Category.TOO_LARGE
-
-
 def test_no_more_than_the_quota_run_at_a_time() -> None:
     snapshot = Snapshot(
         queue=(entry("a"), entry("b"), entry("c")), workers=(worker(old("x")),), quota=2
@@ -328,11 +234,6 @@ def test_no_more_than_the_quota_run_at_a_time() -> None:
     assert "the quota is 1 container at a time, and 1 runs now." in explain(full)["a"].sentence
 
 
-def test_a_started_container_is_explained_as_being_prepared() -> None:
-    found = explain(Snapshot(queue=(entry("a"), entry("a")), workers=(worker(),)))
-    assert found["a"].sentence == "Preparing to run on w."
-
-
 def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
     one = replace(entry("a", 2), growth=Resources(9, 15))
     two = replace(entry("b"), growth=Resources(9, 9))
@@ -340,44 +241,6 @@ def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
     assert decided.starts == (
         StartDecision("a", "w", Resources(2, 15)),
         StartDecision("b", "w", Resources(0, 5)),
-    )
-
-
-needs = st.builds(Resources, st.integers(1, 6), st.integers(1, 60))
-growths = st.just(Resources()) | st.builds(Resources, st.integers(0, 6), st.integers(0, 60))
-times = st.integers(0, 10).map(float)
-lengths = st.sampled_from([0, 0, 5, 20])
-ends = st.sampled_from([math.inf, 12.0, 25.0, 100.0])
-
-
-@st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
-    capacities = draw(
-        st.lists(st.builds(Resources, st.integers(1, 8), st.integers(1, 80)), max_size=4)
-    )
-    workers = []
-    for number, capacity in enumerate(capacities):
-        occupants: list[Occupant] = []
-        for index, (amount, began, end) in enumerate(
-            draw(st.lists(st.tuples(needs, times, ends), max_size=4))
-        ):
-            if amount.fits(capacity - total(one.need for one in occupants)):
-                uuid = f"r{number}.{index}"
-                occupants.append(Occupant(uuid=uuid, need=amount, started=began, ends=end))
-        workers.append(worker(*occupants, id=f"w{number}", capacity=capacity))
-    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times, growths, lengths), max_size=8))
-    queue = tuple(
-        replace(entry(f"q{at}", priority, amount, seen=seen), growth=growth, run_time=length)
-        for at, (priority, amount, seen, growth, length) in enumerate(rows)
-    )
-    held = {one.uuid: "held" for one in queue if draw(st.booleans()) and draw(st.booleans())}
-    return Snapshot(
-        queue=queue,
-        workers=tuple(workers),
-        held=held,
-        quota=draw(st.integers(0, 5)),
-        now=10.0,
-        passing=draw(st.sampled_from([0.0, 5.0])),
     )
 
 
@@ -403,12 +266,6 @@ def test_equal_needs_start_in_order(snapshot: Snapshot) -> None:
     )
     chosen = starts(same)
     assert chosen == [one.uuid for one in sorted(same.queue, key=by_place)][: len(chosen)]
-
-
-@given(snapshots())
-def test_every_waiting_container_can_say_why(snapshot: Snapshot) -> None:
-    found = explain(snapshot)
-    assert {one.uuid for one in snapshot.queue} <= found.keys()
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
@@ -452,10 +309,6 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
 def _without(one: FleetWorker, uuid: str) -> FleetWorker:
     occupants = tuple(occupant for occupant in one.occupants if occupant.uuid != uuid)
     return FleetWorker(id=one.id, capacity=one.capacity, occupants=occupants)
-
-
-def named(uuid: str, *partitions: str, need: Resources = SMALL) -> TrackedContainer:
-    return TrackedContainer(uuid=uuid, priority=1, created_at="", need=need, partitions=partitions)
 
 
 def test_partitions_are_honoured() -> None:
@@ -543,26 +396,11 @@ def test_gpus_and_disk_are_planned_too() -> None:
     ]
 
 
-CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
-
-
-def gpu_snapshot(asked: Gpu, there: Gpu | None) -> Snapshot:
-    need = Resources(1, 10, gpus=asked.count)
-    room = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
-    return Snapshot(queue=(replace(entry("a", need=need), gpu=asked),), workers=(room,))
-
-
 def test_gpus_must_suit_as_far_as_they_are_known() -> None:
     asked = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",))
     for there in (None, CARD, Gpu(stack="cuda", count=2)):
         assert starts(gpu_snapshot(asked, there)) == ["a"]
     assert starts(gpu_snapshot(asked, structs.replace(CARD, driver="11.4"))) == []
-
-
-def test_why_gpus_do_not_suit_is_said() -> None:
-    found = explain(gpu_snapshot(Gpu(stack="rocm", count=1, targets=("gfx90a",)), CARD))["a"]
-    assert found.category is Category.TOO_LARGE
-    assert found.sentence == "Not for this dispatcher: w is none for it, as its GPUs are for cuda."
 
 
 def test_prepared_containers_take_what_becomes_free_in_the_order_of_the_queue() -> None:

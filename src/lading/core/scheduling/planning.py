@@ -34,7 +34,7 @@ from operator import attrgetter
 from typing import Final
 
 from lading.core.containers.container import FINAL, ContainerState
-from lading.core.resources import Resources, rank_need
+from lading.core.resources import Resources, rank_need, total
 from lading.core.scheduling.gpu_devices import unsuited_gpu as unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
@@ -42,6 +42,8 @@ Place = tuple[int, str, str]
 """The place of a container in the queue: sorts by priority, the highest first, then by age."""
 FRONT: Final[Place] = (-(1 << 64), "", "")
 """Before every place: priorities have at most 63 bits."""
+FitKey = tuple[Resources, tuple[str, ...], Gpu]
+"""The properties of a container that determine on which workers it fits: equal ones, equal fit."""
 
 by_place = attrgetter("place")
 """The sort key of the queue."""
@@ -121,6 +123,11 @@ class TrackedContainer:
         return not self.fault and not self.lacks and self.state is not None
 
     @property
+    def fit_key(self) -> FitKey:
+        """Its properties that determine on which workers it fits."""
+        return self.need, self.partitions, self.gpu
+
+    @property
     def each(self) -> Resources:
         """The need of one rank of a gang where it is alone."""
         return rank_need(self.need, self.nodes)
@@ -183,6 +190,13 @@ class FleetWorker:
     """Occupants that run workflows, which are counted apart."""
     others: int = 0
     """Bytes of RAM that other programs of the machine use now, of which `capacity` has none."""
+
+    @property
+    def free(self) -> Resources:
+        """The part of the capacity that its occupants leave."""
+        if self.queues:
+            return self.capacity
+        return self.capacity - total(one.need for one in self.occupants)
 
     def takes(self, partitions: Collection[str]) -> bool:
         """Whether a container that names these partitions, or none, may run here."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from lading.core.resources import Resources, total
 from lading.core.scheduling import cloud_spot
-from lading.core.scheduling.batch_planner import prepared
+from lading.core.scheduling.batch_explanation import prepared
 from lading.core.scheduling.cloud_limits import (
     BlockReason,
     CloudPlan,

@@ -1,0 +1,212 @@
+"""Reasons why containers wait for the workers of a dispatcher, in sentences.
+
+`explain` plans, assumes the plan carried out, and words for each container that is left what it
+lacks. It is called when reasons are published, not at every event as `batch_planner.plan` is.
+
+Source: docs/spec/dispatch, section Planning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lading.core.resources import Resources, format_bytes
+from lading.core.scheduling import passing
+from lading.core.scheduling.batch_planner import apply, plan
+from lading.core.scheduling.planning import (
+    Category,
+    FitKey,
+    FleetWorker,
+    Reservation,
+    Snapshot,
+    TrackedContainer,
+    WaitStatus,
+    by_place,
+)
+
+_WORKFLOWS_WAIT = (
+    "Waiting for another workflow to end: "
+    "those in progress have all the room that is set aside for workflows."
+)
+
+
+def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
+    """Statuses of the containers that occupy workers."""
+    return {
+        one.uuid: WaitStatus(Category.PREPARING, f"Preparing to run on {worker.id}.")
+        for worker in workers
+        for one in (*worker.occupants, *worker.workflow_runners)
+    }
+
+
+def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
+    """Reason why each container of the queue waits, and the containers to prepare, after `plan` was
+    carried out.
+    """
+    decided = plan(snapshot)
+    # At infinity they started after every head was queued, and count as having passed it.
+    after = apply(snapshot, decided, now=float("inf"))
+    found = prepared(after.workers)
+    reasons, position = _WaitReasons(after, decided.reservations), 0
+    workflow_runners = {container.uuid for container in after.workflow_runners}
+    for container in sorted((*after.queue, *after.workflow_runners), key=by_place):
+        if container.uuid in found:
+            continue
+        blocked = reasons.blocked(container)
+        if container.uuid in snapshot.held:
+            found[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
+        elif blocked is not None:
+            found[container.uuid] = blocked
+        elif snapshot.shortage:
+            found[container.uuid] = WaitStatus(
+                Category.CAPACITY, f"Waiting: {snapshot.shortage}.", f"({snapshot.shortage})"
+            )
+        elif container.uuid in workflow_runners:
+            found[container.uuid] = WaitStatus(
+                Category.CAPACITY, _WORKFLOWS_WAIT, "for another workflow to end"
+            )
+        else:
+            position += 1
+            found[container.uuid] = reasons.waits(container, position=position)
+    return found
+
+
+def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> WaitStatus | None:
+    if not workers:
+        return WaitStatus(
+            Category.NO_WORKER, "Waiting for a worker: none is ready.", "for a worker to be ready"
+        )
+    if any(worker.admits(container) for worker in workers):
+        return None
+    odd = [
+        (worker, why)
+        for worker in workers
+        if container.need.fits(worker.capacity) and (why := worker.unsuited(container))
+    ]
+    if odd:
+        worker, why = odd[0]
+        return WaitStatus(
+            Category.TOO_LARGE, f"Not for this dispatcher: {worker.id} is none for it, as {why}."
+        )
+    if any(container.need.fits(worker.capacity) for worker in workers):
+        return WaitStatus(Category.PARTITION, _misplaced(container, workers))
+    crowded = [one for one in workers if _is_crowded(one, container)]
+    if crowded:
+        sentence = (
+            f"Waiting: it needs {container.need}; {crowded[0].id} has {crowded[0].capacity} while "
+            f"other programs there use {format_bytes(crowded[0].others)} of its RAM."
+        )
+        return WaitStatus(Category.CAPACITY, sentence, "for RAM that other programs used")
+    nearest = _nearest(container.need, [(worker, worker.capacity) for worker in workers])
+    return WaitStatus(
+        Category.TOO_LARGE,
+        f"Too large for this dispatcher: it needs {container.need}; "
+        f"the nearest fit, {nearest.id}, has {nearest.capacity}. "
+        "It stays queued until a worker can hold it.",
+        f"for a worker that can hold {container.need}",
+    )
+
+
+def _is_crowded(worker: FleetWorker, container: TrackedContainer) -> bool:
+    """Whether a container would fit without the other programs of a machine, which may end."""
+    return bool(worker.others) and container.need.fits(
+        worker.capacity + Resources(0, worker.others)
+    )
+
+
+def _misplaced(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> str:
+    here = (
+        ", ".join(sorted({name for worker in workers for name in worker.partitions}))
+        or "no partition"
+    )
+    names = ", ".join(sorted(container.partitions))
+    wanted = f"the partitions {names} only" if names else "no partition by name"
+    return (
+        f"Not for this dispatcher: it asks for {wanted}, "
+        f"and no worker that takes it then can hold it; the workers here are in {here}."
+    )
+
+
+class _WaitReasons:
+    """Reasons why containers wait in one state of the workers. Lives inside one call of `explain`.
+
+    Containers of equal needs share the search for a worker, and workers of equal capacity and room
+    are looked at once: of 1,000 containers and 250 workers few are different.
+    """
+
+    def __init__(self, after: Snapshot, reservations: Sequence[Reservation]) -> None:
+        self._after = after
+        self._running, self._slots = after.running, after.slots
+        self._blocked: dict[FitKey, WaitStatus | None] = {}
+        self._fits: dict[FitKey, tuple[str, str, str]] = {}
+        # Equal workers differ by their names alone; the first name is reported.
+        alike: dict[tuple[object, ...], tuple[FleetWorker, Resources]] = {}
+        first: dict[str, str] = {}
+        for worker in sorted(after.workers, key=lambda one: one.id):
+            free = worker.free
+            key = (worker.capacity, free, worker.partitions, worker.closed, worker.gpu)
+            first[worker.id] = alike.setdefault(key, (worker, free))[0].id
+        self._rooms = list(alike.values())
+        # The first container for which one of several equal workers keeps room.
+        self._kept = {first[one.worker]: one.uuid for one in reversed(reservations)}
+
+    def blocked(self, container: TrackedContainer) -> WaitStatus | None:
+        """Reason why no worker can ever hold the container, or None."""
+        wanted = container.fit_key
+        if wanted not in self._blocked:
+            self._blocked[wanted] = _blocked(container, self._after.workers)
+        return self._blocked[wanted]
+
+    def waits(self, container: TrackedContainer, *, position: int) -> WaitStatus:
+        """Reason why a container waits although some worker can hold it."""
+        where, after = f"Waiting in queue at position {position}", self._after
+        if self._slots == 0:
+            most, verb = _containers(after.quota), "runs" if self._running == 1 else "run"
+            sentence = f"{where}: the quota is {most} at a time, and {self._running} {verb} now."
+            return WaitStatus(Category.QUOTA, sentence, f"for the quota of {most} at a time")
+        if after.most is not None and after.most <= 0:
+            sentence = f"{where}: the batch system has as many containers as it is given at once."
+            return WaitStatus(
+                Category.HANDED_OVER, sentence, "for the batch system to take more containers"
+            )
+        missing, cause, first = self._nearest_fit(container)
+        if first:
+            sentence = (
+                f"{where}: there is room, "
+                f"but it would hold up {first}, which needs more and comes first."
+                f"{passing.behind_sentence(after.passing)}"
+            )
+            cause = f"behind {first}, which needs more and came first"
+            return WaitStatus(Category.BEHIND_HEAD, sentence, cause)
+        passed = passing.head_sentence(after.passing) if container.uuid in after.kept else ""
+        return WaitStatus(Category.CAPACITY, f"{where}: {missing}{passed}", cause)
+
+    def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, str]:
+        """A clause on the worker that lacks least, the cause of the wait, and, where a worker has
+        room, the container for which it is kept.
+        """
+        wanted = container.fit_key
+        if wanted not in self._fits:
+            rooms = [one for one in self._rooms if one[0].admits(container)]
+            nearest = _nearest(container.need, rooms)
+            missing = (
+                f"it needs {container.need}; the nearest fit, {nearest.id}, "
+                f"has {nearest.free} free of {nearest.capacity}."
+            )
+            kept = (self._kept.get(one.id, "") for one, free in rooms if container.need.fits(free))
+            self._fits[wanted] = missing, f"for {container.need}", next(filter(None, kept), "")
+        return self._fits[wanted]
+
+
+def _nearest(need: Resources, rooms: Sequence[tuple[FleetWorker, Resources]]) -> FleetWorker:
+    """The worker that lacks the smallest share of its capacity to hold `need` in its room."""
+
+    def lacking(one: tuple[FleetWorker, Resources]) -> tuple[float, str]:
+        worker, room = one
+        return (need - room).share_of(worker.capacity), worker.id
+
+    return min(rooms, key=lacking)[0]
+
+
+def _containers(number: int) -> str:
+    return f"{number} {'container' if number == 1 else 'containers'}"
