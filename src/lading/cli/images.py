@@ -203,8 +203,9 @@ async def pull_image(
     """Fetch an image from its registry and give it its names and `more`; the image, what the
     registry has, and the bytes that were fetched. `hub`: the registry of names without a host.
     """
+    from lading.client.images.reference import parse_reference
     from lading.client.images.registry import Registry, connector, origin_of, parse_platform
-    from lading.client.images.registry_access import find_login, parse_reference
+    from lading.client.images.registry_access import find_login
     from lading.core.image_names import HUB
 
     target = parse_platform(platform_ or f"linux/{_architecture()}")
@@ -399,8 +400,8 @@ async def _pull(
     *,
     project: str,
 ) -> tuple[Registration, RemoteImage, int]:
+    from lading.client.images.layer_cache import LayerCache
     from lading.client.images.registry import assemble
-    from lading.client.images.registry_access import LayerCache
     from lading.client.servers.environment import cache_directory
 
     # Layers are cached, so that an interrupted pull can continue.

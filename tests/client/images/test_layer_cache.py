@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.registry_access import LayerCache
+from lading.client.images.layer_cache import LayerCache
 from lading.core.errors import Conflict, Malformed
 from tests.client.images.images_on_disk import digest
 

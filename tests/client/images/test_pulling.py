@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.archive import Platform
+from lading.client.images.layer_cache import LayerCache
+from lading.client.images.reference import parse_reference
 from lading.client.images.registry import (
     Blob,
     RemoteImage,
@@ -18,7 +20,6 @@ from lading.client.images.registry import (
     origin_of,
     parse_platform,
 )
-from lading.client.images.registry_access import LayerCache, parse_reference
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid, Malformed
 from tests.client.images.images_on_disk import LAYERS, config_of, digest

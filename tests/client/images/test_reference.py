@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.images.registry_access import parse_reference
+from lading.client.images.reference import parse_reference
 from lading.core.errors import Invalid
 from lading.core.image_names import HUB
 

@@ -15,8 +15,10 @@ import pytest
 from msgspec import structs
 
 from lading.client.images.archive import Platform
+from lading.client.images.layer_cache import LayerCache
+from lading.client.images.reference import ImageReference, parse_reference
 from lading.client.images.registry import Registry, RemoteImage
-from lading.client.images.registry_access import ImageReference, LayerCache, Login, parse_reference
+from lading.client.images.registry_access import Login
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import (

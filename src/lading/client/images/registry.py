@@ -33,13 +33,9 @@ from lading.client.images.archive import (
     read_layers,
     write_archive,
 )
-from lading.client.images.registry_access import (
-    ImageReference,
-    LayerCache,
-    Login,
-    parse_challenge,
-    read_token,
-)
+from lading.client.images.layer_cache import LayerCache
+from lading.client.images.reference import ImageReference
+from lading.client.images.registry_access import Login, parse_challenge, read_token
 from lading.client.images.registry_addresses import (
     Lookup,
     check_origin,
