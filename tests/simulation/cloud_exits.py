@@ -26,7 +26,8 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.testing.cloud import FakeCloud, Troubles
+from lading.testing.cloud import FakeCloud
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import play
 
 TOLD, ASKED = 1.0, 60.0

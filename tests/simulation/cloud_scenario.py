@@ -41,7 +41,8 @@ from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
-from lading.testing.cloud import Crashed, FakeCloud, Troubles
+from lading.testing.cloud import FakeCloud
+from lading.testing.cloud_troubles import Crashed, Troubles
 from lading.testing.containers import FakeContainers, Faults
 from lading.testing.simulated_loop import play
 from tests.simulation.cloud_exits import tell_exits

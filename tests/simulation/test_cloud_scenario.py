@@ -8,7 +8,8 @@ import pytest
 
 from lading.core.containers.container import ContainerState
 from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
-from lading.testing.cloud import FakeCloud, Troubles
+from lading.testing.cloud import FakeCloud
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.containers import FakeContainers
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_exits import Watch

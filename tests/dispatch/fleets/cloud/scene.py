@@ -15,7 +15,8 @@ from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.testing.cloud import FakeCloud, FakeVm, Troubles
+from lading.testing.cloud import FakeCloud, FakeVm
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.containers import FakeContainers
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import FINAL, SETTINGS, dispatch

@@ -15,7 +15,8 @@ from lading.core.scheduling.planning import FleetWorker, Snapshot, StartDecision
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.metrics import PREFIX
-from lading.testing.cloud import FakeCloud, Troubles
+from lading.testing.cloud import FakeCloud
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import SETTINGS, TYPES
 

@@ -17,7 +17,8 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.cloud_selftest import MENDS, Means, Trial
 from lading.dispatch.fleets.cloud.drivers.driver import Instance, InstanceSpec
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.testing.cloud import FakeCloud, Troubles
+from lading.testing.cloud import FakeCloud
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import SETTINGS
 

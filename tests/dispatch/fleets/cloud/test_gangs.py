@@ -13,7 +13,8 @@ from lading.core.containers.container import ContainerState
 from lading.core.resources import GIB
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.net.rpc import LineChannel
-from lading.testing.cloud import FakeVm, Troubles
+from lading.testing.cloud import FakeVm
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.dispatch.fleets.cloud.scene import Scene, most, staged
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from lading.core.containers.container import ContainerState
 from lading.core.scheduling.instance_lifecycle import InstancePhase, InstanceTimes
-from lading.testing.cloud import Troubles
+from lading.testing.cloud_troubles import Troubles
 
 from .scene import Scene, staged
 

@@ -13,7 +13,7 @@ from lading.dispatch.fleets.cloud.instance_journal import CONSOLE, InstanceJourn
 from lading.dispatch.fleets.cloud.machine_states import describe_machine
 from lading.dispatch.fleets.cloud.management import shown
 from lading.dispatch.fleets.cloud.supervisor_assignment import spent
-from lading.testing.cloud import Troubles
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.simulation.cloud_scenario import SETTINGS, TYPES
 

@@ -23,7 +23,8 @@ from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.net.rpc import LineChannel, Message, RpcReply
-from lading.testing.cloud import FakeCloud, FakeVm, Troubles
+from lading.testing.cloud import FakeCloud, FakeVm
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import TYPES
 

@@ -20,7 +20,8 @@ from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, I
 from lading.core.scheduling.instance_rooms import InstanceRoom
 from lading.core.scheduling.instance_types import ContainerShape, InstanceType
 from lading.core.scheduling.planning import StartDecision, TrackedContainer
-from lading.testing.cloud import FakeVm, Troubles
+from lading.testing.cloud import FakeVm
+from lading.testing.cloud_troubles import Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.simulation.cloud_scenario import FINAL, TYPES
 
