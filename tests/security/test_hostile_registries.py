@@ -16,8 +16,9 @@ import pytest
 
 from lading.client.images.archive import Platform, Slice, read_layers
 from lading.client.images.layer_cache import LayerCache
+from lading.client.images.manifests import Blob, RemoteImage
 from lading.client.images.reference import parse_reference
-from lading.client.images.registry import Blob, Registry, RemoteImage
+from lading.client.images.registry import Registry
 from lading.client.images.registry_access import Login
 from lading.client.images.registry_addresses import check_origin
 from lading.client.retry import Retries, RetryPolicy

@@ -31,7 +31,8 @@ from lading.core.ids import is_pdh, is_uuid
 
 if TYPE_CHECKING:
     from lading.client.images.archive import NormalImage
-    from lading.client.images.registry import Registry, RemoteImage
+    from lading.client.images.manifests import RemoteImage
+    from lading.client.images.registry import Registry
 
 # Equal to `client.images.runner.DEFAULT_VERSION`, which is not imported, as `--help` needs the
 # value.

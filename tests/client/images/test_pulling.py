@@ -11,15 +11,9 @@ import pytest
 
 from lading.client.images.archive import Platform
 from lading.client.images.layer_cache import LayerCache
+from lading.client.images.manifests import Blob, RemoteImage
 from lading.client.images.reference import parse_reference
-from lading.client.images.registry import (
-    Blob,
-    RemoteImage,
-    assemble,
-    connector,
-    origin_of,
-    parse_platform,
-)
+from lading.client.images.registry import assemble, connector, origin_of, parse_platform
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid, Malformed
 from tests.client.images.images_on_disk import LAYERS, config_of, digest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.from_host import add_environment, compile_modules, is_python
 from lading.client.images.host_files import Selection
+from lading.client.images.python_environments import add_environment, compile_modules, is_python
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from lading.client.images.archive import NormalImage
-from lading.client.images.from_host import compile_modules, this_host
+from lading.client.images.from_host import this_host
+from lading.client.images.python_environments import compile_modules
 from lading.client.images.sources import normalise, normalise_programs
 from lading.client.images.steps import ImageSteps, Report
 from lading.process.confined import Stopped

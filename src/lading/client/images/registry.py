@@ -13,18 +13,15 @@ import hashlib
 import shutil
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO, Self
 from urllib.parse import urljoin
 
-import msgspec
 from msgspec import structs
 
 from lading.client.collections import Progress
 from lading.client.images.archive import (
-    IMAGE_CONFIGS,
     DirectoryMembers,
     ImageParts,
     NormalImage,
@@ -34,6 +31,14 @@ from lading.client.images.archive import (
     write_archive,
 )
 from lading.client.images.layer_cache import LayerCache
+from lading.client.images.manifests import (
+    Blob,
+    RemoteImage,
+    choose_manifest,
+    config_of,
+    layers_of,
+    parse_manifest,
+)
 from lading.client.images.reference import ImageReference
 from lading.client.images.registry_access import Login, parse_challenge, read_token
 from lading.client.images.registry_addresses import (
@@ -57,7 +62,6 @@ from lading.core.errors import (
     Unavailable,
     from_status,
 )
-from lading.core.images import UNREADABLE
 
 # Media types of manifests and indexes; without them registries send older formats.
 _ACCEPT = ", ".join(
@@ -82,47 +86,10 @@ _TIMEOUT = 60.0
 _DOCUMENT_TIME = 120.0
 # Bytes of the answer of a token service.
 _MAX_TOKEN = 1 << 20
-# More than any builder makes (127).
-_MAX_LAYERS = 1000
 _PATIENCE = RetryPolicy(attempts=5, give_up_after=30.0)
 
 Connect = Callable[[str], Transport]
 """Returns a transport to an origin, `https://host:port`."""
-
-
-class Blob(msgspec.Struct, frozen=True, rename="camel"):
-    """A reference to a document or a layer of `size` bytes with `digest`."""
-
-    digest: str
-    size: int
-    media_type: str = ""
-    platform: Platform | None = None
-    urls: list[str] = []
-
-
-class _Document(msgspec.Struct, frozen=True, rename="camel"):
-    """A manifest or an index, distinguished by their fields."""
-
-    # Of manifests and image configurations (OCI image specification).
-    schema_version: int = 2
-    manifests: list[Blob] | None = None
-    config: Blob | None = None
-    layers: list[Blob] = []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteImage:
-    """An image in a registry. `digest` is that of the manifest or index that the tag names."""
-
-    reference: ImageReference
-    digest: str
-    config: Blob
-    layers: tuple[Blob, ...]
-
-    @property
-    def pinned(self) -> str:
-        """`HOST/REPOSITORY@sha256:HEX`."""
-        return self.reference.pinned(self.digest)
 
 
 class Registry:
@@ -166,17 +133,17 @@ class Registry:
         """
         body = await self._document(reference, reference.version)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        document = _parse(body, reference)
+        document = parse_manifest(body, reference)
         for _ in range(_MAX_NESTING):
             if document.manifests is None:
                 return RemoteImage(
                     reference=reference,
                     digest=digest,
-                    config=_config(document, reference),
-                    layers=_layers(document, reference),
+                    config=config_of(document, reference),
+                    layers=layers_of(document, reference),
                 )
-            chosen = _choose(document.manifests, platform, reference)
-            document = _parse(await self._document(reference, chosen.digest), reference)
+            chosen = choose_manifest(document.manifests, platform, reference)
+            document = parse_manifest(await self._document(reference, chosen.digest), reference)
         raise Malformed(f"{reference.name}: damaged image: its indexes are nested too deeply")
 
     async def config(self, image: RemoteImage) -> bytes:
@@ -434,78 +401,6 @@ class Registry:
         if origin not in self._transports:
             self._transports[origin] = self._connect(origin)
         return self._transports[origin]
-
-
-def _parse(body: bytes, reference: ImageReference) -> _Document:
-    try:
-        document = msgspec.json.decode(body, type=_Document)
-    except UNREADABLE as error:
-        raise Malformed(
-            f"{reference.name}: damaged image: its manifest cannot be read: {error}"
-        ) from error
-    if document.schema_version == 1:
-        raise Invalid(
-            f"{reference.name}: is stored in a format given up in 2017; "
-            "push it again with a newer program"
-        )
-    blobs = [
-        *(document.manifests or ()),
-        *document.layers,
-        *((document.config,) if document.config else ()),
-    ]
-    for blob in blobs:
-        # "sha256:" and 64 hex digits. The digest becomes a path (`registry_access`).
-        is_digest = len(blob.digest) == 71 and blob.digest.startswith("sha256:")
-        if not is_digest or set(blob.digest[7:]) - set("0123456789abcdef") or blob.size < 0:
-            raise Malformed(
-                f"{reference.name}: damaged image: "
-                f"{blob.digest[:100]!r} is no digest that is known here"
-            )
-    return document
-
-
-def _choose(manifests: Iterable[Blob], platform: Platform, reference: ImageReference) -> Blob:
-    """The first manifest for a platform; a missing variant matches any."""
-    found = []
-    for blob in manifests:
-        given = blob.platform or Platform()
-        found.append(given.text)
-        is_same = given.os in ("", platform.os) and given.architecture in (
-            "",
-            platform.architecture,
-        )
-        if is_same and (not platform.variant or given.variant in ("", platform.variant)):
-            return blob
-    others = (
-        ", ".join(sorted({text for text in found if not text.startswith("unknown")}))
-        or "none at all"
-    )
-    raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {shown(others)}")
-
-
-def _config(document: _Document, reference: ImageReference) -> Blob:
-    config = document.config
-    if config is None:
-        raise Malformed(f"{reference.name}: damaged image: its manifest has no configuration")
-    if config.media_type not in IMAGE_CONFIGS:
-        raise Invalid(f"{reference.name}: is no container image but {shown(config.media_type)}")
-    return config
-
-
-def _layers(document: _Document, reference: ImageReference) -> tuple[Blob, ...]:
-    # "Foreign layers": fetched from any address that the manifest names.
-    if len(document.layers) > _MAX_LAYERS:
-        raise Malformed(
-            f"{reference.name}: damaged image: has {len(document.layers)} layers, "
-            f"more than {_MAX_LAYERS}"
-        )
-    for layer in document.layers:
-        if layer.urls:
-            raise Invalid(
-                f"{reference.name}: layer {layer.digest[:19]} "
-                "is not in the registry but elsewhere; refused"
-            )
-    return tuple(document.layers)
 
 
 def _check_room(image: RemoteImage, layers: Iterable[Blob], layer_cache: LayerCache) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
@@ -96,3 +97,13 @@ async def run_steps(work: Callable[[ImageSteps], _Answer], report: Report | None
 
 UNWATCHED = ImageSteps()
 """The steps of work that nobody watches or ends."""
+
+
+@contextmanager
+def dropping_unstarted(pool: ThreadPoolExecutor) -> Generator[None]:
+    """Where the work inside fails or ends early, drop the work of the pool that has not begun."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
