@@ -53,12 +53,8 @@ int open_within(int directory, const char *path, int flags, uint64_t resolve) {
     return -1;
 }
 
-int copy_tree(const char *path) {
-    return (int)syscall(OPEN_TREE, AT_FDCWD, path, TREE_CLONE | RECURSIVE | O_CLOEXEC);
-}
-
-int copy_open_tree(int tree) {
-    return (int)syscall(OPEN_TREE, tree, "", TREE_CLONE | RECURSIVE | EMPTY_PATH | O_CLOEXEC);
+int copy_tree(int directory, const char *path) {
+    return (int)syscall(OPEN_TREE, directory, path, TREE_CLONE | RECURSIVE | EMPTY_PATH | O_CLOEXEC);
 }
 
 int set_attributes(int tree, uint64_t attributes) {
@@ -81,8 +77,6 @@ int mount_file_system(int context, uint64_t attributes) {
     return (int)syscall(FSMOUNT, context, CLOSE_ON_EXEC, attributes);
 }
 
-int pivot_here(void) { return (int)syscall(SYS_pivot_root, ".", "."); }
-
 int close_from(unsigned first, unsigned last, int only_on_exec) {
     return first > last ? 0 : (int)syscall(CLOSE_RANGE, first, last, only_on_exec ? RANGE_ON_EXEC : 0);
 }
@@ -100,12 +94,6 @@ int set_capabilities(uint64_t set) {
         words[word].effective = words[word].permitted = (uint32_t)(set >> (32 * word));
     return (int)syscall(SYS_capset, &header, words);
 }
-
-int set_user_ids(uid_t user) { return (int)syscall(SYS_setresuid, user, user, user); }
-
-int set_group_ids(gid_t group) { return (int)syscall(SYS_setresgid, group, group, group); }
-
-int set_further_groups(size_t count, const gid_t *groups) { return (int)syscall(SYS_setgroups, count, groups); }
 
 int set_limit(unsigned resource, uint64_t most) {
     const uint64_t limit[2] = {most, most};

@@ -1,6 +1,5 @@
 /* System calls that C libraries have no function for, and the numbers of new ones for old headers. */
-#ifndef LADING_CALLS_H
-#define LADING_CALLS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,27 +17,19 @@
 #define ATTRIBUTE_STRICT_ATIME 0x20
 
 int open_within(int directory, const char *path, int flags, uint64_t resolve);
-int copy_tree(const char *path);
-int copy_open_tree(int tree);
+int copy_tree(int directory, const char *path);
 int set_attributes(int tree, uint64_t attributes);
 int attach_tree(int tree, int target);
 int new_file_system(const char *kind);
 int set_option(int context, const char *name, const char *value);
 int mount_file_system(int context, uint64_t attributes);
-int pivot_here(void);
 int close_from(unsigned first, unsigned last, int only_on_exec);
 pid_t fork_into(unsigned long namespaces);
 int join_new_keyring(void);
 int set_capabilities(uint64_t set);
-/* As the functions of these names, whose types differ between C libraries, and which would ask other
- * threads: there are none. */
-int set_user_ids(uid_t user);
-int set_group_ids(gid_t group);
-int set_further_groups(size_t count, const gid_t *groups);
+/* As setrlimit(2), whose types differ between C libraries. */
 int set_limit(unsigned resource, uint64_t most);
 int filter_calls(const void *program, unsigned short instructions);
 
 /* Returns the name of a needed call that this kernel lacks, or a null pointer. */
 const char *lacking_call(void);
-
-#endif

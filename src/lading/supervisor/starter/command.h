@@ -1,6 +1,5 @@
 /* Becoming the command. */
-#ifndef LADING_COMMAND_H
-#define LADING_COMMAND_H
+#pragma once
 
 #include "plan.h"
 
@@ -10,5 +9,3 @@ void complete_environment(struct plan *plan);
 
 /* Makes its own session, resets signals and becomes the command. Ends with a fault. */
 _Noreturn void become_command(const struct plan *plan, int terminal);
-
-#endif

@@ -1,6 +1,5 @@
 /* Open files of this process. */
-#ifndef LADING_DESCRIPTORS_H
-#define LADING_DESCRIPTORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void keep_descriptors(int *const descriptors[], size_t count);
 
 /* A descriptor from the plan. */
 int descriptor_of(uint64_t number);
-
-#endif

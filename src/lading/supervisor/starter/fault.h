@@ -1,6 +1,5 @@
 /* Faults: one line of text, to a log or to the process that keeps the container. */
-#ifndef LADING_FAULT_H
-#define LADING_FAULT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ int send_report(int pipe, enum report_kind kind, int32_t value);
 
 /* Tells the fault, with the error of `errno` unless that is 0, and ends this process. */
 _Noreturn void fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

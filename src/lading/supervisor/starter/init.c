@@ -2,6 +2,7 @@
 #include "init.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -51,7 +52,8 @@ static void wait_at(int gate) {
 }
 
 static pid_t start_command(const struct plan *plan) {
-    const pid_t command = fork_into(0);
+    /* Nothing is copied: this process waits until the other one has become the command. */
+    const pid_t command = vfork();
     if (command < 0) fault("the command's process");
     if (command == 0) become_command(plan, -1);
     return command;
@@ -80,7 +82,7 @@ _Noreturn void run_init(struct plan *plan, int keeper, int gate) {
     const sigset_t heard = heard_signals();
     const int is_kept = first_record(plan, KEEP) != NULL;
     if (send_report(keeper, REPORT_READY, 0) < 0) fault("report");
-    if (!is_kept) wait_at(gate);
+    if (gate >= 0) wait_at(gate);
     const pid_t command = is_kept ? 0 : start_command(plan);
     keep_only(keeper);
     discard_plan(plan);
@@ -101,4 +103,25 @@ _Noreturn void run_init(struct plan *plan, int keeper, int gate) {
             kill(command, number);
         }
     }
+}
+
+static struct list list_of(char **items) {
+    struct list list = {.items = items};
+    while (items[list.count] != NULL) list.count++;
+    return list;
+}
+
+_Noreturn void run_bare_init(const char *reports, char **arguments) {
+    struct plan plan = {.bytes = NULL};
+    /* Signals wait until `run_init` takes them, also that of a command which ends at once. */
+    sigset_t all;
+    sigfillset(&all);
+    if (sigprocmask(SIG_SETMASK, &all, NULL) < 0) fault("signals");
+    /* Without waiting: the command can fill the pipe, and must not stop this process by that. */
+    const int keeper = open(reports, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (keeper < 0) fault("%s", reports);
+    faults_to_keeper(keeper);
+    plan.lists[ARGUMENT - 'A'] = list_of(arguments);
+    plan.lists[ENVIRONMENT - 'A'] = list_of(environ);
+    run_init(&plan, keeper, -1);
 }

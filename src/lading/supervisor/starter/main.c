@@ -6,18 +6,17 @@
  *                                       reports to a named pipe
  *   lading-start check                  whether this kernel has all that is needed */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "bare_init.h"
 #include "calls.h"
 #include "descriptors.h"
 #include "enter.h"
 #include "fault.h"
+#include "init.h"
 #include "plan.h"
 #include "run.h"
 #include "sealed.h"
@@ -39,13 +38,7 @@ static int new_file(const char *path, int flags) {
     return file;
 }
 
-static int plan_file(const char *text) {
-    char *end;
-    errno = 0;
-    const unsigned long number = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0) fault("the plan's descriptor is no number");
-    return descriptor_of(number);
-}
+static int plan_file(const char *text) { return descriptor_of(strtoul(text, NULL, 10)); }
 
 int main(int count, char **arguments) {
     struct plan plan;

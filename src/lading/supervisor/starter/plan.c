@@ -26,9 +26,9 @@ static const struct {
     const char *fields;
     size_t least, most;
 } rows[] = {
-    {ROOT, "p", 0, 1}, {HOST_NAME, "s", 0, 1}, {MOUNT, "pssnn", 0, 32}, {BIND, "ppn", 0, 65536},
+    {ROOT, "p", 0, 1}, {HOST_NAME, "s", 0, 1}, {MOUNT, "pssn", 0, 32}, {BIND, "ppn", 0, 65536},
     {DEVICE, "psnnnii", 0, 1024}, {MASKED, "p", 0, 256}, {READ_ONLY, "p", 0, 256},
-    {LIMIT, "nn", 0, 32}, {USER, "ii", 1, 1}, {GROUP, "i", 0, 1024}, {OWNER, "ii", 0, 1},
+    {LIMIT, "nn", 0, 32}, {USER, "ii", 1, 1}, {GROUP, "i", 0, 1024},
     {CAPABILITIES, "n", 1, 1}, {FILTER, "r", 1, 1}, {ARGUMENT, "s", 0, MOST_RECORDS},
     {ENVIRONMENT, "s", 0, MOST_RECORDS}, {DIRECTORY, "p", 1, 1}, {IDS, "ss", 0, 1},
     {NO_GROUPS, "", 0, 1}, {CGROUP, "p", 0, 32}, {GATE, "n", 0, 1}, {NOTICE, "p", 0, 1},
@@ -152,7 +152,7 @@ void read_plan(struct plan *plan, int file) {
 
 void discard_plan(struct plan *plan) {
     /* The environment may hold secrets. */
-    if (munmap(plan->bytes, plan->size) < 0) fault("plan");
+    if (plan->bytes != NULL && munmap(plan->bytes, plan->size) < 0) fault("plan");
     memset(plan, 0, sizeof *plan);
 }
 

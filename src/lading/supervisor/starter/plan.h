@@ -4,8 +4,7 @@
  * lowest first, and the fields: texts that each end with a zero byte; a filter is bytes as they are.
  * Letters, kinds of fields and how many records there may be: `rows` in plan.c. The reader refuses
  * everything else. Nothing is copied: records are read where they lie. */
-#ifndef LADING_PLAN_H
-#define LADING_PLAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +16,7 @@
 enum record {
     ROOT = 'R',        /* path of the root file system */
     HOST_NAME = 'H',   /* name of the machine in the container */
-    MOUNT = 'M',       /* target, kind, options, attributes, whether it may fail */
+    MOUNT = 'M',       /* target, kind, options, attributes */
     BIND = 'B',        /* target, source, attributes */
     DEVICE = 'D',      /* target, letter c or b, major, minor, mode, user, group */
     MASKED = 'X',      /* path that appears empty */
@@ -25,7 +24,6 @@ enum record {
     LIMIT = 'L',       /* number of a resource, most */
     USER = 'U',        /* user and group of the command */
     GROUP = 'S',       /* further group of the command */
-    OWNER = 'Z',       /* user and group that make the root's files */
     CAPABILITIES = 'C', /* bits */
     FILTER = 'F',      /* seccomp program */
     ARGUMENT = 'A', ENVIRONMENT = 'E',
@@ -72,5 +70,3 @@ char *field(char *item, int position);
 
 /* A field that is a number; the reader has checked it. */
 uint64_t number_field(char *item, int position);
-
-#endif

@@ -134,7 +134,7 @@ def _mount(mount: Mapping[str, Any]) -> bytes:
     attributes = sum(ATTRIBUTES[option] for option in options if option in ATTRIBUTES)
     others = [option for option in options if option not in ATTRIBUTES]
     if mount["type"] != "bind":
-        return _record("M", target, mount["type"], ",".join(others), attributes, 0)
+        return _record("M", target, mount["type"], ",".join(others), attributes)
     if unknown := set(others) - _ALWAYS:
         raise ExecutionError(f"mounts[{target}]: options {sorted(unknown)} are unknown")
     return _record("B", target, mount["source"], attributes)
@@ -148,7 +148,6 @@ def _device(device: Mapping[str, Any]) -> bytes:
 def _ids(details: Mapping[str, Any], can_set_groups: bool) -> Iterator[bytes]:
     if "uidMappings" in details:
         yield _record("I", *(_table(details[name]) for name in ("uidMappings", "gidMappings")))
-        yield _record("Z", 0, 0)
         if not can_set_groups:
             yield _record("V")
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -22,45 +23,29 @@ static void put_away(int file, const char *path) {
     if (close(file) < 0) fault("%s", path);
 }
 
-/* Finds a directory of a path, or makes it; its last name is at `name`. */
-static int directory_in(int parent, int root, const char *prefix, const char *name) {
-    int file = open_within(root, prefix, O_PATH | O_DIRECTORY, WITHIN_ROOT);
-    if (file >= 0 || errno != ENOENT) return file;
-    if (mkdirat(parent, name, 0755) < 0) return -1;
-    return open_within(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, WITHOUT_LINKS);
+/* Finds a file of the root, or makes it and the directories above it. The path is changed. */
+static int find_or_make(int root, char *path, int is_directory) {
+    for (size_t length = strlen(path); length > 0 && path[length - 1] == '/'; length--) path[length - 1] = '\0';
+    const int present = open_within(root, *path ? path : ".", O_PATH, WITHIN_ROOT);
+    if (present >= 0) return present;
+    char *name = strrchr(path, '/');
+    if (errno != ENOENT || name == NULL) fault("%s", path);
+    *name++ = '\0';
+    const int parent = find_or_make(root, path, 1);
+    const int made = is_directory ? mkdirat(parent, name, 0755) : mknodat(parent, name, S_IFREG | 0644, 0);
+    /* A link that leads nowhere is there, and is refused as a link. */
+    const int file = made == 0 || errno == EEXIST ? open_within(parent, name, O_PATH | O_NOFOLLOW, WITHOUT_LINKS) : -1;
+    if (file < 0) fault("%s/%s", path, name);
+    put_away(parent, path);
+    return file;
 }
 
 /* Finds the file that a mount lies on, or makes it. */
 static int target_in(int root, const char *path, int is_directory) {
-    int file = open_within(root, path, O_PATH, WITHIN_ROOT);
-    if (file >= 0) return file;
-    if (errno != ENOENT) fault("%s", path);
-    char prefix[PATH_MAX];
+    char copy[PATH_MAX];
     errno = ENAMETOOLONG;
-    if (strlen(path) >= sizeof prefix) fault("%s", path);
-    int parent = fcntl(root, F_DUPFD_CLOEXEC, 3);
-    if (parent < 0) fault("%s", path);
-    for (const char *name = path + strspn(path, "/"); *name;) {
-        const char *end = name + strcspn(name, "/");
-        const char *next = end + strspn(end, "/");
-        memcpy(prefix, path, (size_t)(end - path));
-        prefix[end - path] = '\0';
-        const char *last = prefix + (name - path);
-        int inner;
-        if (*next || is_directory) {
-            inner = directory_in(parent, root, prefix, last);
-        } else {
-            const int made = openat(parent, last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-            if (made < 0) fault("%s", path);
-            put_away(made, path);
-            inner = open_within(parent, last, O_PATH | O_NOFOLLOW, WITHOUT_LINKS);
-        }
-        if (inner < 0) fault("%s", path);
-        put_away(parent, path);
-        parent = inner;
-        name = next;
-    }
-    return parent;
+    if (strlen(path) >= sizeof copy) fault("%s", path);
+    return find_or_make(root, strcpy(copy, path), is_directory);
 }
 
 static int is_directory(int file, const char *path) {
@@ -77,7 +62,7 @@ static void attach(int tree, int target, uint64_t attributes, const char *path) 
 }
 
 static void bind_file(int root, const char *source, const char *path, uint64_t attributes) {
-    const int tree = copy_tree(source);
+    const int tree = copy_tree(AT_FDCWD, source);
     if (tree < 0) fault("%s: %s", path, source);
     attach(tree, target_in(root, path, is_directory(tree, path)), attributes, path);
 }
@@ -95,31 +80,21 @@ static int set_options(int context, const char *kind, char *options) {
     return 0;
 }
 
-/* Mounts a new file system. Returns 0 where this machine forbids it and the plan can do without. */
-static int mount_new(int root, char *item) {
+static void mount_new(int root, char *item) {
     char *path = field(item, 0), *kind = field(item, 1), *options = field(item, 2);
     /* Before the options are taken apart, which puts zero bytes into the record. */
     const uint64_t attributes = number_field(item, 3);
-    const int may_fail = number_field(item, 4) != 0;
     const int context = new_file_system(kind);
-    int mounted = -1;
-    if (context >= 0 && set_options(context, kind, options) == 0)
-        mounted = mount_file_system(context, attributes);
-    if (mounted < 0) {
-        if (!may_fail || (errno != EPERM && errno != EACCES && errno != ENODEV)) fault("%s", path);
-        if (context >= 0) put_away(context, path);
-        return 0;
-    }
-    put_away(context, path);
-    const int target = target_in(root, path, 1);
+    if (context < 0 || set_options(context, kind, options) < 0) fault("%s", path);
+    const int mounted = mount_file_system(context, attributes), target = target_in(root, path, 1);
+    if (mounted < 0) fault("%s", path);
     /* A link of the image would lead the kernel's files to another place than all programs expect. */
     const int itself = open_within(root, path, O_PATH | O_DIRECTORY, WITHIN_ROOT | WITHOUT_LINKS);
-    if (itself < 0) fault("%s", path);
+    if (itself < 0 || attach_tree(mounted, target) < 0) fault("%s", path);
     put_away(itself, path);
-    if (attach_tree(mounted, target) < 0) fault("%s", path);
+    put_away(context, path);
     put_away(mounted, path);
     put_away(target, path);
-    return 1;
 }
 
 static const struct {
@@ -127,32 +102,20 @@ static const struct {
     unsigned major, minor;
 } devices[] = {{"/dev/null", 1, 3}, {"/dev/zero", 1, 5}, {"/dev/full", 1, 7}, {"/dev/tty", 5, 0}, {"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}};
 
-/* Directory of a device file, and its name in `name`. */
-static int device_directory(int root, const char *path, const char **name) {
-    char prefix[PATH_MAX];
-    *name = strrchr(path, '/') + 1;
-    const size_t length = (size_t)(*name - path);
-    errno = ENAMETOOLONG;
-    if (length >= sizeof prefix) fault("%s", path);
-    memcpy(prefix, path, length);
-    prefix[length] = '\0';
-    return target_in(root, prefix, 1);
-}
-
 /* Makes a device file. Returns -1 where only the machine's root may. */
 static int make_device(int root, const char *path, mode_t mode, dev_t device, uid_t user, gid_t group) {
-    const char *name;
-    const int directory = device_directory(root, path, &name);
+    char prefix[PATH_MAX];
+    const char *name = strrchr(path, '/') + 1;
+    const int length = snprintf(prefix, sizeof prefix, "%.*s", (int)(name - path), path);
+    errno = ENAMETOOLONG;
+    if (length < 0 || (size_t)length >= sizeof prefix) fault("%s", path);
+    const int directory = target_in(root, prefix, 1);
     const int made = mknodat(directory, name, mode, device);
-    if (made < 0 && errno == EPERM) {
-        put_away(directory, path);
-        return -1;
-    }
-    if (made < 0 || fchownat(directory, name, user, group, AT_SYMLINK_NOFOLLOW) < 0 ||
-        fchmodat(directory, name, mode & 07777, 0) < 0)
+    if ((made < 0 && errno != EPERM) ||
+        (made == 0 && fchownat(directory, name, user, group, AT_SYMLINK_NOFOLLOW) < 0))
         fault("%s", path);
     put_away(directory, path);
-    return 0;
+    return made;
 }
 
 static void make_devices(const struct plan *plan, int root) {
@@ -191,6 +154,15 @@ static int kernel_file(int root, const char *path) {
     return file;
 }
 
+static int empty_directory(void) {
+    const int context = new_file_system("tmpfs");
+    if (context < 0 || set_option(context, "source", "tmpfs") < 0 || set_option(context, "size", "0k") < 0)
+        fault("empty directory");
+    const int tree = mount_file_system(context, ATTRIBUTE_READ_ONLY);
+    put_away(context, "empty directory");
+    return tree;
+}
+
 /* One empty file system lies on all masked directories. */
 static void mask(const struct plan *plan, int root) {
     int empty = -1;
@@ -200,27 +172,20 @@ static void mask(const struct plan *plan, int root) {
         const int target = kernel_file(root, path);
         if (target < 0) continue;
         if (!is_directory(target, path)) {
-            const int null = copy_tree("/dev/null");
+            const int null = copy_tree(AT_FDCWD, "/dev/null");
             if (null < 0) fault("%s: /dev/null", path);
             attach(null, target, ATTRIBUTE_READ_ONLY, path);
             continue;
         }
-        int tree;
-        if (empty < 0) {
-            const int context = new_file_system("tmpfs");
-            if (context < 0 || set_option(context, "source", "tmpfs") < 0 || set_option(context, "size", "0k") < 0 ||
-                (tree = mount_file_system(context, ATTRIBUTE_READ_ONLY)) < 0)
-                fault("%s", path);
-            put_away(context, path);
-            empty = fcntl(tree, F_DUPFD_CLOEXEC, 3);
-            if (empty < 0) fault("%s", path);
-        } else {
-            tree = copy_open_tree(empty);
-            if (tree < 0) fault("%s", path);
-        }
-        attach(tree, target, ATTRIBUTE_READ_ONLY, path);
+        const int tree = empty < 0 ? empty_directory() : copy_tree(empty, "");
+        if (tree < 0 || attach_tree(tree, target) < 0) fault("%s", path);
+        put_away(target, path);
+        if (empty < 0)
+            empty = tree;
+        else
+            put_away(tree, path);
     }
-    if (empty >= 0) put_away(empty, "/proc");
+    if (empty >= 0) put_away(empty, "empty directory");
 }
 
 static void protect(const struct plan *plan, int root) {
@@ -229,7 +194,7 @@ static void protect(const struct plan *plan, int root) {
         const char *path = paths->items[at];
         const int target = kernel_file(root, path);
         if (target < 0) continue;
-        const int tree = copy_open_tree(target);
+        const int tree = copy_tree(target, "");
         if (tree < 0) fault("%s", path);
         attach(tree, target, ATTRIBUTE_READ_ONLY, path);
     }
@@ -240,7 +205,7 @@ void enter_root(const struct plan *plan) {
     umask(0);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) fault("private mounts");
     /* The root becomes a mount of this namespace alone, as pivot_root(2) asks. */
-    const int root = copy_tree(path);
+    const int root = copy_tree(AT_FDCWD, path);
     const int target = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 || target < 0 || attach_tree(root, target) < 0) fault("%s", path);
     put_away(target, path);
@@ -256,6 +221,6 @@ void enter_root(const struct plan *plan) {
     mask(plan, root);
     protect(plan, root);
     put_away(target_in(root, first_record(plan, DIRECTORY), 1), "the working directory");
-    if (fchdir(root) < 0 || pivot_here() < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) fault("%s", path);
+    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) fault("%s", path);
     put_away(root, path);
 }

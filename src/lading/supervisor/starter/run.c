@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "calls.h"
-#include "cgroup.h"
 #include "command.h"
 #include "descriptors.h"
 #include "fault.h"

@@ -1,6 +1,5 @@
 /* Starting a container, and keeping it until its end. */
-#ifndef LADING_RUN_H
-#define LADING_RUN_H
+#pragma once
 
 #include "plan.h"
 
@@ -9,5 +8,3 @@
  * entered, and the exit code of the command. Returns that code, 128 and the signal for a
  * command that a signal ended. `log` stays open for faults. */
 int run_container(struct plan *plan, int status, int log);
-
-#endif

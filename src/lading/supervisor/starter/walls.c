@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -17,16 +18,24 @@
 #define MOST_GROUPS 1024
 #define INSTRUCTION 8
 
+void join_cgroups(const struct plan *plan) {
+    const struct list *files = records(plan, CGROUP);
+    for (size_t at = 0; at < files->count; at++) {
+        const int file = open(files->items[at], O_WRONLY | O_CLOEXEC);
+        /* 0 is the process itself, in `tasks` and in `cgroup.procs`. */
+        if (file < 0 || write(file, "0", 1) != 1 || close(file) < 0) fault("%s", files->items[at]);
+    }
+}
+
 static void set_user(uid_t user, gid_t group) {
-    if (set_group_ids(group) < 0) fault("group %u", group);
-    if (set_user_ids(user) < 0) fault("user %u", user);
+    if (setresgid(group, group, group) < 0) fault("group %u", group);
+    if (setresuid(user, user, user) < 0) fault("user %u", user);
 }
 
 void become_owner(const struct plan *plan) {
-    char *owner = first_record(plan, OWNER);
-    if (owner == NULL) return;
-    if (first_record(plan, NO_GROUPS) == NULL && set_further_groups(0, NULL) < 0) fault("groups");
-    set_user((uid_t)number_field(owner, 0), (gid_t)number_field(owner, 1));
+    if (first_record(plan, IDS) == NULL) return;
+    if (first_record(plan, NO_GROUPS) == NULL && setgroups(0, NULL) < 0) fault("groups");
+    set_user(0, 0);
 }
 
 static void set_limits(const struct plan *plan) {
@@ -42,7 +51,7 @@ static void set_groups(const struct plan *plan) {
     gid_t groups[MOST_GROUPS];
     const struct list *list = records(plan, GROUP);
     for (size_t at = 0; at < list->count; at++) groups[at] = (gid_t)number_field(list->items[at], 0);
-    if (set_further_groups(list->count, groups) < 0) fault("groups");
+    if (setgroups(list->count, groups) < 0) fault("groups");
 }
 
 /* The machine's null device is not given away: the container has its own, or one that it cannot

@@ -1,14 +1,14 @@
-/* The rights of the command and of the container's first process. */
-#ifndef LADING_WALLS_H
-#define LADING_WALLS_H
+/* The limits and the rights of the command and of the container's first process. */
+#pragma once
 
 #include "plan.h"
 
-/* Becomes the user that makes the root's files, in a user namespace of its own. */
+/* Moves this process into the control groups of the plan, which the supervisor has made. */
+void join_cgroups(const struct plan *plan);
+
+/* Becomes the root of the user namespace, if the plan has one. */
 void become_owner(const struct plan *plan);
 
 /* Gives this process the filter of system calls, the working directory, the limits, the user and the
  * rights of the command. Its descriptors 0 to 2 become the user's. */
 void drop_rights(const struct plan *plan);
-
-#endif
