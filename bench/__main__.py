@@ -26,6 +26,7 @@ from bench import (
     hpc,
     kubelet,
     kubernetes,
+    large_files,
     listeners,
     memory,
     mount,
@@ -102,6 +103,9 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     ),
     "hpc": lambda _: hpc.measure(),
     "put": lambda options: uploads.measure(files=options.small_files, rounds=options.put_rounds),
+    "files": lambda options: large_files.measure(
+        size=options.large_file << 20, rounds=options.put_rounds
+    ),
     "cli": lambda options: cli.measure(rounds=options.calls),
     "cwl": lambda options: cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases),
     "queue": lambda options: queue.measure(
@@ -322,11 +326,12 @@ def _parse() -> argparse.Namespace:
     group.add_argument(
         "--moved", type=int, default=100_000_000, help="bytes that each of these reads"
     )
-    group = parser.add_argument_group("put")
+    group = parser.add_argument_group("put, files")
     group.add_argument("--small-files", type=int, default=10_000, help="files of 4 KiB")
     group.add_argument(
         "--put-rounds", type=int, default=3, help="how often each program stores them"
     )
+    group.add_argument("--large-file", type=int, default=1434, help="MiB of the large file")
     group = parser.add_argument_group("tes")
     group.add_argument("--tasks", type=int, default=100_000, help="tasks that are listed")
     group.add_argument("--task-runs", type=int, default=100, help="tasks that are run")

@@ -12,14 +12,16 @@ from starlette.applications import Starlette
 
 from lading.cli.main import cli
 from lading.cli.running.waiting import tell_failure
-from lading.cli.session import CliSession, connect, tell_list, tell_page
+from lading.cli.session import CliSession, connect, session_with, tell_list, tell_page
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.outcomes import RequestOutcome
+from lading.client.servers.environment import Server
 from lading.client.transport import HttpTransport
 from lading.core.errors import Unavailable
 from lading.net.certificates import make_certificate
 from lading.testing.asgi import serving
+from lading.testing.blocks import TOKEN, BlockStore
 
 
 def test_without_a_server_it_is_said_what_to_do(
@@ -123,3 +125,20 @@ async def test_a_certificate_that_is_not_trusted_is_told_with_a_remedy(
         with pytest.raises(Unavailable, match="SSL_CERT_FILE names the certificates to trust"):
             async with connect() as session:
                 await session.api.list("users")
+
+
+async def test_blocks_of_a_server_of_this_machine_take_its_local_socket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = BlockStore()
+    (tmp_path / "env").write_text("ARVADOS_API_HOST=127.0.0.1:1\n")
+    monkeypatch.setenv("LADING_DATA", str(tmp_path))
+    mine = Server(address="127.0.0.1:1", token=TOKEN)
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    async with serving(store.app, uds="api.sock"), session_with(mine) as session:
+        locator = await session.blocks.put(bytes(1 << 20))
+        with (tmp_path / "file").open("wb") as file:
+            # No files of blocks are lent there.
+            await session.blocks.save(locator, file.fileno())
+    assert (tmp_path / "file").read_bytes() == bytes(1 << 20)

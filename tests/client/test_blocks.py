@@ -17,7 +17,7 @@ from lading.core.data import locator
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Corrupt, Full, Invalid, Malformed, NotFound, TooLarge, Unavailable
 from lading.testing.asgi import FlakyTransport
-from lading.testing.blocks import BlockStore, MemoryVolume
+from lading.testing.blocks import TOKEN, BlockStore, MemoryVolume
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
 
@@ -291,3 +291,53 @@ async def test_a_file_system_that_cannot_say_what_is_in_memory(
         assert (
             await store.client.get(await store.client.put_part(file.fileno(), 0, 10)) == b"x" * 10
         )
+
+
+@pytest.mark.parametrize("fault", ["none", "other bytes", "short", "long", "absent", "unreadable"])
+async def test_a_borrowed_file_is_copied_if_it_is_the_block(
+    store: BlockStore, tmp_path: Path, fault: str
+) -> None:
+    data = os.urandom((1 << 20) + 7)
+    locator, asked = await store.client.put(data), list[str]()
+    content = {"other bytes": data[::-1], "short": data[:-1], "long": data + b"x"}.get(fault, data)
+    (tmp_path / "lent").write_bytes(content)
+
+    async def borrow(locator: str) -> int | None:
+        asked.append(locator)
+        if fault == "absent":
+            return None
+        flags = os.O_WRONLY if fault == "unreadable" else os.O_RDONLY
+        return os.open(tmp_path / "lent", flags)
+
+    sent = list[str]()
+    client = BlockClient(
+        Before(store.transport, lambda: sent.append("GET")),
+        TOKEN,
+        borrow=borrow,
+    )
+    with (tmp_path / "file").open("wb") as file:
+        await client.keeping(Keeping()).save(locator, file.fileno(), 5)
+    assert (tmp_path / "file").read_bytes() == bytes(5) + data
+    # A long file begins with the block.
+    assert (asked, sent) == ([locator], [] if fault in ("none", "long") else ["GET"])
+
+
+async def test_small_blocks_are_not_borrowed(store: BlockStore, tmp_path: Path) -> None:
+    async def borrow(_: str) -> int | None:
+        raise AssertionError
+
+    client = BlockClient(store.transport, TOKEN, borrow=borrow)
+    with (tmp_path / "file").open("wb") as file:
+        await client.save(await client.put(b"foo"), file.fileno())
+    assert (tmp_path / "file").read_bytes() == b"foo"
+
+
+async def test_a_known_hash_is_verified_by_the_store(store: BlockStore, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"foo")
+    with (tmp_path / "f").open("rb") as file:
+        assert (await store.client.put_part(file.fileno(), 0, 3, FOO)).startswith(FOO)
+        with pytest.raises(Malformed, match="do not match this hash"):
+            await store.client.put_part(file.fileno(), 0, 2, FOO)
+    assert (await store.client.put(b"foo", FOO)).startswith(FOO)
+    with pytest.raises(Malformed, match="do not match this hash"):
+        await store.client.put(b"bar", FOO)

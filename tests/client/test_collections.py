@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 from collections.abc import Iterator
@@ -15,7 +16,15 @@ from lading.client.local_files import SMALL
 from lading.core.data import filetree, manifest
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
-from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, TooLarge
+from lading.core.errors import (
+    Conflict,
+    Corrupt,
+    Full,
+    Invalid,
+    NotFound,
+    TooLarge,
+    Unavailable,
+)
 from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore, MemoryVolume, upload
 
@@ -419,3 +428,55 @@ async def test_no_more_is_stored_than_may_be_added(blocks: BlockClient, tmp_path
         with pytest.raises(TooLarge, match="21 bytes are more than the 20"):
             await writer.add_file("f", tmp_path / "f")
         assert writer.size == 21
+
+
+async def _in_parts(blocks: BlockClient, root: Path, data: bytes) -> FileTree:
+    (root / "source").write_bytes(data)
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_file("d/large", root / "source", cuts=[MIB, 2 * MIB, 3 * MIB])
+        await writer.add_bytes("small", b"small")
+        return await writer.finish_tree()
+
+
+async def test_a_file_of_whole_blocks_is_written_block_by_block(
+    blocks: BlockClient, tmp_path: Path
+) -> None:
+    data, steps, landed = os.urandom(3 * MIB + 5), list[tuple[int, int]](), list[str]()
+    tree = await _in_parts(blocks, tmp_path, data)
+    await download(
+        blocks,
+        tree,
+        tmp_path / "out",
+        progress=lambda *at: steps.append(at),
+        landed=landed.extend,
+    )
+    assert _read(tmp_path / "out") == {"d/large": data, "small": b"small"}
+    assert (len(steps), steps[-1]) == (5, (len(data) + 5, len(data) + 5))
+    assert landed == ["small", "d/large"]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EIO, Unavailable)])
+async def test_a_disk_that_fails_under_a_file_of_whole_blocks(
+    blocks: BlockClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    kind: type[Exception],
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    tree = await _in_parts(blocks, tmp_path, os.urandom(3 * MIB))
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(kind, match="d/large"):
+        await download(blocks, tree, tmp_path / "out")
+    assert _read(tmp_path / "out").keys() == {"small"}
+
+
+async def test_a_damaged_block_leaves_no_part_of_its_file(
+    store: BlockStore, tmp_path: Path
+) -> None:
+    tree = await _in_parts(store.client, tmp_path, os.urandom(3 * MIB))
+    with pytest.raises(NotFound):
+        await download(BlockStore().client, tree, tmp_path / "out")
+    assert _read(tmp_path / "out") == {}

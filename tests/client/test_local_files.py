@@ -90,6 +90,17 @@ def test_paths_that_lead_outside_are_refused(landing: SafeWriter, path: str) -> 
         landing.make_folders([path])
 
 
+def test_a_file_that_others_write(landing: SafeWriter, root: Path) -> None:
+    descriptor = landing.begin("d/large", 4)
+    os.pwrite(descriptor, b"cd", 2)
+    os.pwrite(descriptor, b"ab", 0)
+    assert "d/large" not in _files(root)
+    landing.land()
+    landing.land()
+    assert _files(root) == {"d/large": b"abcd"}
+    os.pwrite(landing.begin("other", 4), b"half", 0)
+
+
 def test_what_is_not_complete_disappears(root: Path) -> None:
     landing = SafeWriter(root)
     landing.append("d/big", b"half", 8)

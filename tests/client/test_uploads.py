@@ -16,7 +16,7 @@ from lading.client.collections import CollectionWriter
 from lading.client.listing import LinkPolicy
 from lading.client.uploads import Upload, UploadJournal
 from lading.core.data import filetree, manifest
-from lading.core.errors import Full, Invalid
+from lading.core.errors import Full, Invalid, Malformed
 from lading.core.ids import EMPTY_PDH
 from lading.testing.blocks import BlockStore, MemoryVolume
 
@@ -29,11 +29,11 @@ class _Counting(BlockClient):
         self._most = most
         self.sent: list[str] = []
 
-    async def put(self, data: bytes | bytearray) -> str:
-        return self._note(await self._client.put(data))
+    async def put(self, data: bytes | bytearray, digest: str = "") -> str:
+        return self._note(await self._client.put(data, digest))
 
-    async def put_part(self, descriptor: int, start: int, length: int) -> str:
-        return self._note(await self._client.put_part(descriptor, start, length))
+    async def put_part(self, descriptor: int, start: int, length: int, digest: str = "") -> str:
+        return self._note(await self._client.put_part(descriptor, start, length, digest))
 
     def _note(self, locator: str) -> str:
         if len(self.sent) >= self._most:
@@ -264,18 +264,18 @@ class _Weighing(BlockClient):
         self._client = client
         self._now = self.most = self.count = 0
 
-    async def put(self, data: bytes | bytearray) -> str:
+    async def put(self, data: bytes | bytearray, digest: str = "") -> str:
         self.count += 1
         self._now += len(data)
         self.most = max(self.most, self._now)
         await asyncio.sleep(0)
-        locator = await self._client.put(data)
+        locator = await self._client.put(data, digest)
         self._now -= len(data)
         return locator
 
-    async def put_part(self, descriptor: int, start: int, length: int) -> str:
+    async def put_part(self, descriptor: int, start: int, length: int, digest: str = "") -> str:
         self.count += 1
-        return await self._client.put_part(descriptor, start, length)
+        return await self._client.put_part(descriptor, start, length, digest)
 
 
 async def test_an_upload_of_which_all_is_left_out_is_empty(tmp_path: Path) -> None:
@@ -284,3 +284,35 @@ async def test_an_upload_of_which_all_is_left_out_is_empty(tmp_path: Path) -> No
         await upload.look()
         assert await upload.hash() == EMPTY_PDH
         assert upload.remarks[0].startswith("left out: ")
+
+
+@pytest.mark.parametrize("name", ["0", "large"])
+async def test_a_wrong_hash_in_the_journal_stores_nothing(tmp_path: Path, name: str) -> None:
+    sources, store = {name: _fill(tmp_path / "in")[""] / name}, BlockStore()
+    with UploadJournal(tmp_path / "j") as kept, Upload(sources, journal=kept, pack=100) as upload:
+        await upload.look()
+        for key in upload.keys:
+            kept.note_block(key, f"{'0' * 32}+40")
+        await upload.look()
+        await upload.hash()
+        with pytest.raises(Invalid, match="changed while it was read"):
+            await upload.send(store.client)
+    assert [block async for block in store.volume.index()] == []
+
+
+async def test_what_a_store_refuses_is_told_as_it_said_it(tmp_path: Path) -> None:
+    class Refusing(BlockClient):
+        """Cannot read any request."""
+
+        async def put(self, data: bytes | bytearray, digest: str = "") -> str:
+            raise Malformed("not understood")
+
+        async def put_part(self, descriptor: int, start: int, length: int, digest: str = "") -> str:
+            raise Malformed("not understood")
+
+    for name in ("0", "large"):
+        with Upload({name: _fill(tmp_path / f"in {name}")[""] / name}, pack=100) as upload:
+            await upload.look()
+            await upload.hash()
+            with pytest.raises(Malformed, match="not understood"):
+                await upload.send(Refusing(BlockStore().transport, ""))

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -23,8 +23,10 @@ from lading.core.errors import Unavailable
 
 # The clients are imported when a session is opened: help and completion need none.
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lading.client.api import ApiClient
-    from lading.client.blocks import BlockClient
+    from lading.client.blocks import BlockClient, Borrow
     from lading.client.servers.environment import Server
 
 _Answer = TypeVar("_Answer")
@@ -114,19 +116,39 @@ def _remedy(fault: BaseException | None) -> str:
 
 @asynccontextmanager
 async def session_with(server: Server) -> AsyncGenerator[CliSession]:
-    """A session with a server."""
+    """A session with a server. Blocks of a server on this machine come and go by its local socket
+    and as files, past TLS.
+    """
     from lading.client.api import ApiClient
     from lading.client.blocks import BlockClient
     from lading.client.retry import RetryPolicy
+    from lading.client.servers.environment import default_data_directory, find_api_socket
+    from lading.client.transport import HttpTransport
 
     # A person waits, so it fails sooner than a service.
     patience = RetryPolicy(attempts=6, give_up_after=15.0)
-    async with server.transport() as transport:
+    local = find_api_socket(os.environ, default_data_directory(os.environ), server.address)
+    async with AsyncExitStack() as opened:
+        transport = await opened.enter_async_context(server.transport())
+        near, borrow = transport, None
+        if local is not None:
+            near = await opened.enter_async_context(HttpTransport(unix_socket=local))
+            borrow = _borrowing(local, server.token)
         yield CliSession(
             api=ApiClient(transport, server.token, retry=patience),
-            blocks=BlockClient(transport, server.token, retry=patience),
+            blocks=BlockClient(near, server.token, borrow=borrow, retry=patience),
             address=server.address,
         )
+
+
+def _borrowing(local: Path, token: str) -> Borrow:
+    async def borrow(locator: str) -> int | None:
+        # Imported here: few commands read blocks.
+        from lading.client.fd_receiving import FdReceiver, lent_beside
+
+        return await FdReceiver(lent_beside(local), token)(locator)
+
+    return borrow
 
 
 def tell_page(session: CliSession, request_uuid: str) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +22,13 @@ from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import FilePart, Response, Transport, shorter
 from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
+from lading.process.concurrency import in_thread
+from lading.process.confined import Stop, Stopped
+
+Borrow = Callable[[str], Awaitable[int | None]]
+"""Gives a descriptor of a file that should be the block of this locator, not verified, for the
+caller to close; None if there is none.
+"""
 
 # Pieces above this size are hashed in a thread: the event loop would stand still for too long.
 _IN_THREAD = 1 << 18
@@ -31,6 +38,9 @@ _BATCH = 1 << 22
 _PART = 1 << 20
 # Bytes per write (see `_write_at`).
 _WRITTEN = 1 << 16
+# Least size of a block that is borrowed; to ask for the file of a smaller one takes longer than to
+# receive it.
+_LENT = 1 << 20
 # Seconds for a whole exchange, or between two pieces of a streamed one.
 _TIMEOUT = 300.0
 
@@ -82,7 +92,9 @@ class BlockClient:
     """Puts and gets blocks with one token over one transport, which the caller closes.
 
     `trusting`: the way to the store cannot corrupt bytes (a socket of this machine), so that only
-    the store hashes sent blocks. `keeping`: copies and classes of sent blocks.
+    the store hashes sent blocks. `keeping`: copies and classes of sent blocks. `borrow`: a source
+    of files of blocks on this machine, which `save` copies; a block that has no such file, or a
+    damaged one, is fetched.
     """
 
     def __init__(
@@ -92,6 +104,7 @@ class BlockClient:
         *,
         trusting: bool = False,
         keeping: Keeping = ANYHOW,
+        borrow: Borrow | None = None,
         retry: RetryPolicy | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
@@ -100,6 +113,7 @@ class BlockClient:
         self._token = token
         self._trusting = trusting
         self._keeping = keeping
+        self._borrow = borrow
         self._headers = {"Authorization": f"Bearer {token}", **keeping.headers()}
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
 
@@ -111,22 +125,24 @@ class BlockClient:
             self._token,
             trusting=self._trusting,
             keeping=keeping,
+            borrow=self._borrow,
             retry=retries.policy,
             sleep=retries.sleep,
             chance=retries.chance,
         )
 
-    async def put(self, data: bytes | bytearray) -> str:
+    async def put(self, data: bytes | bytearray, digest: str = "") -> str:
         """Store at most 64 MiB durably; return the signed locator.
 
-        Raises TooLarge, Full, Unauthenticated, or Unavailable when the store cannot be reached.
+        `digest`: their MD5 if it is known; the store refuses other bytes under it. Raises TooLarge,
+        Full, Unauthenticated, or Unavailable when the store cannot be reached.
         """
         if len(data) > locators.MAX_BLOCK:
             raise TooLarge(
                 f"a block of {len(data)} bytes is larger than {locators.MAX_BLOCK}; cut it up"
             )
         # A PUT names the hash, which the store verifies; a POST leaves the hash to the store.
-        digest = "" if self._trusting else await hash_block(data)
+        digest = digest or ("" if self._trusting else await hash_block(data))
 
         async def attempt() -> str:
             answer = await self._exchange("PUT" if digest else "POST", f"/{digest}", data)
@@ -134,14 +150,15 @@ class BlockClient:
 
         return await self._retries.run(attempt)
 
-    async def put_part(self, descriptor: int, start: int, length: int) -> str:
+    async def put_part(self, descriptor: int, start: int, length: int, digest: str = "") -> str:
         """Store a part of an open file as a block, in small pieces; return the signed locator.
 
-        The part is read twice, to hash it (unless `trusting`) and to send it, and again in each
-        retry. Raises as `put`; Malformed also when the file changes meanwhile, Invalid when it is
-        too short.
+        The part is read twice, to hash it (unless `trusting`, or its `digest` is known) and to send
+        it, and again in each retry. Raises as `put`; Malformed also when the file changes
+        meanwhile, Invalid when it is too short.
         """
-        digest = "" if self._trusting else await hash_part(descriptor, start, length)
+        if not digest and not self._trusting:
+            digest = await hash_part(descriptor, start, length)
         headers = {**self._headers, "Content-Length": str(length)}
 
         async def attempt() -> str:
@@ -178,30 +195,53 @@ class BlockClient:
 
         return await self._retries.run(attempt)
 
-    async def save(self, locator: str, descriptor: int) -> None:
-        """Write the block's bytes to the beginning of an open file, in pieces; return after their
-        hash was verified.
+    async def save(self, locator: str, descriptor: int, start: int = 0) -> None:
+        """Write the block's bytes into an open file, from the offset `start` on, in pieces; return
+        after their hash was verified. No thread writes to it after the return.
 
-        Raises as `get`, and OSError when the file cannot be written; after an error the content of
-        the file is undefined.
+        Raises as `get`, and OSError when the file cannot be written; after an error the bytes there
+        are undefined.
         """
         wanted = locators.parse(locator)
-        if wanted.hash != locators.EMPTY_HASH:
-            await self._retries.run(lambda: self._save(wanted, locator, descriptor))
+        if wanted.hash != locators.EMPTY_HASH and not await self._save_lent(
+            wanted, locator, descriptor, start
+        ):
+            await self._retries.run(lambda: self._save(wanted, locator, descriptor, start))
 
-    async def _save(self, wanted: locators.Locator, locator: str, descriptor: int) -> None:
+    async def _save_lent(
+        self, wanted: locators.Locator, locator: str, descriptor: int, start: int
+    ) -> bool:
+        """Write the bytes of a borrowed file; whether they are the block."""
+        if self._borrow is None or not wanted.size or wanted.size < _LENT:
+            return False
+        lent = await self._borrow(locator)
+        if lent is None:
+            return False
+        try:
+            return await in_thread(
+                lambda stop, own: _copy_block(own[0], own[1], wanted, start, stop=stop),
+                lent,
+                descriptor,
+                is_waited_for=True,
+            )
+        finally:
+            os.close(lent)
+
+    async def _save(
+        self, wanted: locators.Locator, locator: str, descriptor: int, start: int
+    ) -> None:
         digest, size = hashlib.md5(usedforsecurity=False), 0
 
         def keep(piece: memoryview, place: int) -> None:
             digest.update(piece)
-            _write_at(descriptor, piece, place)
+            _write_at(descriptor, piece, start + place)
 
         async def add(piece: memoryview) -> None:
             nonlocal size
             # Hashing and writing a large piece would stop the event loop; a small piece takes less
             # time than a thread.
             if len(piece) > _IN_THREAD:
-                await asyncio.to_thread(keep, piece, size)
+                await in_thread(lambda *_: keep(piece, size), is_waited_for=True)
             else:
                 keep(piece, size)
             size += len(piece)
@@ -313,6 +353,32 @@ def _write_at(descriptor: int, view: memoryview, place: int) -> None:
         # are seldom free and expensive to make.
         written = os.pwrite(descriptor, view[:_WRITTEN], place)
         view, place = view[written:], place + written
+
+
+def _copy_block(
+    lent: int, descriptor: int, wanted: locators.Locator, start: int, *, stop: Stop
+) -> bool:
+    """Copy a file into another one at `start`; whether the copied bytes are the block. Raises
+    OSError when they cannot be written, and Stopped.
+    """
+    digest, size, done = hashlib.md5(usedforsecurity=False), wanted.size or 0, 0
+    buffer = memoryview(bytearray(_PART))
+    # Hashing and writing overlap with the read.
+    os.posix_fadvise(lent, 0, size, os.POSIX_FADV_WILLNEED)
+    while done < size:
+        if stop():
+            raise Stopped
+        try:
+            count = os.preadv(lent, [buffer[: size - done]], done)
+        except OSError:
+            # A fault of the disk of the store, which can have another copy.
+            return False
+        if not count:
+            return False
+        digest.update(buffer[:count])
+        _write_at(descriptor, buffer[:count], start + done)
+        done += count
+    return digest.hexdigest() == wanted.hash
 
 
 def _md5_of_part(descriptor: int, start: int, length: int) -> str:

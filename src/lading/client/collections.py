@@ -23,6 +23,7 @@ from lading.client.blocks import BlockCache, BlockClient
 from lading.client.local_files import SMALL, SafeWriter, SmallFiles
 from lading.client.transport import Holes
 from lading.core.data import filetree
+from lading.core.data import locator as locators
 from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.packing import SHARED
@@ -433,6 +434,69 @@ async def _download(
     landed: Callable[[Iterable[str]], None],
 ) -> None:
     total, done = sum(file.size for _, file in files), 0
+
+    def advance(size: int) -> None:
+        nonlocal done
+        done += size
+        if progress:
+            progress(done, total)
+
+    await _download_pieces(
+        blocks, [entry for entry in files if not _is_whole(entry[1])], writer, advance, landed
+    )
+    for path, file in files:
+        if _is_whole(file):
+            await _download_whole(blocks, path, file, writer, advance)
+            await asyncio.to_thread(landed, [path])
+
+
+def _is_whole(file: File) -> bool:
+    """Whether a file is made of whole, different blocks, each of which can be written to its place
+    in the file without a look at the others.
+    """
+    blocks = [locators.parse(segment.locator) for segment in file.segments]
+    return (
+        file.size > _SMALL_FILE
+        and len({block.hash for block in blocks}) == len(blocks)
+        and all(
+            (0, block.size) == (segment.offset, segment.length)
+            for block, segment in zip(blocks, file.segments, strict=True)
+        )
+    )
+
+
+async def _download_whole(
+    blocks: BlockClient, path: str, file: File, writer: SafeWriter, advance: Callable[[int], None]
+) -> None:
+    """Write a file of whole blocks, _IN_FLIGHT of them at a time, past the memory for blocks."""
+    descriptor = await asyncio.to_thread(writer.begin, path, file.size)
+    starts = itertools.accumulate((segment.length for segment in file.segments), initial=0)
+    left = iter(zip(file.segments, starts, strict=False))
+
+    async def work() -> None:
+        for segment, start in left:
+            await blocks.save(segment.locator, descriptor, start)
+            advance(segment.length)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_IN_FLIGHT):
+                group.create_task(work(), name=f"get {path}")
+    except BaseExceptionGroup as errors:
+        error = errors.exceptions[0]
+        if isinstance(error, OSError):
+            raise writer.failure(error, path) from error
+        raise error from None
+    await asyncio.to_thread(writer.land)
+
+
+async def _download_pieces(
+    blocks: BlockClient,
+    files: list[tuple[str, File]],
+    writer: SafeWriter,
+    advance: Callable[[int], None],
+    landed: Callable[[Iterable[str]], None],
+) -> None:
     # Pieces of small files that are not written yet, by path; empty files have none.
     gathered: dict[str, list[bytes]] = {path: [] for path, file in files if not file.size}
     size = 0
@@ -455,9 +519,7 @@ async def _download(
             else:
                 gathered.setdefault(path, []).append(piece)
                 size += len(piece)
-            done += len(piece)
-            if progress:
-                progress(done, total)
+            advance(len(piece))
             # The current file stays for the next batch: more pieces of it may follow.
             if size > _BATCH_BYTES or len(gathered) > _BATCH_FILES:
                 complete = {name: gathered[name] for name in gathered if name != path}

@@ -68,7 +68,7 @@ class SafeWriter:
             root.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise self._failure(error, "") from error
+            raise self.failure(error, "") from error
 
     def make_folders(self, paths: Iterable[str]) -> None:
         """Make the directories at these paths, with their parents."""
@@ -102,6 +102,21 @@ class SafeWriter:
                 self._land(growing)
             return self._growing is None
 
+    def begin(self, path: str, size: int) -> int:
+        """Begin a file of `size` bytes that others write, at any offset; its descriptor, which
+        stays open until `land` or `close`. One file at a time.
+        """
+        with self._turn:
+            self._growing = self._begin(path, size)
+            return self._growing.file
+
+    def land(self) -> None:
+        """Let the file of `begin` appear."""
+        with self._turn:
+            growing, self._growing = self._growing, None
+            if growing is not None:
+                self._land(growing)
+
     def close(self) -> None:
         """Remove incomplete files and close the directories."""
         with self._turn:
@@ -126,7 +141,7 @@ class SafeWriter:
             try:
                 below = _enter(here, element)
             except OSError as error:
-                raise self._failure(error, path) from error
+                raise self.failure(error, path) from error
             finally:
                 os.close(here)
             here = below
@@ -146,7 +161,7 @@ class SafeWriter:
             )
         except OSError as error:
             os.close(folder)
-            raise self._failure(error, path) from error
+            raise self.failure(error, path) from error
 
     def _write(self, growing: _Growing, data: bytes) -> None:
         try:
@@ -158,7 +173,7 @@ class SafeWriter:
             # `close` drops the file that `append` is writing.
             if growing is not self._growing:
                 self._drop(growing)
-            raise self._failure(error, growing.path) from error
+            raise self.failure(error, growing.path) from error
 
     def _land(self, growing: _Growing) -> None:
         name = growing.path.rpartition("/")[2]
@@ -166,7 +181,7 @@ class SafeWriter:
             os.rename(growing.aside, name, src_dir_fd=growing.folder, dst_dir_fd=growing.folder)
         except OSError as error:
             self._drop(growing)
-            raise self._failure(error, growing.path) from error
+            raise self.failure(error, growing.path) from error
         os.close(growing.file)
         os.close(growing.folder)
 
@@ -177,7 +192,8 @@ class SafeWriter:
             os.unlink(growing.aside, dir_fd=growing.folder)
         os.close(growing.folder)
 
-    def _failure(self, error: OSError, path: str) -> LadingError:
+    def failure(self, error: OSError, path: str) -> LadingError:
+        """The error to raise for an error of the disk at this path."""
         where = self._root / path
         if error.errno in _IN_THE_WAY:
             return Conflict(

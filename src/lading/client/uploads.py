@@ -1,9 +1,10 @@
 """Resumable uploads: files are hashed first, and only missing blocks are sent.
 
-The blocks are planned from names and sizes alone (`core.data.packing`). Each block is hashed once;
-blocks of unchanged files (same size, times and inode) have their hash in the journal and are not
-read again, and blocks that the store has acknowledged for this token are not sent again. A file
-that changes while it is read is refused, as a content would be stored that the file never had.
+The blocks are planned from names and sizes alone (`core.data.packing`). Each block is hashed once
+here and sent under this hash, which the store verifies. Blocks of unchanged files (same size, times
+and inode) have their hash in the journal and are not read again, and blocks that the store has
+acknowledged for this token are not sent again. A file that changes while it is read is refused, as
+a content would be stored that the file never had.
 
 Memory grows with the number of blocks, not of files; of the bytes of files at most `_ROOM` are in
 memory.
@@ -44,7 +45,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from lading.client.blocks import BlockClient
+from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import Progress
 from lading.client.listing import LinkPolicy, ListedFile, Listing, list_sources, stamp_of
 from lading.core.data import locator as locators
@@ -263,36 +264,45 @@ class Upload:
         return f"{digest.hexdigest()}+{self._blocks[number].length}", changed
 
     async def _put(self, blocks: BlockClient, number: int) -> str:
-        first, start, length = next(self._files(number))
         if not self._blocks[number].is_packed:
-            locator = await self._put_part(blocks, first, start, length)
-        elif (data := self._kept.pop(number, None)) is not None:
+            return await self._put_part(blocks, number)
+        if (data := self._kept.pop(number, None)) is not None:
             async with self._room.taken(len(data)):
-                locator = await blocks.put(data)
-        else:
-            # Kept blocks that wait for sending are in memory too.
-            kept = sum(map(len, self._kept.values()))
-            async with self._room.taken(self._blocks[number].length, beside=kept):
-                locator = await blocks.put(await asyncio.to_thread(self._gather, number))
-        if locators.parse(locator).bare != self._hashes[number]:
-            # The store hashed other bytes than were hashed here: a file changed between the two
-            # reads.
-            where = Path(first.source)
-            raise _changed(str(where.parent if self._blocks[number].is_packed else where))
-        return locator
+                return await self._put_packed(blocks, number, data)
+        # Kept blocks that wait for sending are in memory too.
+        kept = sum(map(len, self._kept.values()))
+        async with self._room.taken(self._blocks[number].length, beside=kept):
+            data = await asyncio.to_thread(self._gather, number)
+            return await self._put_packed(blocks, number, data)
 
-    async def _put_part(
-        self, blocks: BlockClient, found: ListedFile, start: int, length: int
-    ) -> str:
-        descriptor = _open(found)
+    async def _put_packed(self, blocks: BlockClient, number: int, data: bytearray) -> str:
+        digest = self._digest(number)
         try:
-            return await blocks.put_part(descriptor, start, length)
+            return await blocks.put(data, digest)
+        except Malformed as error:
+            # The store refuses bytes that do not match the hash: was a file changed between the
+            # two reads?
+            if await hash_block(data) != digest:
+                raise _changed(str(Path(next(self._files(number))[0].source).parent)) from error
+            raise
+
+    async def _put_part(self, blocks: BlockClient, number: int) -> str:
+        listed, start, length = next(self._files(number))
+        digest, descriptor = self._digest(number), _open(listed)
+        try:
+            return await blocks.put_part(descriptor, start, length, digest)
         except (Invalid, Malformed) as error:
-            if stamp_of(os.fstat(descriptor)) != found.stamp:
-                raise _changed(found.source) from error
+            if (
+                stamp_of(os.fstat(descriptor)) != listed.stamp
+                or await hash_part(descriptor, start, length) != digest
+            ):
+                raise _changed(listed.source) from error
             raise
         finally:
             os.close(descriptor)
+
+    def _digest(self, number: int) -> str:
+        return self._hashes[number].partition("+")[0]
 
     def _gather(self, number: int) -> bytearray:
         data = bytearray()

@@ -180,8 +180,8 @@ async def upload(
 
 
 class BlockStore:
-    """The real service over a volume in memory: `volume`, `transport` and a `client` that never
-    waits to try again.
+    """The real service over a volume in memory: `volume`, `app`, `transport` and a `client` that
+    never waits to try again.
     """
 
     def __init__(self, volume: MemoryVolume | None = None, *, signing_key: str = "key") -> None:
@@ -190,8 +190,8 @@ class BlockStore:
         mounts = VolumeSet(
             [VolumeMount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)]
         )
-        app = make_app(mounts, config, clock=time.time, check_token=_any_token)
-        self.transport: Transport = AsgiTransport(app)
+        self.app = make_app(mounts, config, clock=time.time, check_token=_any_token)
+        self.transport: Transport = AsgiTransport(self.app)
         self.client = self.over(self.transport)
 
     def over(self, transport: Transport, *, token: str = TOKEN) -> BlockClient:

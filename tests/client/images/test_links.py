@@ -29,7 +29,7 @@ class _Blocks(BlockClient):
     def __init__(self, place: World) -> None:
         self._place = place
 
-    async def put(self, data: bytes | bytearray) -> str:
+    async def put(self, data: bytes | bytearray, digest: str = "") -> str:
         return self._place.signed(self._place.blocks.put(bytes(data)), self._place.admin)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from lading.client.servers.environment import (
     Server,
     default_data_directory,
+    find_api_socket,
     find_lender,
     find_server,
     traceparent_of,
@@ -139,3 +141,25 @@ def test_the_trace_of_the_caller() -> None:
     context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     assert traceparent_of({"TRACEPARENT": context}) == context
     assert traceparent_of({"TRACEPARENT": "nonsense"}) == traceparent_of({}) == ""
+
+
+def test_the_local_socket_is_one_of_this_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = tmp_path / "data"
+    here.mkdir()
+    (here / "env").write_text("export ARVADOS_API_HOST=h:1\n")
+    assert find_api_socket({}, here, "h:1") is None
+    (here / "api.sock").write_text("")
+    assert find_api_socket({}, here, "h:1") is None
+    (here / "api.sock").unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        # A short path: that of a test can be too long for a socket.
+        listening.bind("data/api.sock")
+        assert find_api_socket({}, here, "h:1") == here / "api.sock"
+        assert find_api_socket({"LADING_DATA": str(here)}, tmp_path, "h:1") == here / "api.sock"
+        assert find_api_socket({}, here, "h:2") is None
+    if os.geteuid() == 0:
+        os.chown(here / "api.sock", 1, -1, follow_symlinks=False)
+        assert find_api_socket({}, here, "h:1") is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,12 +108,39 @@ def read_server(path: Path, *, authorities: Path = _AUTHORITIES) -> Server:
     return find_server(named, path, authorities=authorities)
 
 
+def find_api_socket(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
+    """The local socket of the server at `address`, if it runs on this machine for this user: bytes
+    need no TLS there. None also where the socket is not one of this user's or of root's.
+    """
+    data = _own_data(environ, data_dir, address)
+    if data is None:
+        return None
+    path = data / "api.sock"
+    try:
+        facts = path.lstat()
+    except OSError:
+        return None
+    # The token is sent to it.
+    is_ours = stat.S_ISSOCK(facts.st_mode) and facts.st_uid in (0, os.geteuid())
+    return path if is_ours else None
+
+
 def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
     """The socket on which the server at `address` lends blocks (`client.fd_receiving`), if it runs
     on this machine for this user.
+    """
+    data = _own_data(environ, data_dir, address)
+    if data is None:
+        return None
+    from lading.client.fd_receiving import lent_beside
 
-    Its data directory is the one in `LADING_DATA`, which `lading up` writes beside the address and
-    the token, else `data_dir`. None if the server of that directory has another address.
+    return lent_beside(data / "api.sock")
+
+
+def _own_data(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
+    """The data directory of the server at `address`: the one in `LADING_DATA`, which `lading up`
+    writes beside the address and the token, else `data_dir`. None if the server of that directory
+    has another address.
     """
     data = Path(environ.get(_DATA) or data_dir)
     try:
@@ -122,9 +150,7 @@ def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Pat
             return None
     except (OSError, Invalid):
         return None
-    from lading.client.fd_receiving import lent_beside
-
-    return lent_beside(data / "api.sock")
+    return data
 
 
 def default_data_directory(environ: Mapping[str, str]) -> Path:
