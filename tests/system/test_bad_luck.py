@@ -173,7 +173,7 @@ async def test_a_container_that_writes_a_gigabyte_of_log_a_second(native: Stage)
     assert (record["state"], record["exit_code"]) == ("Complete", 0)
     files = native.server.files(record["log"])
     assert (
-        b"[the log keeps 67108864 bytes of this: further output is not kept]\n"
+        b"[the log keeps 67108864 bytes of this with its time stamps: further output is not kept]\n"
         in files["stdout.txt"][-100:]
     )
     assert len(files["stdout.txt"]) < 66 * MIB

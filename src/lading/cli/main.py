@@ -311,7 +311,7 @@ def fail(message: str, code: int, *, as_json: bool = False, status: int | None =
         known = {} if status is None else {"status": status}
         click.echo(json.dumps({"error": {"message": line, **known, "exit_code": code}}), err=True)
     else:
-        display.note(line)
+        display.warn(line)
     sys.exit(code)
 
 

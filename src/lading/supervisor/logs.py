@@ -178,7 +178,7 @@ class Log:
         """Reason for which the command's stream `name` is not kept further; "" while it is."""
         size = self.size(name)
         if self._limit and size >= self._limit:
-            return f"the log keeps {self._limit} bytes of this"
+            return f"the log keeps {self._limit} bytes of this with its time stamps"
         if size - self._looked.get(name, 0) >= self._look_every:
             self._looked[name] = size
             if lacks_room(self.directory, self._kept, need=self._look_every):

@@ -432,6 +432,8 @@ def test_quiet_says_nothing_but_faults(site: Site, image: str) -> None:
     failed = site.command(*run, "bad", plays=[Play(error="no room", failure="user")], code=125)
     assert "not finished: no room" in failed.stderr
     assert "submitted" not in failed.stderr
+    refused = site.lading("run", "-q", "--image", "nope:1", "--", "x", code=125)
+    assert "nope:1" in refused.stderr
 
 
 def test_a_preview_names_what_never_counts_if_asked(site: Site, image: str) -> None:

@@ -33,6 +33,14 @@ def test_the_least_that_is_asked_for() -> None:
     }
 
 
+def test_a_working_directory_is_absolute_or_that_of_the_image() -> None:
+    for path in ("/data", "."):
+        spec = RequestSpec(command=("true",), workdir=path)
+        assert request_body(spec, image="i", mounts={})["cwd"] == path
+    with pytest.raises(Invalid, match="--workdir rel: must be an absolute path"):
+        request_body(RequestSpec(command=("true",), workdir="rel"), image="i", mounts={})
+
+
 def test_resources_are_matched_only_if_asked() -> None:
     plain, asked = (
         request_body(RequestSpec(command=("true",), match_resources=one), image="x", mounts={})

@@ -423,4 +423,8 @@ def test_what_other_programs_leave_no_room_for_waits_and_blocks_nobody() -> None
     assert status.category is Category.CAPACITY
     assert "while other programs there use 20" in status.sentence
     huge = replace(snapshot, queue=(entry("huge", 9, Resources(1, 60)),))
-    assert explain(huge)["huge"].category is Category.TOO_LARGE
+    status = explain(huge)["huge"]
+    assert status.category is Category.TOO_LARGE
+    assert "w, has 4 VCPUs and 50 bytes RAM. " in status.sentence
+    later = replace(huge, workers=(replace(crowded, capacity=Resources(4, 29), others=21),))
+    assert explain(later)["huge"] == status, "the use of other programs is no news"

@@ -112,6 +112,7 @@ def test_no_engine_at_all() -> None:
     [
         ("executable file `x` not found in $PATH", "in the image?"),
         ("open executable: Permission denied", "is it an executable program"),
+        ("chdir to /etc/passwd: Not a directory", "is its working directory (--workdir) one"),
         ("exec container process `/x`: Exec format error", "a program for this processor"),
     ],
 )

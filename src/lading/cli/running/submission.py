@@ -131,6 +131,9 @@ def request_body(
             f"--input {spec.output_path}: is where the output goes; "
             "choose another target or --output-path"
         )
+    # "." is the working directory that the image names.
+    if spec.workdir != "." and not spec.workdir.startswith("/"):
+        raise Invalid(f"--workdir {spec.workdir}: must be an absolute path, or '.' for the image's")
     body: dict[str, Any] = {
         "state": "Committed",
         "name": spec.name,

@@ -97,11 +97,11 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
             f"other programs there use {format_bytes(crowded[0].others)} of its RAM."
         )
         return WaitStatus(Category.CAPACITY, sentence, "for RAM that other programs used")
-    nearest = _nearest(container.need, [(worker, worker.capacity) for worker in workers])
+    nearest = _nearest(container.need, [(worker, _whole(worker)) for worker in workers])
     return WaitStatus(
         Category.TOO_LARGE,
         f"Too large for this dispatcher: it needs {container.need}; "
-        f"the nearest fit, {nearest.id}, has {nearest.capacity}. "
+        f"the nearest fit, {nearest.id}, has {_whole(nearest)}. "
         "It stays queued until a worker can hold it.",
         f"for a worker that can hold {container.need}",
     )
@@ -109,9 +109,14 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
 
 def _is_crowded(worker: FleetWorker, container: TrackedContainer) -> bool:
     """Whether a container would fit without the other programs of a machine, which may end."""
-    return bool(worker.others) and container.need.fits(
-        worker.capacity + Resources(0, worker.others)
-    )
+    return bool(worker.others) and container.need.fits(_whole(worker))
+
+
+def _whole(worker: FleetWorker) -> Resources:
+    """The capacity of a worker with the RAM of its other programs. It is the same from one plan to
+    the next, so that a sentence with it is recorded once.
+    """
+    return worker.capacity + Resources(0, worker.others)
 
 
 def _misplaced(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> str:

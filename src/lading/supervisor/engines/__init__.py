@@ -454,7 +454,9 @@ class Engines(msgspec.Struct, frozen=True):
 def command_failure(said: str) -> ExecutionError:
     """The error for a command that was never started; `said`: the reason that the engine gave."""
     reason = said.lower()
-    if "permission denied" in reason:
+    if "chdir" in reason:
+        advice = "is its working directory (--workdir) one of the image or of a mount?"
+    elif "permission denied" in reason:
         advice = "is it an executable program, or a script whose interpreter is executable?"
     elif "exec format error" in reason:
         advice = (

@@ -57,7 +57,7 @@ BAD: list[tuple[str, Json, str]] = [
         "[in]: invalid target: must be stdin, stdout, stderr or an absolute path",
     ),
     ("/a/../b", {"kind": "tmp"}, "no '.', '..' or empty element"),
-    ("/", {"kind": "tmp"}, "invalid target"),
+    ("/", {"kind": "tmp"}, "[/]: invalid target: / is the root of the image"),
     ("/a/", {"kind": "tmp"}, "invalid target"),
     ("/a//b", {"kind": "tmp"}, "invalid target"),
     ("/a\0", {"kind": "tmp"}, "invalid target"),

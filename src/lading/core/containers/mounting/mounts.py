@@ -364,6 +364,8 @@ def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
     if not target.startswith("/"):
         allowed = f"{', '.join(streams)} or an absolute path"
         raise Invalid(f"{table} [{printable(target)}]: invalid target: must be {allowed}")
+    if target == "/":
+        raise Invalid(f"{table} [/]: invalid target: / is the root of the image; name a directory")
     if not _is_canonical(target):
         raise Invalid(
             f"{table} [{printable(target)}]: invalid target: "
