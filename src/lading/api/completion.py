@@ -32,7 +32,7 @@ from lading.core.containers.attempts.retry_rules import RetryRules, read_contain
 from lading.core.containers.constraints import Learning
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
 from lading.core.data import manifest, storage_classes
@@ -208,7 +208,7 @@ async def _release(unit: Unit, uuid: str) -> Effect | None:
         return FailRequest(row, judgement.sentence)
     if row["container_uuid"] is not None:
         unit.stale([row["container_uuid"]])
-    elif judgement.readiness is Readiness.READY and mounts.outputs(subject.mounts):
+    elif judgement.readiness is Readiness.READY and mount_resolution.outputs(subject.mounts):
         # Its inputs are known now, so the server can find its container.
         return ChangeRequest(row, request.defer(subject))
     return None

@@ -44,7 +44,7 @@ from lading.core.containers.attempts import learned
 from lading.core.containers.attempts.learned import Advice
 from lading.core.containers.constraints import Learning
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
-from lading.core.containers.mounting import git_trees, mounts
+from lading.core.containers.mounting import git_trees, mount_resolution, mounts
 from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe
@@ -235,7 +235,7 @@ async def waits_for_output(unit: Unit, subject: ContainerRequest, principal: Pri
 
     Raises Invalid for a draft, and for a token of limited scopes.
     """
-    sources = [one.request_uuid for one in mounts.outputs(subject.mounts)]
+    sources = [one.request_uuid for one in mount_resolution.outputs(subject.mounts)]
     if not sources:
         return False
     rows = await records.among(unit.tx, REQUESTS, "uuid", sources)
@@ -400,7 +400,7 @@ async def _facts(
     if {one.target for one in named_trees} != trees.keys():
         raise Conflict(f"{subject.uuid}: its mounts were changed at the same time; read it again")
     named, term = (
-        mounts.references(subject.mounts),
+        mount_resolution.references(subject.mounts),
         image_names.parse_reference(subject.container_image or ""),
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
@@ -437,7 +437,7 @@ async def _check_scopes(
     acting: Principal,
     image: str,
     image_uuid: str,
-    named: Sequence[mounts.CollectionReference],
+    named: Sequence[mount_resolution.CollectionReference],
     found: Mapping[str, str | None],
 ) -> None:
     """Raise Forbidden if a token of limited scopes would read records through the container that
@@ -456,7 +456,7 @@ def _contents_shown(
     """The contents that the mounts show, by target, as far as they were read already."""
     return {
         target: content
-        for target, one in mounts.shown(subject.mounts, found).items()
+        for target, one in mount_resolution.shown(subject.mounts, found).items()
         if (content := services.features[CONTENTS].known.get(one)) is not None
     }
 
@@ -502,7 +502,7 @@ async def _outputs(
     """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
     for one that was not made or that the principal cannot read.
     """
-    named = mounts.outputs(subject.mounts)
+    named = mount_resolution.outputs(subject.mounts)
     if not named:
         return {}
     hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
@@ -529,7 +529,7 @@ async def _hash(
     tx: Transaction,
     clock: ApiClock,
     config: Config,
-    reference: mounts.CollectionReference,
+    reference: mount_resolution.CollectionReference,
     acting: Principal,
     present: Collection[str],
 ) -> str | None:

@@ -15,7 +15,7 @@ from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.core.containers import recipe, reuse
 from lading.core.containers.container import Container
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate
 from lading.core.containers.reuse_rights import has_foreign_secrets
@@ -115,10 +115,11 @@ async def _judgeable(
     that meet the filters, None if all do.
     """
     inputs = {
-        str(one.record["uuid"]): {*mounts.named_hashes(one.record["mounts"])} for one in stored
+        str(one.record["uuid"]): {*mount_resolution.named_hashes(one.record["mounts"])}
+        for one in stored
     }
     # The request's own inputs are known to be readable; often there are no others.
-    own = {*mounts.named_hashes(made_of.mounts)}
+    own = {*mount_resolution.named_hashes(made_of.mounts)}
     uuids = [str(one.record["uuid"]) for one in stored]
     links = await own_withdrawals(tx, uuids, acting.user_uuid) if uuids else []
     withdrawn = {one["head_uuid"] for one in links}

@@ -16,7 +16,7 @@ from lading.core.containers.attempts import learned, spot
 from lading.core.containers.attempts.learned import Tool
 from lading.core.containers.attempts.retry import has_succeeded
 from lading.core.containers.container import Container
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.recipe import Recipe
 from lading.core.quantities import parse_time
 from lading.core.scheduling import expected_times
@@ -28,7 +28,7 @@ from lading.store.database import Transaction
 
 async def tool_of(tx: Transaction, of: Container | Recipe) -> Tool:
     """The tool of a container or recipe, with the size of its inputs."""
-    hashes = dict.fromkeys(mounts.named_hashes(of.mounts))
+    hashes = dict.fromkeys(mount_resolution.named_hashes(of.mounts))
     return learned.tool_of(of, await lessons.input_size(tx, hashes) if hashes else 0)
 
 

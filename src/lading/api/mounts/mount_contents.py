@@ -17,7 +17,7 @@ from typing import Final
 from lading.api.container_assignment import outputs_of
 from lading.api.mounts.tree_cache import CONTENTS, TREES
 from lading.api.services import ApiServices
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.data import content, filetree
 from lading.core.data.filetree import File, FileTree, bare
 from lading.core.errors import LadingError
@@ -68,15 +68,17 @@ def _shows_path(given: Mapping[str, JSON]) -> bool:
 
 async def _shown(tx: Transaction, several: list[dict[str, JSON]]) -> list[tuple[str, str]]:
     """The collections and paths that the mounts show."""
-    named = [one for given in several for one in mounts.references(given)]
+    named = [one for given in several for one in mount_resolution.references(given)]
     uuids = dict.fromkeys(one.name for one in named if not one.is_pdh)
     hashes: dict[str, str | None] = {one.name: one.name for one in named if one.is_pdh}
     for row in await records.among(tx, COLLECTIONS, "uuid", uuids):
         hashes[row["uuid"]] = row["portable_data_hash"]
-    sources = [one.request_uuid for given in several for one in mounts.outputs(given)]
+    sources = [one.request_uuid for given in several for one in mount_resolution.outputs(given)]
     hashes |= await outputs_of(tx, dict.fromkeys(sources))
     return list(
-        dict.fromkeys(one for given in several for one in mounts.shown(given, hashes).values())
+        dict.fromkeys(
+            one for given in several for one in mount_resolution.shown(given, hashes).values()
+        )
     )
 
 

@@ -25,7 +25,7 @@ from lading.cli.running import selection
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.steps import image_names
 from lading.core.data.packing import blocks_of, sizes_of
 from lading.core.quantities import format_time
@@ -270,7 +270,7 @@ async def _usage(session: CliSession) -> _Usage:
     async with aclosing(session.api.pages("containers", select=fields, size=_PAGE)) as pages:
         async for page in pages:
             for one in page:
-                named = {*mounts.named_hashes(one["mounts"]), *image_names(one["steps"])}
+                named = {*mount_resolution.named_hashes(one["mounts"]), *image_names(one["steps"])}
                 named.add(one["container_image"])
                 use.mounted.update(named)
                 if one["state"] in ("Queued", "Locked", "Running"):
@@ -281,8 +281,10 @@ async def _usage(session: CliSession) -> _Usage:
     ) as pages:
         async for page in pages:
             for one in page:
-                use.awaited.update(source.request_uuid for source in mounts.outputs(one["mounts"]))
-                use.live.update(mounts.named_hashes(one["mounts"]))
+                use.awaited.update(
+                    source.request_uuid for source in mount_resolution.outputs(one["mounts"])
+                )
+                use.live.update(mount_resolution.named_hashes(one["mounts"]))
     return use
 
 

@@ -42,7 +42,7 @@ from lading.core.containers.container import (
     ReprioritiseChildren,
     RevokeTokens,
 )
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.containers.steps import image_names
@@ -410,7 +410,7 @@ def _locked(
             collections=(
                 container.container_image,
                 *(image_names(container.steps) if container.steps else ()),
-                *mounts.named_hashes(container.mounts),
+                *mount_resolution.named_hashes(container.mounts),
             ),
         ),
     )

@@ -16,8 +16,8 @@ existing one may differ; `toward` makes it as similar to a container as they all
 are compared directly.
 
 Mounts are compared by the contents that the command sees: `mount_contents` has the content of
-single files and of directories below a collection's root (`mounts.seen`). The amounts of ram and
-vcpus do not count for a container that succeeded, unless the request asks for it
+single files and of directories below a collection's root (`mount_resolution.seen`). The amounts of
+ram and vcpus do not count for a container that succeeded, unless the request asks for it
 (`match_resources`) or has a range.
 """
 
@@ -34,7 +34,7 @@ from msgspec import structs
 from lading.core.containers import constraint_ranges, constraints
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState, omitted_of
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
 from lading.core.values import (
@@ -89,7 +89,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     `limits` are the request's ranges of sizes; `alternatives` further acceptable mounts by target,
     the newest first. Both belong to the request: a container has its own `constraint_ranges`
-    instead. `mount_contents`: see `mounts.seen`.
+    instead. `mount_contents`: see `mount_resolution.seen`.
     """
 
     command: list[str]
@@ -144,7 +144,7 @@ def compared(recipe: Recipe) -> JsonObject:
         needs |= hpc_gang.part_of_recipe(recipe.scheduling_parameters)
     return {
         **values,
-        "mounts": mounts.seen(recipe.mounts, recipe.mount_contents),
+        "mounts": mount_resolution.seen(recipe.mounts, recipe.mount_contents),
         "runtime_constraints": needs,
     }
 

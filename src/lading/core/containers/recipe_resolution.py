@@ -11,7 +11,7 @@ from typing import Final
 from lading.core.containers import constraint_ranges, constraints
 from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import Policy
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
@@ -27,9 +27,9 @@ class RequestFacts:
     """Facts that the server looked up for a request, with its user's permissions.
 
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
-    `mounts.resolve`. `contents`: known contents of files and directories that mounts show, by
-    target; see `mounts.seen`. `step_images`: hashes of the images of steps, by the name in the
-    request. `user_uuid` and `scopes`: of the runtime token if the request has one, else the user
+    `mount_resolution.resolve`. `contents`: known contents of files and directories that mounts
+    show, by target; see `mount_resolution.seen`. `step_images`: hashes of the images of steps, by
+    the name in the request. `user_uuid` and `scopes`: of the runtime token if the request has one, else the user
     who committed it and ["all"].
     """
 
@@ -49,7 +49,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         container_image=facts.image_pdh,
         cwd=request.cwd,
         environment=ordered_object(request.environment),
-        mounts=mounts.resolve(request.mounts, facts.hashes, facts.trees),
+        mounts=mount_resolution.resolve(request.mounts, facts.hashes, facts.trees),
         mount_contents=ordered_object(facts.contents),
         output_path=request.output_path or "",
         output_glob=request.output_glob,

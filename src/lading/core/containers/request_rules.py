@@ -19,7 +19,7 @@ from lading.core.containers import constraints
 from lading.core.containers.attempts import spot
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution, mounts
 from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
 from lading.core.data.storage_classes import check_names
@@ -234,7 +234,7 @@ def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
     Raises Invalid for too many.
     """
     known = set(depends_on)
-    sources = dict.fromkeys(one.request_uuid for one in mounts.outputs(mounted))
+    sources = dict.fromkeys(one.request_uuid for one in mount_resolution.outputs(mounted))
     more: list[Json] = [uuid for uuid in sources if uuid not in known]
     if len(depends_on) + len(more) > MAX_DEPENDENCIES:
         raise Invalid(

@@ -35,13 +35,13 @@ def needs_bytes(file: File) -> bool:
 
 
 def of_directory(tree: FileTree) -> JsonObject:
-    """The content of a directory, as `mounts.seen` needs it: the hash of its own manifest."""
+    """The content of a directory for `mount_resolution.seen`: the hash of its own manifest."""
     text = filetree.to_manifest(tree)
     return {"portable_data_hash": manifest.portable_data_hash(text)}
 
 
 def of_file(file: File) -> JsonObject:
-    """The content of a file, as `mounts.seen` needs it, from its segments."""
+    """The content of a file for `mount_resolution.seen`, from its segments."""
     return _content((_piece(one) for one in file.segments), file.size)
 
 

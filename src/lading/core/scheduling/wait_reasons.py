@@ -20,7 +20,7 @@ from lading.core.containers import request as requests_
 from lading.core.containers.constraint_ranges import range_span
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.disk_space import disk_factor
-from lading.core.containers.mounting import mounts
+from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.priority import READY, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
@@ -110,7 +110,7 @@ def unassigned(request: ContainerRequest) -> WaitReason:
             "a git repository that its mounts name is being fetched, or its inputs were made "
             "a moment ago.",
         )
-    if outputs := mounts.outputs(request.mounts):
+    if outputs := mount_resolution.outputs(request.mounts):
         makers = list(dict.fromkeys(one.request_uuid for one in outputs))
         named = ", ".join(makers[:_NAMED]) + (", ..." if len(makers) > _NAMED else "")
         return WaitReason(

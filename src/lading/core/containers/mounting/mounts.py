@@ -1,12 +1,10 @@
-"""Mounts of a request: their shape, and their resolution to the mounts of a container.
+"""The shape of the mounts of a request; `mount_resolution` makes those of a container from them.
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
 element, not `/` itself, and nothing in `/proc`, `/sys` and `/dev` but `/dev/shm`.
 * Kinds: collection, output, git_tree, keep, live, tmp, json, text, file. `keep` shows all
 collections that the container's token can read, so it needs runtime_constraints.API. The keys of a
 git_tree mount are checked in `git_trees`.
-* `output` is the output of another request, which need not have run: once that request has ended
-well, the mount is resolved to the collection with its output.
 * `live` shows a file or directory of the machine that runs the container as it is, below a
 directory that the configuration offers (`live_places`). Such a container is never reused: its
 recipe does not say what it reads.
@@ -15,10 +13,6 @@ collection, json or text.
 * At a path, a file mount shows an entry of another mount again.
 * The output path is a mount, or lies in a writable one.
 * Keys of other kinds are accepted with a zero value only, since typed clients send every key.
-* Resolving changes collections and git trees. A collection keeps its portable data hash and loses
-its uuid; with only a uuid the hash is looked up. A git tree keeps only the hash of the tree or
-blob. So two names of one input give one container. Collections named in either way must be
-readable.
 
 See docs/spec/containers, section Mounts.
 """
@@ -34,9 +28,9 @@ import msgspec
 
 from lading.core.containers.mounting import git_trees
 from lading.core.errors import Invalid
-from lading.core.ids import EMPTY_PDH, Infix, is_uuid
+from lading.core.ids import Infix, is_uuid
 from lading.core.secrets import VARIABLE
-from lading.core.values import Json, JsonObject, ordered_object, printable, same
+from lading.core.values import Json, printable, same
 
 STREAMS = ("stdin", "stdout", "stderr")
 DEVICES = ("ram", "ssd", "disk", "network")
@@ -45,8 +39,8 @@ DEVICES = ("ram", "ssd", "disk", "network")
 # engine hides there, and engines refuse some with words that blame the machine.
 _SYSTEM = ("dev", "proc", "sys")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path inside the container
-# A portable data hash, with hints and a path.
-_HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
+HASH_WITH_PATH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
+"""A portable data hash, with hints and a path."""
 
 
 class MountKind(StrEnum):
@@ -61,23 +55,6 @@ class MountKind(StrEnum):
     FILE = "file"
     JSON = "json"
     TEXT = "text"
-
-
-class CollectionReference(msgspec.Struct, frozen=True):
-    """A collection named by a mount: `name` is a portable data hash (no hints, no path) or a
-    uuid.
-    """
-
-    target: str
-    name: str
-    is_pdh: bool
-
-
-class OutputReference(msgspec.Struct, frozen=True):
-    """A request whose output a mount shows."""
-
-    target: str
-    request_uuid: str
 
 
 class LivePlace(msgspec.Struct, frozen=True):
@@ -214,28 +191,6 @@ def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.GitReference, 
     return git_trees.references(mounts)
 
 
-def references(mounts: Mapping[str, Json]) -> tuple[CollectionReference, ...]:
-    """The collections to look up before `resolve`. The hash takes precedence over the uuid, which
-    is then not looked up.
-    """
-    found: list[CollectionReference] = []
-    for target, spec in mounts.items():
-        name, _ = _named(spec)
-        # The empty collection needs no record: every user may read it.
-        if name and name != EMPTY_PDH:
-            found.append(CollectionReference(target, name, _HASH.fullmatch(name) is not None))
-    return tuple(found)
-
-
-def outputs(mounts: Mapping[str, Json]) -> tuple[OutputReference, ...]:
-    """The requests whose outputs the mounts show."""
-    return tuple(
-        OutputReference(target, str(spec.get("container_request")))
-        for target, spec in mounts.items()
-        if isinstance(spec, dict) and spec.get("kind") == MountKind.OUTPUT
-    )
-
-
 def live_places(mounts: Mapping[str, Json]) -> tuple[LivePlace, ...]:
     """The places that the live mounts show."""
     return tuple(
@@ -248,69 +203,6 @@ def live_places(mounts: Mapping[str, Json]) -> tuple[LivePlace, ...]:
         for target, spec in mounts.items()
         if isinstance(spec, dict) and spec.get("kind") == MountKind.LIVE
     )
-
-
-def resolve(
-    mounts: Mapping[str, Json],
-    hashes: Mapping[str, str | None],
-    trees: Mapping[str, tuple[git_trees.ResolvedGitTree, ...]] = MappingProxyType({}),
-) -> JsonObject:
-    """The mounts of the container, keys sorted.
-
-    `hashes` gives for every `CollectionReference.name`, and for every
-    `OutputReference.request_uuid`, the portable data hash of a collection that the user can read,
-    or None; `trees` for every target of a git_tree the objects found, the newest first. Raises
-    Invalid 'cannot mount collection "x": not found'.
-    """
-    resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
-    for one in git_trees.references(mounts) if has_kind(mounts, MountKind.GIT_TREE) else ():
-        if not trees.get(one.target):
-            raise Invalid(
-                f"Mounts [{one.target}]: cannot mount git tree: "
-                f"{one.selector} {one.revision!r} not found"
-            )
-        # The newest: what a new container gets.
-        resolved[one.target] = trees[one.target][0].mount
-    return ordered_object(resolved)
-
-
-def shown(
-    mounts: Mapping[str, Json], hashes: Mapping[str, str | None]
-) -> dict[str, tuple[str, str]]:
-    """The portable data hash and the path of each mount that shows a file or directory below the
-    root of a collection, read-only, by target. `hashes` as for `resolve`.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for target, spec in mounts.items():
-        if not isinstance(spec, dict) or spec.get("writable"):
-            continue
-        name, inner = _named(spec)
-        if spec.get("kind") == MountKind.OUTPUT:
-            name = str(spec.get("container_request"))
-        pdh = hashes.get(name)
-        words = f"{inner}/{spec.get('path') or ''}".split("/")
-        path = "/".join(word for word in words if word not in ("", "."))
-        if pdh and path:
-            found[target] = pdh, path
-    return found
-
-
-def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject:
-    """The mounts in the form for comparisons: the view of the command.
-
-    Where `contents` has {"content": ...} of a file or {"portable_data_hash": ...} of a directory
-    for a target, it stands in the place of the collection and the path, since the command sees
-    neither the name of the file outside the container nor what lies beside it.
-    """
-    compared: JsonObject = {}
-    for target, spec in mounts.items():
-        content = contents.get(target)
-        if isinstance(spec, dict) and isinstance(content, dict):
-            # The target stays: the command names the file by it.
-            kept = {k: v for k, v in spec.items() if k not in ("portable_data_hash", "path")}
-            spec = ordered_object({**kept, **content})
-        compared[target] = spec
-    return compared
 
 
 def slower(
@@ -341,20 +233,12 @@ def slower(
     )
 
 
-def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
-    """The portable data hashes in the collection mounts of a container, without the paths that may
-    follow them.
-    """
-    named = [spec.get("portable_data_hash") for spec in mounts.values() if isinstance(spec, dict)]
-    return tuple(one.partition("/")[0] for one in named if isinstance(one, str) and one)
-
-
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
     """Whether `new` equals `old` apart from additional zero values (ignored on a Committed
     request).
     """
     return old.keys() == new.keys() and all(
-        same(_compact(old[target]), _compact(new[target])) for target in old
+        same(without_zero_values(old[target]), without_zero_values(new[target])) for target in old
     )
 
 
@@ -503,7 +387,7 @@ def _check_tmp(where: str, spec: Mapping[str, Json]) -> None:
 def _check_collection(where: str, spec: Mapping[str, Json]) -> None:
     pdh, uuid = spec.get("portable_data_hash") or "", spec.get("uuid") or ""
     if pdh:
-        match = _HASH.fullmatch(str(pdh))
+        match = HASH_WITH_PATH.fullmatch(str(pdh))
         if match is None:
             raise Invalid(
                 f"{where}[portable_data_hash]: not a portable data hash: {str(pdh)[:80]!r}"
@@ -546,44 +430,7 @@ def _has_type(value: Json, name: str) -> bool:
     return name == "" or (isinstance(value, int) and not isinstance(value, bool))
 
 
-def _named(spec: Json) -> tuple[str, str]:
-    """The hash or uuid that a collection mount names, and the path that came with the hash."""
-    if not isinstance(spec, dict) or spec.get("kind") != MountKind.COLLECTION:
-        return "", ""
-    match = _HASH.fullmatch(str(spec.get("portable_data_hash") or ""))
-    if match is not None:
-        return match[1], match[2] or ""
-    return str(spec.get("uuid") or ""), ""
-
-
-def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json:
-    if isinstance(spec, dict) and spec.get("kind") == MountKind.OUTPUT:
-        return _resolved_output(target, spec, hashes)
-    name, path = _named(spec)
-    if not name or not isinstance(spec, dict):
-        return _compact(spec)
-    found = EMPTY_PDH if name == EMPTY_PDH else hashes.get(name)
-    if found is None:
-        raise Invalid(f'Mounts [{target}]: cannot mount collection "{name}": not found')
-    kept = {key: value for key, value in spec.items() if key != "uuid"}
-    return _compact({**kept, "portable_data_hash": found + path})
-
-
-def _resolved_output(
-    target: str, spec: Mapping[str, Json], hashes: Mapping[str, str | None]
-) -> Json:
-    uuid = str(spec.get("container_request"))
-    found = hashes.get(uuid)
-    if found is None:
-        raise Invalid(
-            f"Mounts [{target}]: the output of the request {uuid} cannot be mounted: "
-            "it was not made, or was deleted"
-        )
-    kept = {key: value for key, value in spec.items() if key != "container_request"}
-    return _compact({**kept, "kind": MountKind.COLLECTION.value, "portable_data_hash": found})
-
-
-def _compact(spec: Json) -> Json:
+def without_zero_values(spec: Json) -> Json:
     """The mount without keys of zero value: clients differ in which zero values they send."""
     if not isinstance(spec, dict):
         return spec
