@@ -21,6 +21,7 @@ from lading.supervisor.engines.rootless_engine import RootlessEngine
 from lading.supervisor.rootless import RootKind
 from lading.testing.conformance.engines import Kit
 from lading.testing.conformance.isolation import IsolatingEngineSuite
+from lading.testing.conformance.walls import WALLS
 from tests.reality import need_program
 
 
@@ -36,7 +37,13 @@ class TestRootless(IsolatingEngineSuite):
 
     @pytest.fixture
     def kit(self, clean_directory: Path) -> Kit:
-        return Kit(RootlessEngine, clean_directory, need_program=need_program, is_of_user=True)
+        return Kit(
+            RootlessEngine,
+            clean_directory,
+            need_program=need_program,
+            is_of_user=True,
+            walls=WALLS["native, ordinary user"],
+        )
 
 
 def main(directory: Path, kind: RootKind, file: str, arguments: list[str]) -> int:

@@ -25,6 +25,7 @@ from lading.supervisor.starter import starter
 from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
 from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
+from lading.testing.conformance.walls import WALLS
 from lading.testing.pulse import Bell
 from tests.reality import need, need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
@@ -69,7 +70,7 @@ class TestNative(FirstProcessSuite, IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
         need(starter.is_available(), "lading-start")
-        return Kit(NativeEngine, clean_directory, need_program=need_program)
+        return Kit(NativeEngine, clean_directory, need_program=need_program, walls=WALLS["native"])
 
     async def test_a_gang_is_not_kept(self, kit: Kit) -> None:
         engine, made = kit.make(kit.settings), kit.bind("/made")
@@ -142,7 +143,9 @@ class TestNativeOnCrun(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
         need_program("crun")
-        return Kit(CrunEngine, clean_directory, need_program=need_program)
+        return Kit(
+            CrunEngine, clean_directory, need_program=need_program, walls=WALLS["native-crun"]
+        )
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
         made, script = (
@@ -187,7 +190,7 @@ class TestDocker(FirstProcessSuite, IsolatingEngineSuite):
         def make(settings: EngineSettings) -> Engine:
             return DockerEngine(structs.replace(settings, docker_socket=str(docker_daemon.socket)))
 
-        return Kit(make, clean_directory, need_program=need_program)
+        return Kit(make, clean_directory, need_program=need_program, walls=WALLS["docker"])
 
 
 class TestPodman(FirstProcessSuite, IsolatingEngineSuite):
@@ -198,7 +201,7 @@ class TestPodman(FirstProcessSuite, IsolatingEngineSuite):
         def make(settings: EngineSettings) -> Engine:
             return make_engine(structs.replace(settings, podman_socket=str(podman_service.socket)))
 
-        return Kit(make, clean_directory, need_program=need_program)
+        return Kit(make, clean_directory, need_program=need_program, walls=WALLS["podman"])
 
 
 async def test_podman_on_crun_without_a_limit_of_processes(clean_directory: Path) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,8 @@ class Kit:
     """Whether it is the native engine of an ordinary user: its containers have one id, and limits
     without a control group.
     """
+    walls: Mapping[str, str] = field(default_factory=dict)
+    """The walls of its containers, by name (`walls.WALLS`); empty: they are not compared."""
 
     @property
     def settings(self) -> EngineSettings:

@@ -18,6 +18,7 @@ from lading.supervisor.engines import Bind, ContainerSpec, Device, Exec, Exit, N
 from lading.supervisor.limits.cgroup import find_hierarchy
 from lading.supervisor.limits.counters import CgroupCounters, find_folders
 from lading.supervisor.machine import mount_table
+from lading.testing.conformance import walls
 from lading.testing.conformance.engines import PATIENCE, EngineSuite, Kit, heard
 from lading.testing.images import (
     ArchiveImage,
@@ -193,6 +194,17 @@ class IsolatingEngineSuite(EngineSuite):
         assert status["NoNewPrivs"] == "1"
         assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0x404FB
         assert status["Seccomp"] == "2"
+
+    async def test_each_wall_is_that_of_the_table(self, kit: Kit) -> None:
+        if not kit.walls:
+            pytest.skip("the walls of this engine are in no table")
+        kit.image = ArchiveImage(*tiny_image(programs=walls.PROGRAMS))
+        _, out, _ = await kit.run(walls.SCRIPT)
+        seen, expected = walls.observed(out), dict(kit.walls)
+        if kit.is_of_user and seen["control group"] == "its own":
+            # systemd has delegated one to the user.
+            expected["control group"] = "its own"
+        assert seen == expected
 
     async def test_the_image_is_not_changed(self, kit: Kit) -> None:
         await kit.run("echo x > /etc/passwd; echo y > /new")
