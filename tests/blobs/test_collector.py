@@ -296,3 +296,30 @@ async def test_a_large_output_by_reference_is_confirmed_in_its_class() -> None:
     assert (await site.run()).done[GarbageAction.PULL] == 300
     for name in ("output", "empty"):
         assert recorded(site, name) == CopyCount(1, ("archive",))
+
+
+class CompactedVolume(MemoryVolume):
+    """Counts its compactions."""
+
+    compactions = 0
+    is_broken = False
+
+    async def compact(self) -> None:
+        if self.is_broken:
+            raise Unavailable("the disk failed")
+        self.compactions += 1
+
+
+async def test_volumes_are_compacted_after_a_collection(site: Site) -> None:
+    volume = CompactedVolume()
+    site.mounts = VolumeSet([VolumeMount(uuid="packed", volume=volume)])
+    await volume.put(NAMED, b"named")
+    collector = Collector(
+        site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now
+    )
+    for is_broken, failures in ((False, []), (True, ["packed not compacted: the disk failed"])):
+        volume.is_broken = is_broken
+        look = await collector.look(progress=lambda *_: None)
+        outcome = await collector.carry_out(look, progress=lambda *_: None)
+        assert outcome.failures == failures
+    assert volume.compactions == 1

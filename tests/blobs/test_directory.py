@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-import asyncio
-import errno
-import fcntl
 import hashlib
 import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from lading.blobs.directory import DirectoryVolume
-from lading.core.errors import Conflict, Corrupt, Full, Invalid, Unavailable
+from lading.blobs.packs import Packs
+from lading.blobs.single_files import SingleFiles
+from lading.core.data.pack_format import HEADER_SIZE, LIMIT
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 
 FOO = hashlib.md5(b"foo", usedforsecurity=False).hexdigest()
 ENDLESS_WRITER = """
@@ -22,10 +22,11 @@ import asyncio, hashlib, sys
 from pathlib import Path
 from lading.blobs.directory import DirectoryVolume
 async def main():
-    volume, number = DirectoryVolume(Path(sys.argv[1])), 0
+    volume = DirectoryVolume(Path(sys.argv[1]), pack_small_blocks=sys.argv[2] == "packs")
+    number = 0
     while True:
         number += 1
-        data = str(number).encode() * 20000
+        data = f"{sys.argv[3]} {number} ".encode() * int(sys.argv[4])
         name = hashlib.md5(data).hexdigest()
         await volume.put(name, data)
         print(name, flush=True)
@@ -36,83 +37,6 @@ asyncio.run(main())
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "blocks"
-
-
-async def test_a_block_is_a_private_file_and_nothing_else_is_left(root: Path) -> None:
-    await DirectoryVolume(root).put(FOO, b"foo")
-    files = [path for path in root.rglob("*") if path.is_file()]
-    assert files == [root / FOO[:3] / FOO]
-    assert files[0].stat().st_mode & 0o777 == 0o600
-
-
-async def test_an_intact_block_is_not_written_again(root: Path) -> None:
-    volume = DirectoryVolume(root)
-    await volume.put(FOO, b"foo")
-    before = (root / FOO[:3] / FOO).stat().st_ino
-    await volume.put(FOO, b"foo")
-    assert (root / FOO[:3] / FOO).stat().st_ino == before
-
-
-async def test_a_block_is_synced_before_it_is_acknowledged(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[str] = []
-    monkeypatch.setattr(os, "fdatasync", lambda _: steps.append("data"))
-    monkeypatch.setattr(os, "fsync", lambda _: steps.append("folder"))
-    rename = Path.rename
-
-    def note(path: Path, target: Path) -> Path:
-        steps.append("rename")
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", note)
-    volume = DirectoryVolume(root)
-    await volume.put(FOO, b"foo")
-    assert steps == ["data", "folder", "rename", "folder"]
-    steps.clear()
-    await volume.put(FOO, b"foo")
-    assert steps == ["folder"]
-
-
-async def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(root: Path) -> None:
-    DirectoryVolume(root)
-    (root / "tmp" / "dead").write_bytes(b"half")
-    with (root / "tmp" / "living").open("wb") as living:
-        fcntl.flock(living, fcntl.LOCK_EX)
-        DirectoryVolume(root)
-        assert [path.name for path in (root / "tmp").iterdir()] == ["living"]
-
-
-async def test_room_for_some_files_stays_free(root: Path) -> None:
-    volume = DirectoryVolume(root, reserve=0, reserve_files=1 << 60)
-    with pytest.raises(Full, match="no room for one more file beside the 1152921504606846976 that"):
-        await volume.begin(3)
-    await volume.close()
-
-
-async def test_a_reserve_of_the_disk_stays_free(root: Path) -> None:
-    volume = DirectoryVolume(root, reserve=1 << 60)
-    assert (await volume.space()).free == 0
-    with pytest.raises(
-        Full, match=f"no room for 3 bytes beside the {1 << 60} that stay free; free some space"
-    ):
-        await volume.put(FOO, b"foo")
-
-
-@pytest.mark.parametrize(
-    ("number", "kind"), [(errno.ENOSPC, Full), (errno.EDQUOT, Full), (errno.EIO, Unavailable)]
-)
-async def test_a_failed_write_leaves_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
-) -> None:
-    def fail(_: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    volume = DirectoryVolume(root)
-    monkeypatch.setattr(os, "fdatasync", fail)
-    with pytest.raises(kind):
-        await volume.put(FOO, b"foo")
-    assert [path for path in root.rglob("*") if path.is_file()] == []
 
 
 async def test_a_volume_that_has_gone_is_unavailable(root: Path) -> None:
@@ -138,7 +62,9 @@ async def test_a_folder_that_is_a_file_is_unavailable(root: Path) -> None:
 
 async def test_every_acknowledged_block_survives_kill(root: Path) -> None:
     writer = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS_WRITER, str(root)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", ENDLESS_WRITER, str(root), "files", "x", "9000"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert writer.stdout is not None
     acknowledged = [writer.stdout.readline().strip() for _ in range(30)]
@@ -150,68 +76,6 @@ async def test_every_acknowledged_block_survives_kill(root: Path) -> None:
     assert list((root / "tmp").iterdir()) == []
     for stored in [stored async for stored in volume.index()]:
         await volume.get(stored.hash)
-
-
-async def test_a_draft_becomes_the_block_or_leaves_nothing(root: Path) -> None:
-    volume = DirectoryVolume(root)
-    draft = await volume.begin(3)
-    await draft.write(memoryview(b"fo"))
-    await draft.write(memoryview(b"o"))
-    await draft.commit(FOO)
-    assert await volume.get(FOO) == b"foo"
-    other = await volume.begin(3)
-    await other.write(memoryview(b"ba"))
-    await other.discard()
-    await draft.discard()
-    assert [path for path in root.rglob("*") if path.is_file()] == [root / FOO[:3] / FOO]
-
-
-async def test_a_large_draft_is_written_out_early(root: Path) -> None:
-    data = bytes(9 << 20)
-    draft = await DirectoryVolume(root).begin(len(data))
-    await draft.write(memoryview(data))
-    await draft.commit(hashlib.md5(data).hexdigest())
-    assert await DirectoryVolume(root).get(hashlib.md5(data).hexdigest()) == data
-
-
-async def test_a_draft_on_a_full_disk_is_refused(root: Path) -> None:
-    with pytest.raises(Full):
-        await DirectoryVolume(root, reserve=1 << 60).begin(3)
-
-
-async def test_a_disk_that_stands_still_is_given_up(root: Path) -> None:
-    volume = DirectoryVolume(root, patience=0.01)
-    release = threading.Event()
-    with pytest.raises(Unavailable, match="has not answered"):
-        await volume.run(release.wait)
-    release.set()
-    await volume.close()
-
-
-async def test_the_bin_keeps_to_what_was_seen_under_the_lock(root: Path) -> None:
-    """A put and a discard of one block at once, in many orders: what was acknowledged last is
-    there.
-    """
-    volume, other = DirectoryVolume(root), DirectoryVolume(root)
-    for _ in range(50):
-        await volume.put(FOO, b"foo")
-        seen = await volume.head(FOO)
-        put, thrown = await asyncio.gather(
-            volume.put(FOO, b"foo"), other.discard(FOO, seen.mtime_ns), return_exceptions=True
-        )
-        assert put is None
-        assert thrown is None or isinstance(thrown, Conflict)
-        assert await volume.get(FOO) == b"foo"
-
-
-async def test_quarantined_bytes_are_kept_and_told(root: Path) -> None:
-    volume = DirectoryVolume(root)
-    await volume.put(FOO, b"foo")
-    (root / FOO[:3] / FOO).write_bytes(b"fxo")
-    await volume.quarantine(FOO, (await volume.head(FOO)).mtime_ns)
-    assert (root / "damaged" / FOO).read_bytes() == b"fxo"
-    with pytest.raises(Corrupt, match="taken out of use"):
-        await volume.get(FOO)
 
 
 def test_parameters_are_checked(tmp_path: Path) -> None:
@@ -226,3 +90,189 @@ def test_parameters_are_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(Invalid, match=words):
             DirectoryVolume.from_parameters(wrong)
+
+
+async def _listed(volume: DirectoryVolume) -> list[str]:
+    return [stored.hash async for stored in volume.index()]
+
+
+def _files(root: Path) -> list[Path]:
+    return [path for path in root.glob("???/*") if path.parent.name != "tmp"]
+
+
+def _damage(root: Path, hash: str) -> None:
+    packs = Packs(root)
+    packs.refresh()
+    block = packs.find(hash)
+    assert block is not None
+    with (root / "packs" / f"{block.pack:08d}.pack").open("r+b") as file:
+        file.seek(block.position + HEADER_SIZE)
+        file.write(b"!")
+
+
+async def test_small_blocks_are_packed_and_large_ones_are_files(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    large = bytes(LIMIT)
+    await volume.put(FOO, b"foo")
+    await volume.put(hashlib.md5(large).hexdigest(), large)
+    assert [path.name for path in _files(root)] == [hashlib.md5(large).hexdigest()]
+    assert await volume.begin(3) is None
+    draft = await volume.begin(LIMIT)
+    assert draft is not None
+    await draft.discard()
+    assert await volume.get(FOO) == b"foo"
+
+
+async def test_packed_blocks_are_used_where_none_are_packed_any_more(root: Path) -> None:
+    await DirectoryVolume(root, pack_small_blocks=True).put(FOO, b"foo")
+    for first in ("get", "head", "lend", "put", "touch", "index"):
+        volume = DirectoryVolume(root)
+        match first:
+            case "put":
+                await volume.get(FOO)
+                await volume.put(FOO, b"foo")
+            case "index":
+                assert await _listed(volume) == [FOO]
+            case _:
+                await getattr(volume, first)(FOO)
+        assert await volume.get(FOO) == b"foo"
+    assert _files(root) == []
+
+
+async def test_a_block_with_a_file_is_not_packed(root: Path) -> None:
+    await DirectoryVolume(root).put(FOO, b"foo")
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    before = await volume.head(FOO)
+    await volume.put(FOO, b"foo")
+    assert (await volume.head(FOO)).mtime_ns > before.mtime_ns
+    assert list((root / "packs").glob("*.pack")) == []
+
+
+async def test_a_block_in_a_file_and_in_a_pack_is_listed_and_discarded_once(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    # A process that has not seen the packs.
+    await DirectoryVolume(root).put(FOO, b"foo")
+    later = time.time_ns() + 10**9
+    os.utime(root / FOO[:3] / FOO, ns=(later, later))
+    (stored,) = [one async for one in volume.index()]
+    packed = await volume.head(FOO)
+    assert stored.mtime_ns > packed.mtime_ns
+    with pytest.raises(Conflict):
+        await volume.discard(FOO, packed.mtime_ns)
+    await volume.discard(FOO, stored.mtime_ns)
+    assert await _listed(volume) == []
+    assert len([one async for one in volume.discarded()]) == 2
+    with pytest.raises(NotFound):
+        await volume.get(FOO)
+    await volume.restore(FOO)
+    assert await volume.get(FOO) == b"foo"
+
+
+async def test_a_damaged_packed_block_is_read_from_its_file(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    _damage(root, FOO)
+    with pytest.raises(Corrupt):
+        await volume.get(FOO)
+    await DirectoryVolume(root).put(FOO, b"foo")
+    assert await volume.get(FOO) == b"foo"
+
+
+async def test_a_quarantined_packed_block_keeps_its_bytes(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    _damage(root, FOO)
+    await volume.quarantine(FOO, (await volume.head(FOO)).mtime_ns)
+    assert (root / "damaged" / FOO).read_bytes() == b"!oo"
+
+
+async def test_a_discard_that_comes_too_late_leaves_nothing_in_the_bin(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    seen = await volume.head(FOO)
+    other = DirectoryVolume(root, pack_small_blocks=True)
+    await other.put(FOO, b"foo")
+    with pytest.raises(Conflict):
+        await volume.discard(FOO, seen.mtime_ns)
+    assert list((root / "trash").iterdir()) == []
+
+
+async def test_a_packed_block_is_lent_as_a_file_that_nobody_can_change(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    loan = await volume.lend(FOO)
+    assert os.pread(loan.descriptor, 10, 0) == b"foo"
+    with pytest.raises(PermissionError):
+        os.pwrite(loan.descriptor, b"bar", 0)
+    loan.close()
+    with pytest.raises(NotFound):
+        await volume.lend(hashlib.md5(b"absent").hexdigest())
+
+
+async def test_a_reserve_of_the_disk_stays_free_of_packed_blocks(root: Path) -> None:
+    await DirectoryVolume(root, pack_small_blocks=True).put(FOO, b"foo")
+    volume = DirectoryVolume(root, pack_small_blocks=True, reserve=1 << 60)
+    with pytest.raises(Full, match="no room for 3 bytes"):
+        await volume.put(FOO, b"foo")
+    # What frees space goes on.
+    await volume.discard(FOO, (await volume.head(FOO)).mtime_ns)
+
+
+async def test_packs_that_have_gone_are_unavailable(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    root.rename(root.with_name("elsewhere"))
+    for attempt in (volume.put(FOO, b"foo"), volume.get(FOO), volume.touch(FOO)):
+        with pytest.raises(Unavailable):
+            await attempt
+    root.mkdir()
+    with pytest.raises(Unavailable):
+        await volume.get(FOO)
+    with pytest.raises(Unavailable):
+        await volume.put(FOO, b"foo")
+
+
+async def test_two_writers_are_killed_and_nothing_acknowledged_is_lost(root: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", ENDLESS_WRITER, str(root), "packs", name, "500"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("a", "b")
+    ]
+    names = []
+    for writer in writers:
+        assert writer.stdout is not None
+        names += [writer.stdout.readline().strip() for _ in range(40)]
+    for writer in writers:
+        writer.send_signal(signal.SIGKILL)
+        names += writer.communicate()[0].split()
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    for name in names:
+        assert await volume.get(name)
+    assert set(names) <= set(await _listed(volume))
+    await volume.put(FOO, b"foo")
+    assert await DirectoryVolume(root).get(FOO) == b"foo"
+    await volume.close()
+
+
+async def test_packed_blocks_become_files_where_none_are_packed_any_more(root: Path) -> None:
+    volume = DirectoryVolume(root, pack_small_blocks=True)
+    await volume.put(FOO, b"foo")
+    for number in range(20):
+        data = str(number).encode()
+        await volume.put(hashlib.md5(data).hexdigest(), data)
+    await volume.compact()
+    assert _files(root) == []
+    _damage(root, FOO)
+    with pytest.raises(Corrupt, match="1 damaged blocks stay in packs"):
+        await DirectoryVolume(root).compact()
+    assert len(_files(root)) == 20
+    # As an older version sees it.
+    assert await SingleFiles(root).get(hashlib.md5(b"7").hexdigest()) == b"7"
+    assert len(await _listed(DirectoryVolume(root))) == 21
+    with pytest.raises(Corrupt):
+        await DirectoryVolume(root).get(FOO)
+    await DirectoryVolume(root.with_name("empty")).compact()

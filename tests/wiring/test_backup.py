@@ -176,3 +176,29 @@ def test_blocks_that_are_kept_elsewhere_are_left_out(
     assert backup(directory, tmp_path / "b", progress=quiet, with_blocks=False).blocks == 0
     made = restore(tmp_path / "b", DataDirectory(tmp_path / "r"), progress=quiet)
     assert (made.blocks, made.missing) == (0, ())
+
+
+async def test_packed_blocks_are_saved_and_come_back_as_files(
+    directory: DataDirectory, tmp_path: Path
+) -> None:
+    volume = DirectoryVolume(directory.blocks, reserve=0, pack_small_blocks=True)
+    # One is in a file and in a pack, one is damaged in its pack, and one is gone.
+    names = [md5(data, usedforsecurity=False).hexdigest() for data in (b"0", b"p", b"q", b"gone")]
+    for data, name in zip((b"0", b"p", b"q", b"gone"), names, strict=True):
+        (directory.blocks / name[:3] / name).unlink(missing_ok=True)
+        await volume.put(name, data)
+    await DirectoryVolume(directory.blocks, reserve=0).put(names[0], b"0")
+    await volume.discard(names[3], (await volume.head(names[3])).mtime_ns)
+    mtime = (await volume.head(names[1])).mtime_ns // 10**9
+    (pack,) = (directory.blocks / "packs").glob("*.pack")
+    pack.write_bytes(pack.read_bytes().replace(b"q", b"!"))
+    contents = backup(directory, tmp_path / "b", progress=quiet)
+    again = DataDirectory(tmp_path / "again")
+    restored = restore(tmp_path / "b", again, progress=quiet)
+    assert contents.blocks == restored.blocks == 6
+    assert (restored.damaged, restored.missing) == ((), ())
+    assert (again.blocks / names[1][:3] / names[1]).stat().st_mtime == mtime
+    fresh = DirectoryVolume(again.blocks)
+    assert [one.hash async for one in fresh.index()] == sorted(
+        {*(md5(str(one).encode()).hexdigest() for one in range(5)), names[1]}
+    )

@@ -190,6 +190,12 @@ class FileDraft:
         self._disk.put_in_place(self._path, hash)
         self._close()
 
+    def finish_as(self, target: Path) -> None:
+        """Rename the synced file to `target`; runs in a thread."""
+        os.fdatasync(self._file)
+        self._path.rename(target)
+        self._close()
+
     def remove(self) -> None:
         """Remove the file."""
         with suppress(OSError):

@@ -26,6 +26,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from lading.blobs.volume import Compacting
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data import confirmation, garbage
 from lading.core.data.confirmation import CopyCount
@@ -252,6 +253,7 @@ class Collector:
                 done += len(batch)
                 progress(kind, done, total)
         await self._record(look, changed, outcome, progress)
+        await self._compact(outcome, progress)
         event(
             _logger,
             "balanced",
@@ -265,6 +267,16 @@ class Collector:
         for hash in look.plan.lost[:_SHOWN]:
             event(_logger, "block lost", block=hash)
         return outcome
+
+    async def _compact(self, outcome: CollectorResult, progress: Progress) -> None:
+        """Return the space of what was discarded, on volumes that keep blocks in common files."""
+        for mount in self._mounts.writable:
+            if isinstance(mount.volume, Compacting):
+                progress("compaction", 0, 0)
+                try:
+                    await self._mounts.attempt(mount, mount.volume.compact())
+                except (Corrupt, Unavailable) as error:
+                    outcome.failures.append(f"{mount.uuid} not compacted: {error.message}")
 
     async def _record(
         self, look: Look, changed: set[str], outcome: CollectorResult, progress: Progress

@@ -1,104 +1,88 @@
-"""A volume of blocks in a directory.
+"""A volume of blocks in a directory: files of their own (`single_files`), and, for small blocks,
+packs (`packs`).
 
-    <directory>/<first three digits>/<hash>     one block; its mtime is the time of its last put
-    <directory>/tmp/                            blocks being written
-    <directory>/trash/<hash>.<nanoseconds>      blocks moved to the bin at that time
-    <directory>/damaged/<hash>                  damaged blocks, kept for inspection
-
-A block is written to a temporary file, synced, renamed, and its folder synced before it is
-acknowledged: it exists whole or not at all, also after kill -9 or a power cut. An intact block is
-never written again; a damaged one is replaced. Temporary files of dead writers are removed when the
-volume is opened; a live writer holds a lock on its file.
-
-Every change of the blocks of a folder, or of the times of their last puts, holds the lock of the
-folder. So no process moves a block to the bin that another process has just put again.
-
-Each volume has its own threads, so that a disk that hangs does not block other volumes.
+Small blocks are packed if the volume is so configured. Packed blocks are read, discarded and
+verified in any case. A block may lie in a file and in a pack: then the later time of a put counts,
+and both are discarded. The bin, and damaged blocks, are always files.
 """
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import fcntl
-import hashlib
-import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
-from lading.blobs.block_files import LARGE, Bypass, FileDraft, ReadBefore, read_past_cache
-from lading.blobs.volume import Buffer, Discarded, Loan, Parameters, Space, Stored, read_parameters
-from lading.client.caches.disk_space import spread_directories
-from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
+from lading.blobs.block_files import FileDraft
+from lading.blobs.pack_commits import PackCommits
+from lading.blobs.packs import Packs
+from lading.blobs.single_files import PATIENCE, RESERVE, SingleFiles
+from lading.blobs.volume import (
+    Buffer,
+    Discarded,
+    Loan,
+    Parameters,
+    Space,
+    Stored,
+    read_parameters,
+)
+from lading.core.data.pack_changes import ChangeResult, PackChange
+from lading.core.data.pack_format import LIMIT, RecordKind
+from lading.core.data.pack_index import PackEntry
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, LadingError, NotFound
 
-# Digits of a folder's name: 4096 folders.
-_PREFIX = 3
-# Bytes read and hashed or compared at a time.
-_STEP = 1 << 20
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-# Bytes of each disk that stay free.
-_RESERVE = 64 << 20
-# Threads per volume, so many operations at a time.
-_THREADS = 8
-# Seconds after which an operation counts as failed; its thread may hang on.
-_PATIENCE = 120.0
-# The name of a block's file is its MD5.
-_HASH: Final = re.compile(r"[0-9a-f]{32}")
-# In the trash, the time of the deletion (nanoseconds) follows.
-_BINNED: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,20})")
-_Answer = TypeVar("_Answer")
+_FOLDER: Final = re.compile(r"[0-9a-f]{3}")
 
 
 class DirectoryVolume:
-    """Blocks as files below a directory, which is created if missing.
+    """Blocks below a directory, which is created if missing.
 
-    `reserve` bytes and `reserve_files` inodes of its disk stay free.
+    `reserve` bytes and `reserve_files` inodes of its disk stay free. With `pack_small_blocks` new
+    blocks of less than 64 KiB are packed.
     """
 
     def __init__(
         self,
         directory: Path,
         *,
-        reserve: int = _RESERVE,
+        reserve: int = RESERVE,
         reserve_files: int = 0,
+        pack_small_blocks: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
-        patience: float = _PATIENCE,
+        patience: float = PATIENCE,
     ) -> None:
-        self._directory = directory
-        self._reserve, self._reserve_files = reserve, reserve_files
-        self._clock_ns = clock_ns
-        self._patience = patience
-        self._aside, self._bin, self._damaged = (
-            directory / name for name in ("tmp", "trash", "damaged")
+        self._files = SingleFiles(
+            directory,
+            reserve=reserve,
+            reserve_files=reserve_files,
+            clock_ns=clock_ns,
+            patience=patience,
         )
-        # Folders whose creation this process has synced.
-        self._synced: set[str] = set()
-        self._read_before = ReadBefore()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"volume {directory.name}")
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        spread_directories(directory)
-        for folder in (self._aside, self._bin, self._damaged):
-            folder.mkdir(mode=0o700, exist_ok=True)
-        _remove_leftovers(self._aside)
-        found = directory.stat()
-        self._device = f"directory {found.st_dev:x}-{found.st_ino:x}"
+        self._run = self._files.run
+        self._packs = Packs(directory, clock_ns=clock_ns)
+        self._is_packing = pack_small_blocks
+        if pack_small_blocks:
+            self._packs.create()
+        self._commits = PackCommits(self._packs, self._commit, self._run)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters) -> Self:
         """The volume of a configuration: `Root` is the directory, `Reserve` the free bytes that it
-        keeps.
+        keeps, `PackSmallBlocks` whether new small blocks are packed.
         """
-        found = read_parameters("Directory", parameters, {"Root": "", "Reserve": _RESERVE})
-        root = Path(str(found["Root"]))
+        values = read_parameters(
+            "Directory", parameters, {"Root": "", "Reserve": RESERVE, "PackSmallBlocks": False}
+        )
+        root = Path(str(values["Root"]))
         if not root.is_absolute():
             raise Invalid("configuration: Volumes: Directory: Root must be an absolute path")
         try:
-            return cls(root, reserve=int(found["Reserve"]))
+            return cls(
+                root,
+                reserve=int(values["Reserve"]),
+                pack_small_blocks=bool(values["PackSmallBlocks"]),
+            )
         except OSError as error:
             raise Invalid(
                 f"configuration: Volumes: {root}: cannot be used: {error.strerror}"
@@ -107,24 +91,41 @@ class DirectoryVolume:
     @property
     def device(self) -> str:
         """Identity of the directory, independent of its path."""
-        return self._device
+        return self._files.device
 
     async def put(self, hash: str, data: Buffer) -> None:
         """Store a block; see BlockVolume."""
-        await self._run(self._put, hash, data)
+        if len(data) < LIMIT and await self._is_packed(hash):
+            # Copied: a caller that is cancelled may use its memory for something else.
+            change = PackChange(RecordKind.PUT, bytes.fromhex(hash), bytes(data))
+            if await self._commits.make(change) is ChangeResult.DONE:
+                return
+        await self._files.put(hash, data)
+
+    async def _is_packed(self, hash: str) -> bool:
+        """Whether a small block goes to the packs."""
+        if self._is_packing or not self._packs.is_used:
+            return self._is_packing
+        # A packed block is touched there, also where new ones are not packed.
+        return await self._run(self._packs.find, hash) is not None
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see BlockVolume."""
-        # A large block into given memory: past the page cache if that is better (`direct_io`).
-        if into is not None and len(into) >= LARGE:
-            file = await self._run(self._bypass, hash, len(into))
-            if file is None:
-                return await self._run(self._get, hash, into)
-            view = into[: file.size]
-            if await read_past_cache(file, view, self._run) != hash:
-                raise self._corrupt(hash)
-            return view
-        return await self._run(self._get, hash, into)
+        block = await self._run(self._read_packed, hash) if self._packs.is_used else None
+        if block is None:
+            try:
+                return await self._files.get(hash, into)
+            except NotFound:
+                # Another process may have packed it.
+                block = await self._run(self._read_new, hash)
+                if block is None:
+                    raise
+        if into is None:
+            return block
+        if len(block) > len(into):
+            raise NotFound(f"{hash}: has {len(block)} bytes, not {len(into)}")
+        into[: len(block)] = block
+        return into[: len(block)]
 
     async def lend(self, hash: str) -> Loan:
         """The open file of a block; see Lending."""
@@ -132,371 +133,215 @@ class DirectoryVolume:
 
     async def head(self, hash: str) -> Stored:
         """Size and time of a block; see BlockVolume."""
-        found = await self._run(self._stat, hash)
-        return Stored(hash, found.st_size, found.st_mtime_ns)
+        return await self._run(self._look_up, hash)
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
         """Blocks by prefix; see BlockVolume."""
         for name in await self._run(self._folders, prefix):
-            for stored in await self._run(_list_folder, self._directory / name, prefix):
+            for stored in await self._run(self._list_folder, name, prefix):
                 yield stored
 
     async def space(self) -> Space:
         """Total and free space; see BlockVolume."""
-        return await self._run(self._space)
+        return await self._files.space()
 
-    async def begin(self, size: int) -> FileDraft:
+    async def begin(self, size: int) -> FileDraft | None:
         """A draft; see Drafting."""
-        return await self._run(self._begin, size)
+        return None if self._is_packing and size < LIMIT else await self._files.begin(size)
 
     async def touch(self, hash: str) -> None:
         """Set the time of the last put; see Bin."""
-        await self._run(self._touch, hash)
+        if await self._run(self._packs.look_up, hash) is not None:
+            change = PackChange(RecordKind.TOUCH, bytes.fromhex(hash))
+            if await self._commits.make(change) is ChangeResult.DONE:
+                return
+        await self._files.touch(hash)
 
     async def discard(self, hash: str, mtime_ns: int) -> None:
         """Move a block to the bin; see Bin."""
-        await self._run(self._move_out, hash, mtime_ns, self._bin / f"{hash}.{self._clock_ns()}")
+        await self._take_away(hash, mtime_ns, self._files.keep_discarded, self._files.discard)
 
     async def restore(self, hash: str) -> None:
         """Restore a block; see Bin."""
-        await self._run(self._restore, hash)
+        await self._files.restore(hash)
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
         """All blocks in the bin; see Bin."""
-        for found in await self._run(self._list_bin):
-            yield found
+        async for discarded in self._files.discarded():
+            yield discarded
 
     async def delete(self, hash: str, discarded_ns: int) -> None:
         """Delete a block from the bin; see Bin."""
-        await self._run(self._delete, hash, discarded_ns)
+        await self._files.delete(hash, discarded_ns)
 
     async def quarantine(self, hash: str, mtime_ns: int) -> None:
         """Take a damaged block out of use; see Bin."""
-        await self._run(self._move_out, hash, mtime_ns, self._damaged / hash)
+        await self._take_away(hash, mtime_ns, self._files.keep_damaged, self._files.quarantine)
 
-    async def close(self) -> None:
-        """End the threads of the volume."""
-        # A thread that hangs on a dead disk must not stop the server from ending.
-        self._threads.shutdown(wait=False)
-
-    async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
-        """Run a function in the threads of the volume. Raises Full or Unavailable on errors of the
-        disk.
+    async def compact(self) -> None:
+        """Return the space of blocks that were taken away; see Compacting. Where small blocks are
+        not packed any more, those in packs become files. Raises Corrupt for those that cannot.
         """
-        return await self._run(work, *arguments)
-
-    def put_in_place(self, aside: Path, hash: str) -> None:
-        """Rename a synced file in `tmp` to its block, durably. Runs in a thread."""
-        folder = self._path(hash).parent
-        self._make_folder(folder)
-        with _locked(folder):
-            aside.rename(folder / hash)
-        _sync_folder(folder)
-
-    async def _run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
-        try:
-            async with asyncio.timeout(self._patience):
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._threads, work, *arguments
-                )
-        except TimeoutError as error:
-            raise Unavailable(
-                f"{self._directory}: the disk has not answered for {self._patience:g} s"
-            ) from error
-        except FileNotFoundError as error:
-            raise self._gone() from error
-        except OSError as error:
-            raise failure(error, self._directory) from error
-
-    def _path(self, hash: str) -> Path:
-        return self._directory / hash[:_PREFIX] / hash
-
-    def _put(self, hash: str, data: Buffer) -> None:
-        if self._refresh(hash, data):
-            # Another writer may have renamed its file and not yet synced the folder.
-            _sync_folder(self._path(hash).parent)
+        await self._run(self._packs.refresh)
+        if not self._packs.is_used:
             return
-        draft = self._begin(len(data))
-        try:
-            draft.append(memoryview(data))
-            draft.finish(hash)
-        except BaseException:
-            draft.remove()
-            raise
+        damaged = 0 if self._is_packing else await self._unpack_all()
+        await self._commits.compact()
+        if damaged:
+            raise Corrupt(
+                f"{damaged} damaged blocks stay in packs; run 'lading admin scrub' and then"
+                " 'lading admin gc' again"
+            )
 
-    def _begin(self, size: int) -> FileDraft:
-        disk = self._disk()
-        if self._free(disk) < size:
-            kept = f" beside the {self._reserve} that stay free" if self._reserve else ""
-            raise Full(
-                f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk"
-            )
-        # f_files is 0 on file systems without a fixed number of inodes.
-        if disk.f_files and disk.f_favail <= self._reserve_files:
-            kept = (
-                f" beside the {self._reserve_files} that there stays room for"
-                if self._reserve_files
-                else ""
-            )
-            raise Full(
-                f"{self._directory}: no room for one more file{kept};"
-                " remove some files from this disk"
-            )
-        try:
-            return FileDraft(self, self._aside, size=size)
-        except FileNotFoundError as error:
-            raise self._gone() from error
+    async def _unpack_all(self) -> int:
+        """Make packed blocks files; return the number of damaged ones, which stay."""
+        damaged = 0
+        for folder in await self._run(self._packs.list_folders):
+            for block in await self._run(self._packs.list_folder, folder):
+                damaged += not await self._unpack(block)
+        return damaged
 
-    def _refresh(self, hash: str, data: Buffer) -> bool:
-        """Whether the block is stored and intact; if so, set the time of its last put to now."""
-        path = self._path(hash)
-        try:
-            with path.open("rb", buffering=0) as file:
-                found = os.fstat(file.fileno())
-                if found.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
-                    return False
-                # Compared without the lock, which would block other writers of the folder.
-                with _locked(path.parent):
-                    # The block may have been moved to the bin or replaced in between.
-                    if path.stat().st_ino != found.st_ino:
-                        return False
-                    self._mark(path)
-        except FileNotFoundError:
+    async def _unpack(self, block: PackEntry) -> bool:
+        hash = block.hash.hex()
+        data = await self._run(self._packs.read, hash)
+        # Another process has taken it away.
+        if data is None:
+            return True
+        if not data[2]:
             return False
+        await self._files.put(hash, data[1])
+        # It stays if it was put again meanwhile, beside the file.
+        change = PackChange(RecordKind.REMOVE, block.hash, mtime_ns=data[0].mtime_ns)
+        await self._commits.make(change)
         return True
 
-    def _touch(self, hash: str) -> None:
-        path = self._path(hash)
+    async def close(self) -> None:
+        """End the task and the threads of the volume."""
+        await self._commits.close()
+        await self._files.close()
+
+    # In threads.
+
+    def _commit(self, changes: Sequence[PackChange]) -> list[ChangeResult | LadingError]:
+        """Make changes; the result of each. Small blocks with files of their own stay there."""
+        refused = dict[int, ChangeResult | LadingError]()
+        for index, change in enumerate(changes):
+            if change.kind is RecordKind.PUT and (result := self._refusal(change)) is not None:
+                refused[index] = result
+        made = iter(
+            self._packs.commit(
+                [change for index, change in enumerate(changes) if index not in refused]
+            )
+        )
+        return [refused[index] if index in refused else next(made) for index in range(len(changes))]
+
+    def _refusal(self, change: PackChange) -> ChangeResult | LadingError | None:
+        hash = change.hash.hex()
+        if self._packs.find(hash) is None and self._files.find(hash) is not None:
+            return ChangeResult.ELSEWHERE
         try:
-            with _locked(path.parent):
-                self._mark(path)
-        except FileNotFoundError as error:
-            raise self._absent(hash) from error
+            # A batch is far smaller than the reserve.
+            self._files.check_room(len(change.data))
+        except Full as error:
+            return error
+        return None
 
-    def _mark(self, path: Path) -> None:
-        now = self._clock_ns()
-        os.utime(path, ns=(now, now))
+    def _read_packed(self, hash: str) -> bytes | None:
+        return None if self._packs.find(hash) is None else self._read_new(hash)
 
-    def _move_out(self, hash: str, mtime_ns: int, target: Path) -> None:
-        path = self._path(hash)
-        try:
-            with _locked(path.parent):
-                # A new put changes the time: then the block is in use again.
-                if path.stat().st_mtime_ns != mtime_ns:
-                    raise Conflict(f"{hash}: was put again; list it again")
-                path.rename(target)
-        except FileNotFoundError as error:
-            raise self._absent(hash) from error
-
-    def _restore(self, hash: str) -> None:
-        path = self._path(hash)
-        # The latest first; the names end with the time of discarding.
-        for aside in sorted(self._bin.glob(f"{hash}.*"), reverse=True):
-            self._make_folder(path.parent)
-            # FileNotFoundError: another process restored it.
-            with suppress(FileNotFoundError), _locked(path.parent):
-                self._mark(aside)
-                aside.rename(path)
-                _sync_folder(path.parent)
-                return
-        raise NotFound(f"{hash}: not in the trash of {self._directory}")
-
-    def _delete(self, hash: str, discarded_ns: int) -> None:
-        try:
-            (self._bin / f"{hash}.{discarded_ns}").unlink()
-        except FileNotFoundError as error:
-            raise NotFound(f"{hash}: not in the trash of {self._directory}") from error
-
-    def _list_bin(self) -> list[Discarded]:
-        found = []
-        try:
-            with os.scandir(self._bin) as entries:
-                for entry in entries:
-                    match = _BINNED.fullmatch(entry.name)
-                    # Another server that empties the same trash was faster.
-                    with suppress(FileNotFoundError):
-                        if match:
-                            found.append(Discarded(match[1], entry.stat().st_size, int(match[2])))
-        except FileNotFoundError as error:
-            raise self._gone() from error
-        return sorted(found, key=lambda one: (one.hash, one.discarded_ns))
-
-    def _make_folder(self, folder: Path) -> None:
-        if folder.name not in self._synced:
-            with suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-            # Also if the folder exists: its creator may not have synced it yet.
-            _sync_folder(self._directory)
-            self._synced.add(folder.name)
-
-    def _get(self, hash: str, into: memoryview | None) -> Buffer:
-        path = self._path(hash)
-        try:
-            with path.open("rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                if into is not None and size > len(into):
-                    raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
-                if size > _STEP:
-                    # Read ahead while the first bytes are hashed: the block is rarely in the page
-                    # cache.
-                    os.posix_fadvise(file.fileno(), 0, size, os.POSIX_FADV_WILLNEED)
-                view = memoryview(bytearray(size)) if into is None else into[:size]
-                digest = _read_all(file.readinto, view)
-        except FileNotFoundError as error:
-            raise self._absent(hash) from error
-        if digest != hash:
-            raise self._corrupt(hash)
-        return view
+    def _read_new(self, hash: str) -> bytes | None:
+        """The bytes of a packed block, also one that another process has just packed. Raises
+        Corrupt, unless there is a file that may be intact.
+        """
+        block = self._packs.read(hash)
+        if block is None:
+            return None
+        if not block[2]:
+            if self._files.find(hash) is None:
+                raise self._files.corrupt(hash)
+            return None
+        return block[1]
 
     def _lend(self, hash: str) -> Loan:
-        try:
-            return Loan(self._path(hash))
-        except FileNotFoundError as error:
-            raise self._absent(hash) from error
+        data = self._read_packed(hash)
+        if data is None:
+            try:
+                return self._files.lend_file(hash)
+            except NotFound:
+                data = self._read_new(hash)
+                if data is None:
+                    raise
+        return Loan(None, data)
 
-    def _bypass(self, hash: str, room: int) -> Bypass | None:
-        """The file of a large block if direct I/O is better for it, else None."""
-        try:
-            file = Bypass(self._path(hash))
-        except OSError:
-            # Also without support for direct I/O; other errors will occur again in `_get`.
-            return None
-        return (
-            None
-            if not LARGE <= file.size <= room or self._read_before.add(hash) or file.is_cached()
-            else file
-        )
-
-    def _corrupt(self, hash: str) -> Corrupt:
-        return Corrupt(
-            f"{hash}: what is kept in {self._directory} does not match the hash:"
-            " the block is damaged"
-        )
-
-    def _stat(self, hash: str) -> os.stat_result:
-        try:
-            return self._path(hash).stat()
-        except FileNotFoundError as error:
-            raise self._absent(hash) from error
-
-    def _absent(self, hash: str) -> NotFound | Corrupt | Unavailable:
-        # An unmounted disk must not look like lost data.
-        if not self._aside.is_dir():
-            return self._gone()
-        if (self._damaged / hash).exists():
-            return Corrupt(
-                f"{hash}: was found damaged in {self._directory} and has been taken out of use"
-            )
-        return NotFound(f"{hash}: no such block")
-
-    def _gone(self) -> Unavailable:
-        return Unavailable(f"{self._directory}: the volume has gone; is its disk mounted?")
+    def _look_up(self, hash: str) -> Stored:
+        block = self._packs.find(hash)
+        if block is not None:
+            return _stored(block)
+        stored = self._files.find(hash)
+        if stored is not None:
+            return stored
+        block = self._packs.look_up(hash)
+        if block is not None:
+            return _stored(block)
+        raise self._files.absent(hash)
 
     def _folders(self, prefix: str) -> list[str]:
-        if len(prefix) >= _PREFIX:
-            return [prefix[:_PREFIX]]
-        try:
-            names = [path.name for path in self._directory.iterdir()]
-        except FileNotFoundError as error:
-            raise self._gone() from error
-        return sorted(
-            name
-            for name in names
-            if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp"
-        )
+        self._packs.refresh()
+        packed = (f"{number:03x}" for number in self._packs.list_folders())
+        names = {*self._files.folders(prefix), *(one for one in packed if one.startswith(prefix))}
+        return sorted(names)
 
-    def _space(self) -> Space:
-        disk = self._disk()
-        return Space(disk.f_blocks * disk.f_frsize, self._free(disk))
+    def _list_folder(self, name: str, prefix: str) -> list[Stored]:
+        blocks = {one.hash: one for one in self._files.list_folder(name, prefix)}
+        for block in self._packs.list_folder(int(name, 16)) if _FOLDER.fullmatch(name) else ():
+            stored = _stored(block)
+            if stored.hash.startswith(prefix):
+                known = blocks.get(stored.hash, stored)
+                blocks[stored.hash] = max(stored, known, key=lambda one: one.mtime_ns)
+        return [blocks[hash] for hash in sorted(blocks)]
 
-    def _disk(self) -> os.statvfs_result:
-        try:
-            return os.statvfs(self._directory)
-        except FileNotFoundError as error:
-            raise self._gone() from error
+    async def _take_away(
+        self,
+        hash: str,
+        mtime_ns: int,
+        keep: Callable[[str, Buffer], Path],
+        take_file: Callable[[str, int], Awaitable[None]],
+    ) -> None:
+        """Take a block out of use where its last put was at a time; `keep` writes its bytes."""
+        packed, stored = await self._run(self._find_both, hash)
+        times = [one.mtime_ns for one in (packed, stored) if one is not None]
+        if packed is None:
+            await take_file(hash, mtime_ns)
+            return
+        if max(times) != mtime_ns:
+            raise _put_again(hash)
+        await self._take_packed(packed, hash, keep)
+        # A put in between has changed the time of the file: then the block is in use.
+        if stored is not None:
+            await take_file(hash, stored.mtime_ns)
 
-    def _free(self, disk: os.statvfs_result) -> int:
-        return max(0, disk.f_bavail * disk.f_frsize - self._reserve)
+    async def _take_packed(
+        self, packed: PackEntry, hash: str, keep: Callable[[str, Buffer], Path]
+    ) -> None:
+        block = await self._run(self._packs.read, hash)
+        if block is None:
+            raise NotFound(f"{hash}: no such block")
+        # The bytes are on the disk before the block is taken away.
+        path = await self._run(keep, hash, block[1])
+        change = PackChange(RecordKind.REMOVE, packed.hash, mtime_ns=packed.mtime_ns)
+        result = await self._commits.make(change)
+        if result is not ChangeResult.DONE:
+            await self._run(path.unlink, True)
+            raise _put_again(hash)
 
-
-def failure(error: OSError, where: Path) -> Full | Unavailable:
-    """The error for an OSError of a disk."""
-    if error.errno in _NO_ROOM:
-        return Full(f"{where}: no room is left on the disk; free some space")
-    return Unavailable(f"{where}: the volume failed: {error.strerror}")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    # A lock of the folder itself: no further file is needed, and it ends with the process.
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _read_all(read: Callable[[memoryview], int | None], view: memoryview) -> str:
-    """Fill `view` from the file; return the MD5 of the read bytes, computed while they are in the
-    CPU cache.
-    """
-    digest, done = hashlib.md5(usedforsecurity=False), 0
-    while done < len(view):
-        count = read(view[done : done + _STEP])
-        if not count:
-            break
-        digest.update(view[done : done + count])
-        done += count
-    return digest.hexdigest()
+    def _find_both(self, hash: str) -> tuple[PackEntry | None, Stored | None]:
+        self._packs.refresh()
+        return self._packs.find(hash), self._files.find(hash)
 
 
-def _equal(read: Callable[[memoryview], int | None], data: memoryview) -> bool:
-    """Whether the file has exactly the bytes `data`."""
-    # A bytearray compares with a view at the speed of memory; other pairs compare byte by byte.
-    piece, done = bytearray(_STEP), 0
-    with memoryview(piece) as window:
-        while done < len(data):
-            count = read(window[: min(_STEP, len(data) - done)])
-            if not count or not _same(piece, data[done : done + count]):
-                return False
-            done += count
-    return True
+def _stored(block: PackEntry) -> Stored:
+    return Stored(block.hash.hex(), block.size, block.mtime_ns)
 
 
-def _same(piece: bytearray, wanted: memoryview) -> bool:
-    return (piece if len(piece) == len(wanted) else piece[: len(wanted)]) == wanted
-
-
-def _list_folder(folder: Path, prefix: str) -> list[Stored]:
-    found = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if _HASH.fullmatch(entry.name) and entry.name.startswith(prefix):
-                    # The collector may have moved it to the trash since the directory was read.
-                    with suppress(FileNotFoundError):
-                        state = entry.stat()
-                        found.append(Stored(entry.name, state.st_size, state.st_mtime_ns))
-    except FileNotFoundError:
-        return []
-    return sorted(found, key=lambda stored: stored.hash)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            try:
-                # Writers hold a lock while they live.
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            path.unlink()
+def _put_again(hash: str) -> Conflict:
+    return Conflict(f"{hash}: was put again; list it again")

@@ -1,14 +1,15 @@
 """The volume seam: protocols that every volume implements, and the look-up of drivers.
 
 A volume has two parts: a store of blocks by hash, and a bin for discarded blocks, which can be
-restored. Some volumes can also write a block while it arrives (`Drafting`), or pass its open file
-to a reader (`Lending`). Drivers are entry points in the group `lading.volumes`; the name of one is
-its `Driver` in the configuration (`Directory`, `S3`), and it is called with the driver's
-parameters.
+restored. Some volumes can also write a block while it arrives (`Drafting`), pass its open file to a
+reader (`Lending`), or return space after a garbage collection (`Compacting`). Drivers are entry
+points in the group `lading.volumes`; the name of one is its `Driver` in the configuration
+(`Directory`, `S3`), and it is called with the driver's parameters.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from lading.blobs.block_files import FileDraft
 from lading.core.errors import Invalid
 
 GROUP: Final = "lading.volumes"
+_SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 Buffer = bytes | bytearray | memoryview
 Parameters = Mapping[str, str | int | float | bool]
 
@@ -120,16 +122,26 @@ class Volume(BlockVolume, Bin, Protocol):
 class Drafting(Protocol):
     """A volume that can write a block while its bytes arrive."""
 
-    async def begin(self, size: int) -> FileDraft:
-        """A draft of at most `size` bytes. Raises Full, Unavailable."""
+    async def begin(self, size: int) -> FileDraft | None:
+        """A draft of at most `size` bytes, or None where the block is better put as a whole.
+        Raises Full, Unavailable.
+        """
 
 
 @runtime_checkable
 class Lending(Protocol):
-    """A volume whose blocks are files on this machine."""
+    """A volume whose blocks can be passed as open files on this machine."""
 
     async def lend(self, hash: str) -> Loan:
         """The open file of a block, not verified. Raises NotFound, Corrupt, Unavailable."""
+
+
+@runtime_checkable
+class Compacting(Protocol):
+    """A volume that keeps several blocks in one file."""
+
+    async def compact(self) -> None:
+        """Return the space of blocks that were taken away. Raises Corrupt, Unavailable."""
 
 
 def open_volume(driver: str, parameters: Parameters) -> Volume:
@@ -172,10 +184,16 @@ def read_parameters(
 class Loan:
     """`descriptor` is open, for reading only, until this is closed or garbage collected."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+    def __init__(self, path: Path | None, data: Buffer = b"") -> None:
+        """The file at `path`, or one in memory with these bytes. Raises OSError."""
         self.descriptor = -1
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if path is None:
+            self.descriptor = os.memfd_create("block", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.write(self.descriptor, data)
+            # The descriptor itself could be written to.
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        else:
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Close the descriptor; the receiver's copy stays open. Idempotent."""

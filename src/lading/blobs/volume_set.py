@@ -170,10 +170,11 @@ class VolumeSet:
         if not isinstance(mount.volume, Drafting):
             return None
         try:
-            return mount.uuid, await self.attempt(mount, mount.volume.begin(size))
+            draft = await self.attempt(mount, mount.volume.begin(size))
         # The block is then written as a whole by `put`.
         except Unavailable:
             return None
+        return None if draft is None else (mount.uuid, draft)
 
     async def put(
         self,

@@ -49,6 +49,12 @@ class Collections:
         private=True,
         unit="bytes",
     )
+    PackSmallBlocks: bool = key(
+        False,
+        "Append new blocks under 64 KiB to pack files, where there are no `Volumes`; older versions"
+        " do not see them (see Storage).",
+        private=True,
+    )
     TrashSweepInterval: float = key(60.0, "Time between two sweeps of the trash.", unit="seconds")
 
 

@@ -27,6 +27,7 @@ from typing import IO, Final
 
 import msgspec
 
+from lading.blobs.packs import Packs
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 from lading.store.databases.copying import check_database, copy_database, manifests
@@ -194,22 +195,52 @@ def _fill(
         ) from error
     digest = _sha256(copy)
     _add(tar, "db.sqlite", copy)
+    # Packs before files: a block may go from a pack to the trash, and from there to a file.
+    packs = Packs(directory.blocks)
+    if with_blocks:
+        packs.refresh()
+    packed = list(packs.list_all())
     found = sorted(_blocks(directory.blocks)) if with_blocks else []
-    total, done, count = sum(size for _, size in found), 0, 0
+    total = sum(block.size for block in packed) + sum(size for _, size in found)
+    names, done = set[str](), 0
+    for block in packed:
+        done += _add_packed(tar, packs, block.hash.hex(), names)
+        progress(min(done, total), total)
     for path, size in found:
+        # A block may lie in a file and in a pack.
+        if path.name in names:
+            total -= size
+            continue
         # A block deleted since the listing had been in the trash for weeks: no record names it.
         with suppress(FileNotFoundError):
-            _add(tar, f"blocks/{path.parent.name}/{path.name}", path)
-            count += 1
+            _add(tar, _member(path.name), path)
+            names.add(path.name)
             done += size
         progress(done, total)
-    contents = Contents(blocks=count, size=done, database=digest, complete=with_blocks)
+    contents = Contents(blocks=len(names), size=done, database=digest, complete=with_blocks)
     # The last member proves that the archive is complete: a cut-off archive lacks it.
     data = msgspec.json.encode(contents)
     last = tarfile.TarInfo(_END)
     last.size = len(data)
     tar.addfile(last, BytesIO(data))
     return contents
+
+
+def _add_packed(tar: tarfile.TarFile, packs: Packs, hash: str, names: set[str]) -> int:
+    """Add a packed block, unless it is damaged or no longer there; return its bytes."""
+    block = packs.read(hash)
+    # A damaged one may be in a file as well; if not, restoration reports it as missing.
+    if block is None or not block[2]:
+        return 0
+    member = tarfile.TarInfo(_member(hash))
+    member.size, member.mtime, member.mode = block[0].size, block[0].mtime_ns // 10**9, 0o600
+    tar.addfile(member, BytesIO(block[1]))
+    names.add(hash)
+    return block[0].size
+
+
+def _member(hash: str) -> str:
+    return f"blocks/{hash[:3]}/{hash}"
 
 
 def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:

@@ -44,7 +44,11 @@ async def open_mounts(
         kept = await asyncio.to_thread(_reserve, config, directory)
         own = await asyncio.to_thread(
             functools.partial(
-                DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files
+                DirectoryVolume,
+                directory.blocks,
+                reserve=kept.size,
+                reserve_files=kept.files,
+                pack_small_blocks=config.Collections.PackSmallBlocks,
             )
         )
         alone = VolumeMount(
