@@ -38,6 +38,7 @@ from bench import (
     runs,
     sessions,
     slurm,
+    starts,
     steps,
     tes,
     uploads,
@@ -106,6 +107,7 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     "files": lambda options: large_files.measure(
         size=options.large_file << 20, rounds=options.put_rounds
     ),
+    "starts": lambda options: starts.measure(starts=options.starts_in_turns),
     "cli": lambda options: cli.measure(rounds=options.calls),
     "cwl": lambda options: cwl.measure(rounds=options.cwl_rounds, cases=options.cwl_cases),
     "queue": lambda options: queue.measure(
@@ -211,6 +213,8 @@ def _parse() -> argparse.Namespace:
         default=40,
         help="rounds with quotas or fair share and without, in turns",
     )
+    group = parser.add_argument_group("starts")
+    group.add_argument("--starts-in-turns", type=int, default=200)
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)
     group = parser.add_argument_group("cwl")

@@ -138,11 +138,12 @@ class Starter:
                 )
                 process = executing.make_process(order, dict(self._config))
                 plan = _memory_file(entry_plan(self._config, process, _filter(), entry))
+                executable, copy = program()
                 try:
                     return await executing.spawn(
                         [NAME, "exec", str(plan), str(number)],
-                        executable=_executable(),
-                        descriptors=_open((plan, container, entry.terminal, _sealed.descriptor)),
+                        executable=executable,
+                        descriptors=(*_open((plan, container, entry.terminal)), *copy),
                         environment={},
                         target=lambda: executing.read_number(number),
                         console=console,
@@ -205,17 +206,18 @@ class Starter:
     def _spawn(self, status: Path, gate: Gate, streams: Sequence[int]) -> subprocess.Popen[bytes]:
         gate = structs.replace(gate, can_set_groups=_can_set_groups())
         file = _memory_file(container_plan(self._config, _filter(), gate))
+        executable, copy = program()
         try:
             stdin, stdout, stderr = streams
             return subprocess.Popen(
                 [NAME, "run", str(file), str(status), str(self._log)],
-                executable=_executable(),
+                executable=executable,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 env={},
                 cwd="/",
-                pass_fds=_open((file, gate.descriptor, _sealed.descriptor)),
+                pass_fds=(file, gate.descriptor, *copy),
             )
         finally:
             os.close(file)
@@ -293,9 +295,12 @@ def _can_set_groups() -> bool:
     return Path("/proc/self/setgroups").read_text() == "allow\n"
 
 
-def _executable() -> str:
-    """Path of the program for a process that inherits its sealed copy."""
-    return f"/proc/self/fd/{_sealed.descriptor}" if _sealed.descriptor >= 0 else str(PROGRAM)
+def program() -> tuple[str, tuple[int, ...]]:
+    """Path of the program for a process that inherits these descriptors: its sealed copy, if there
+    is one.
+    """
+    copy = _sealed.descriptor
+    return (f"/proc/self/fd/{copy}", (copy,)) if copy >= 0 else (str(PROGRAM), ())
 
 
 def _open(descriptors: Sequence[int]) -> tuple[int, ...]:
