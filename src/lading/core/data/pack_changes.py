@@ -70,20 +70,17 @@ class PackBatch:
         """Add the record of a change, if it needs one."""
         block = self.find(change.hash)
         now = self._now_ns if block is None else max(self._now_ns, block.mtime_ns + 1)
-        match change.kind:
-            case RecordKind.PUT:
-                if block is not None and self._has(block, change.data):
-                    self.write(RecordKind.TOUCH, change.hash, now)
-                else:
-                    self.write(RecordKind.PUT, change.hash, now, change.data)
-            case _ if block is None:
-                return ChangeResult.ABSENT
-            case RecordKind.TOUCH:
+        if change.kind is RecordKind.PUT:
+            if block is not None and self._has(block, change.data):
                 self.write(RecordKind.TOUCH, change.hash, now)
-            case RecordKind.REMOVE if block.mtime_ns != change.mtime_ns:
-                return ChangeResult.CONFLICT
-            case RecordKind.REMOVE:
-                self.write(RecordKind.REMOVE, change.hash, now)
+            else:
+                self.write(RecordKind.PUT, change.hash, now, change.data)
+            return ChangeResult.DONE
+        if block is None:
+            return ChangeResult.ABSENT
+        if change.kind is RecordKind.REMOVE and block.mtime_ns != change.mtime_ns:
+            return ChangeResult.CONFLICT
+        self.write(change.kind, change.hash, now)
         return ChangeResult.DONE
 
     def write(self, kind: RecordKind, hash: bytes, time_ns: int, data: bytes = b"") -> None:

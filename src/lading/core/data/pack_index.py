@@ -83,15 +83,12 @@ class PackIndex:
 
     def apply(self, record: PackRecord, pack: int) -> None:
         """Note what a record of a pack says; records are applied in the order of their writing."""
-        match record.kind:
-            case RecordKind.PUT:
-                self.set(PackEntry(record.hash, pack, record.position, record.size, record.time_ns))
-            case RecordKind.TOUCH:
-                block = self.find(record.hash)
-                if block is not None:
-                    self.set(replace(block, mtime_ns=record.time_ns))
-            case RecordKind.REMOVE:
-                self.remove(record.hash)
+        if record.kind is RecordKind.PUT:
+            self.set(PackEntry(record.hash, pack, record.position, record.size, record.time_ns))
+        elif record.kind is RecordKind.REMOVE:
+            self.remove(record.hash)
+        elif (block := self.find(record.hash)) is not None:
+            self.set(replace(block, mtime_ns=record.time_ns))
 
     def folder(self, number: int) -> list[PackEntry]:
         """The blocks whose hashes begin with the three digits of a number, sorted by hash."""
@@ -164,10 +161,10 @@ def is_needed(record: PackRecord, pack: int, block: PackEntry | None, *, is_olde
 
     A removal is needed while an older pack may have the block.
     """
-    match record.kind:
-        case RecordKind.PUT:
-            return block is not None and (block.pack, block.position) == (pack, record.position)
-        case RecordKind.TOUCH:
-            return block is not None and block.pack < pack and block.mtime_ns == record.time_ns
-        case RecordKind.REMOVE:
-            return block is None and not is_oldest
+    if record.kind is RecordKind.REMOVE:
+        return block is None and not is_oldest
+    if block is None:
+        return False
+    if record.kind is RecordKind.PUT:
+        return (block.pack, block.position) == (pack, record.position)
+    return block.pack < pack and block.mtime_ns == record.time_ns
