@@ -38,6 +38,7 @@ from bench import (
     runs,
     sessions,
     slurm,
+    small_blocks,
     starts,
     steps,
     tes,
@@ -91,6 +92,9 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
         profile=options.profile,
     ),
     "blocks": lambda options: blocks.measure(rounds=options.rounds),
+    "small-blocks": lambda options: small_blocks.measure(
+        blocks=options.small_blocks, rounds=options.rounds
+    ),
     "mount": lambda options: mount.measure(
         size=options.mount_size, files=options.mount_files, turns=options.mount_turns
     ),
@@ -215,6 +219,8 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("starts")
     group.add_argument("--starts-in-turns", type=int, default=200)
+    group = parser.add_argument_group("small-blocks (also --rounds)")
+    group.add_argument("--small-blocks", type=int, default=300, help="new blocks of a round")
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)
     group = parser.add_argument_group("cwl")
