@@ -124,6 +124,7 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     "backfill": lambda options: backfill.measure(containers=options.backfilled),
     "listeners": lambda options: listeners.measure(
         listeners=options.listeners,
+        readers=options.readers,
         containers=options.heard_containers,
         rounds=options.listener_rounds,
         beside=options.beside,
@@ -204,6 +205,7 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("listeners (also --beside)")
     group.add_argument("--listeners", type=int, nargs="+", default=[200, 1000])
+    group.add_argument("--readers", type=int, nargs="+", default=[1, 10, 100])
     group.add_argument("--heard-containers", type=int, default=40, help="containers of a round")
     group.add_argument("--listener-rounds", type=int, default=3)
     group = parser.add_argument_group("cascades (also --queued and --database)")
