@@ -98,7 +98,8 @@ async def test_output_beyond_the_limit_is_read_and_dropped(tmp_path: Path) -> No
     kept = (tmp_path / "log" / "stdout.txt").read_text().splitlines()
     assert kept == [
         f"{STAMP} " + "x" * 200,
-        f"{STAMP} [the log keeps 100 bytes of this with its time stamps: further output is not kept]",
+        f"{STAMP} [the log keeps 100 bytes of this with its time stamps: "
+        "further output is not kept]",
     ]
     said = (tmp_path / "log" / "crunch-run.txt").read_text()
     assert said == f"{STAMP} 40000 bytes of stdout.txt were not kept\n{STAMP} still here\n"

@@ -29,8 +29,8 @@ class RequestFacts:
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
     `mount_resolution.resolve`. `contents`: known contents of files and directories that mounts
     show, by target; see `mount_resolution.seen`. `step_images`: hashes of the images of steps, by
-    the name in the request. `user_uuid` and `scopes`: of the runtime token if the request has one, else the user
-    who committed it and ["all"].
+    the name in the request. `user_uuid` and `scopes`: of the runtime token if the request has one,
+    else the user who committed it and ["all"].
     """
 
     image_pdh: str
