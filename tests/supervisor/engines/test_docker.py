@@ -139,9 +139,9 @@ async def test_a_daemon_whose_disk_is_full(images: Images) -> None:
         await engine.remove()
 
 
-async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:
+async def _prepare(images: Images, image: ArchiveImage, cache: Path, *, uuid: str = "u") -> None:
     settings = EngineSettings(
-        container_uuid="u",
+        container_uuid=uuid,
         run_directory="/r",
         cache_directory=str(cache),
         docker_socket=images.socket,
@@ -168,6 +168,33 @@ async def test_an_image_is_seen_to_be_in_its_collection_once(
         await _prepare(images, again, tmp_path)
     assert (again.reads, len(images.loaded)) == (1, 1)
     assert sorted(one.suffix for one in (tmp_path / "images").iterdir()) == [".proven", ".proven"]
+
+
+class _SlowImage(ArchiveImage):
+    """An image that arrives after `go`."""
+
+    def __init__(self, name: str, archive: bytes) -> None:
+        super().__init__(name, archive)
+        self.began, self.go = asyncio.Event(), asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        self.began.set()
+        await self.go.wait()
+        async for chunk in super().chunks():
+            yield chunk
+
+
+async def test_containers_of_one_process_fetch_an_image_at_the_same_time(
+    images: Images, tmp_path: Path
+) -> None:
+    name, archive = make_archive([make_layer({"a": b"a"})])
+    images.id, slow = name, _SlowImage(name, archive)
+    waiting = asyncio.create_task(_prepare(images, slow, tmp_path, uuid="slow"))
+    await slow.began.wait()
+    await _prepare(images, ArchiveImage(name, archive), tmp_path, uuid="quick")
+    slow.go.set()
+    await waiting
+    assert not list((tmp_path / "images").glob(".*.tar"))
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class DockerEngine:
         self._image = loaded or identity
         if await self._has_image() and loaded is not None:
             return
-        place = self._images / f".{image.pdh}.{os.getpid()}.tar"
+        place = self._images / f".{image.pdh}.{self._uuid}.{os.getpid()}.tar"
         try:
             self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
             sweep(self._images)
