@@ -95,6 +95,23 @@ async def test_a_collection_that_is_mounted_at_many_places_is_read_once(
     assert [call for call in server.calls if call.startswith("GET")] == ["GET collections"]
 
 
+async def test_saving_many_entries_lets_others_run(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"small")
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    items = tuple(CopyFile(f"{number}", HostPath(str(tmp_path / "small"))) for number in range(640))
+    await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())
+    counting.cancel()
+    assert turns >= 40
+
+
 async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) -> None:
     items = OutputPlan((CopyFile("a", HostPath(str(tmp_path / "none"))),))
     with pytest.raises(ExecutionError, match="a cannot be read") as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 import os
@@ -39,6 +40,8 @@ _SMALL = 1 << 17
 _PACK = 8 << 20
 # Entries of an output that are examined in the event loop, and files sent with their manifest.
 _FEW = 64
+# Entries of an output that are read in a row, without a turn of others in the event loop.
+_TURN = 16
 # Bytes of results that are sent with their manifest in one call.
 _LITTLE = 1 << 16
 _Place = TypeVar("_Place")
@@ -140,7 +143,10 @@ async def save_output(
     """
     async with CollectionWriter(blocks, pack=_PACK, most=limit) as writer:
         try:
-            for item in plan.items:
+            for number, item in enumerate(plan.items):
+                if number % _TURN == _TURN - 1:
+                    # Small entries are read in the event loop, which others use as well.
+                    await asyncio.sleep(0)
                 match item:
                     case CopyFile(name, source):
                         await _add_file(writer, name, files.open_file, source)

@@ -49,6 +49,19 @@ class FakeServer:
     states: list[str] = field(default_factory=list)
     faults: dict[str, list[int]] = field(default_factory=dict)
     on_call: Callable[[str], object] = len
+    own_tokens: bool = False
+    """Each container has tokens of its own, and its live files have its uuid before their names."""
+
+    def supervisor_token(self, uuid: str) -> str:
+        """The token that the supervisor of a container has."""
+        own = uuid[-15:] if self.own_tokens else "supervisor00001"
+        return f"v2/zzzzz-gj3su-{own}/{'s' * 50}"
+
+    def auth(self, uuid: str) -> tuple[str, str]:
+        """The uuid and the secret of the token of a container."""
+        if not self.own_tokens:
+            return AUTH_UUID, AUTH_SECRET
+        return f"zzzzz-gj3su-{uuid[-15:]}", f"{uuid[-15:]:c>50}"
 
     def add_container(self, uuid: str = CONTAINER, **changes: Any) -> Fields:
         """A Locked container that runs nothing in particular."""
@@ -184,7 +197,7 @@ class FakeServer:
         record = self.containers.get(call.parts[3])
         if record is None:
             return _fault(404, "Path not found")
-        if call.token != SUPERVISOR_TOKEN or record["state"] not in _NEXT:
+        if self._is_denied(call, record):
             return _fault(401, "Not logged in")
         if call.method == "PUT":
             changes = msgspec.json.decode(call.body)["container"]
@@ -199,17 +212,20 @@ class FakeServer:
         return 200, record
 
     def _auth(self, call: _Call) -> tuple[int, object]:
-        if call.token != SUPERVISOR_TOKEN:
+        if call.token != self.supervisor_token(call.parts[3]):
             return _fault(403, "Not locked by your token")
-        return 200, {"uuid": AUTH_UUID, "api_token": AUTH_SECRET}
+        uuid, secret = self.auth(call.parts[3])
+        return 200, {"uuid": uuid, "api_token": secret}
 
     def _secret_mounts(self, call: _Call) -> tuple[int, object]:
-        if call.token != f"v2/{AUTH_UUID}/{AUTH_SECRET}/{call.parts[3]}":
+        uuid, secret = self.auth(call.parts[3])
+        if call.token != f"v2/{uuid}/{secret}/{call.parts[3]}":
             return _fault(403, "Token is not associated with this container.")
         return 200, {"secret_mounts": self.secrets.get(call.parts[3], {})}
 
     def _live(self, call: _Call) -> tuple[int, object]:
-        name, offset = call.parts[5], int(parse_qs(call.query)["offset"][0])
+        name = f"{call.parts[3]}/{call.parts[5]}" if self.own_tokens else call.parts[5]
+        offset = int(parse_qs(call.query)["offset"][0])
         had = self.live.get(name, b"")
         if offset > len(had):
             return _fault(409, "a gap")
@@ -218,7 +234,7 @@ class FakeServer:
 
     def _finish(self, call: _Call) -> tuple[int, object]:
         record, sent = self.containers[call.parts[3]], msgspec.json.decode(call.body)
-        if call.token != SUPERVISOR_TOKEN or record["state"] not in _NEXT:
+        if self._is_denied(call, record):
             return _fault(401, "Not logged in")
         for one in sent["blocks"]:
             self.add_block(base64.b64decode(one))
@@ -229,6 +245,9 @@ class FakeServer:
         self.states.append(sent["container"]["state"])
         record.update(sent["container"])
         return 200, {"uuid": record["uuid"], "state": record["state"]}
+
+    def _is_denied(self, call: _Call, record: Fields) -> bool:
+        return call.token != self.supervisor_token(record["uuid"]) or record["state"] not in _NEXT
 
     def _collection(self, key: str) -> Fields | None:
         if is_pdh(key):
