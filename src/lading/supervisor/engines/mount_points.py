@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lading.core.errors import ExecutionError, Failure
 from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import Bind
 
@@ -23,9 +24,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
 
 
-def make_points(rootfs: Path, volumes: Iterable[str], binds: Iterable[Bind], *, owner: int) -> None:
+def make_points(rootfs: Path, volumes: Iterable[str], binds: Sequence[Bind], *, owner: int) -> None:
     """Make the VOLUMEs of an image, and what binds lie on, for the container's root `owner`. Raises
-    OSError.
+    OSError, ExecutionError.
     """
     make_volumes(rootfs, volumes, owner=owner)
     make_targets(rootfs, binds, owner=owner)
@@ -59,19 +60,42 @@ def volume_binds(volumes: Iterable[str], binds: Sequence[Bind], place: Path) -> 
     return tuple(made)
 
 
-def make_targets(rootfs: Path, binds: Iterable[Bind], *, owner: int) -> None:
-    """Make what a bind lies on, where links of the image lead to nothing. Raises OSError."""
+def make_targets(rootfs: Path, binds: Sequence[Bind], *, owner: int) -> None:
+    """Make what a bind lies on, where links of the image lead to nothing. Raises OSError, and
+    ExecutionError for a file that would lie on a directory, or a directory on a file.
+    """
     for bind in binds:
+        is_file = not Path(bind.source).is_dir()
         # The engine makes the others, and says what is in the way.
         with suppress(NotADirectoryError):
-            is_file = not Path(bind.source).is_dir()
-            _make(rootfs, bind.target, owner=owner, is_file=is_file, only_links=True)
+            mode = _make(rootfs, bind.target, owner=owner, is_file=is_file, only_links=True)
+            if mode and not _is_covered(bind, binds):
+                _check_kind(bind, is_file=is_file, mode=mode)
 
 
-def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: bool) -> None:
+def _is_covered(bind: Bind, binds: Sequence[Bind]) -> bool:
+    """Whether a bind lies in another one, which hides the directories of the image."""
+    return any(bind.target.startswith(f"{other.target.rstrip('/')}/") for other in binds)
+
+
+def _check_kind(bind: Bind, *, is_file: bool, mode: int) -> None:
+    """Check that a mount and the entry of the image below it are of one kind, as mount(2) asks."""
+    is_on_directory = stat.S_ISDIR(mode)
+    if is_on_directory != is_file or not Path(bind.source).exists():
+        return
+    kinds = ("directory", "file") if is_on_directory else ("file", "directory")
+    raise ExecutionError(
+        f"mounts[{bind.target}]: is a {kinds[0]} in the image, and the mount is a {kinds[1]}; "
+        "choose another target",
+        Failure.USER,
+    )
+
+
+def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: bool) -> int:
     """Make the directory or file that `path` names in the root; with `only_links` only if a link is
-    on the way.
+    on the way. The mode of the entry that was there already; 0 if there was none.
     """
+    mode = 0
     rest, links = [name for name in reversed(path.split("/")) if name], 0
     with ConfinedTree.open(rootfs) as tree, _stack(tree) as stack:
         while rest:
@@ -83,10 +107,12 @@ def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: boo
                 status = os.stat(name, dir_fd=stack[-1], follow_symlinks=False)
             except FileNotFoundError:
                 if only_links and not links:
-                    return
+                    return 0
+                mode = 0
                 stack += _new(stack[-1], name, owner, is_file=is_file and not rest)
                 continue
-            if stat.S_ISLNK(status.st_mode):
+            mode = status.st_mode
+            if stat.S_ISLNK(mode):
                 links += 1
                 if links > _MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -94,8 +120,9 @@ def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: boo
                 if target.startswith("/"):
                     _close_beyond(stack, 1)
                 rest += [part for part in reversed(target.split("/")) if part]
-            elif rest or stat.S_ISDIR(status.st_mode):
+            elif rest or stat.S_ISDIR(mode):
                 stack.append(os.open(name, _FOLDER, dir_fd=stack[-1]))
+    return mode
 
 
 def _new(folder: int, name: str, owner: int, *, is_file: bool) -> list[int]:
