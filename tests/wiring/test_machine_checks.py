@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor.rootless_trial import RootlessTrial
-from lading.wiring.machine_checks import Check, CheckedMachine, CheckResult, can_run, examine
+from lading.wiring.machine_checks import (
+    Check,
+    CheckedMachine,
+    CheckResult,
+    can_run,
+    examine,
+    internet_fault,
+)
 
 _REFUSED = RootlessTrial(fault="this user may make no user namespaces", mend="sudo sysctl x=1")
 
@@ -251,6 +258,8 @@ def test_the_network_of_containers(machine: CheckedMachine) -> None:
         == "apt install slirp4netns"
     )
     assert "user id 5" in _find(replace(machine, user=5), "container network").found
+    assert not internet_fault(machine)
+    assert internet_fault(replace(machine, user=5)).endswith("(sudo chmod 666 /dev/net/tun)")
 
 
 def test_podman_without_root(machine: CheckedMachine) -> None:

@@ -173,7 +173,8 @@ class FleetSite:
     that is `api_socket` on this machine, `api_url` from any other, whose certificate is
     `certificate` (PEM) unless an authority of the machine has signed it. `check` raises Conflict
     where another dispatcher may have taken over the token: a fleet calls it before it changes
-    anything by itself.
+    anything by itself. `internet_fault` tells why containers of this machine have no internet now,
+    with the mend, or "".
     """
 
     config: Config
@@ -186,6 +187,7 @@ class FleetSite:
     certificate: str = ""
     certificate_path: str = ""
     check: Callable[[], None] = lambda: None
+    internet_fault: Callable[[], str] = lambda: ""
 
 
 Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]

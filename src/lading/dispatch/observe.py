@@ -126,6 +126,7 @@ def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) ->
     return FleetWorker(
         worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed, worker.gpu,
         worker.nodes, tuple(one for one in there if one not in runners), runners, worker.others,
+        worker.internet_fault,
     )  # fmt: skip
 
 

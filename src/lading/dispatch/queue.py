@@ -402,6 +402,7 @@ def _read(
         fault=fault,
         partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
         gpu=requested_gpus(sized),
+        internet=constraints.has_internet(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
         runs_workflow=scheduling.get("supervisor") is True,
         preemptible=accepted is not Preemption.NEVER,

@@ -47,7 +47,7 @@ from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.process.telemetry import configure, event, read_format, read_level
 from lading.process.tracing import SpanTracer, open_tracer
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.engine import engine_search, with_engine
+from lading.wiring.engine import engine_search, internet_fault, with_engine
 from lading.wiring.process import (
     ChildOptions,
     StartReport,
@@ -223,6 +223,7 @@ async def _serve(
         api_url=membership.api,
         certificate=membership.certificate,
         certificate_path=str(authority) if membership.certificate else "",
+        internet_fault=internet_fault(config.Containers.RuntimeEngine, directory.root),
     )
     ready = DispatcherReady(api=membership.api, fleet=name, data=directory.root)
     async with HttpTransport(membership.api, verify=verify) as transport:
@@ -369,6 +370,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         api_url=f"https://{listen}",
         api_socket=str(directory.socket),
         certificate=directory.certificate.read_text(),
+        internet_fault=internet_fault(config.Containers.RuntimeEngine, directory.root),
     )
     async with HttpTransport(unix_socket=directory.socket) as transport:
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)

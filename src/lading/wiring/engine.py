@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from lading.config.containers import Containers
 from lading.config.site import Config
-from lading.supervisor.engines import NATIVE
+from lading.supervisor.engines import AUTOMATIC, NATIVE
 from lading.supervisor.engines.choice import EngineSearch
+from lading.wiring import machine_checks
+from lading.wiring.machine_checks import CheckedMachine
+
+# The engines that make the networks of their containers themselves.
+_WITH_NETWORKS = (AUTOMATIC, NATIVE, "native-crun")
 
 
 def engine_search(containers: Containers, *, directory: Path | None = None) -> EngineSearch:
@@ -19,6 +26,16 @@ def engine_search(containers: Containers, *, directory: Path | None = None) -> E
         docker_socket=containers.DockerSocket, podman_socket=containers.PodmanSocket
     )
     return search if directory is None else replace(search, directory=directory)
+
+
+def internet_fault(engine: str, directory: Path) -> Callable[[], str]:
+    """A function that tells why containers of an engine have no internet here, with the mend, or
+    "". Docker and podman have networks of their own. `directory` is the data directory.
+    """
+    if engine not in _WITH_NETWORKS:
+        return lambda: ""
+    machine = CheckedMachine(data=directory, user=os.geteuid())
+    return lambda: machine_checks.internet_fault(machine)
 
 
 def with_engine(config: Config, name: str, search: EngineSearch) -> Config:

@@ -316,26 +316,33 @@ def _user_namespaces(machine: CheckedMachine) -> Check:
 def _container_network(machine: CheckedMachine) -> Check:
     """Check that containers can reach the internet, each through a network of its own."""
     name = "container network"
+    fault, mend = _network_fault(machine)
+    if fault:
+        return Check(name=name, verdict=CheckResult.WARNING, found=fault, mend=mend)
+    return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
+
+
+def internet_fault(machine: CheckedMachine) -> str:
+    """Reason why containers of the native engine have no internet, with the mend, or ""."""
+    fault, mend = _network_fault(machine)
+    return f"{fault} ({mend})" if fault else ""
+
+
+def _network_fault(machine: CheckedMachine) -> tuple[str, str]:
+    """The fault and the mend; two times "" if containers can reach the internet."""
     packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
     # nft is in /usr/sbin, which is not on the PATH of users without root.
-    places = [machine.root / "usr/sbin" / program for program in packages]
-    there = [place.name for place in places if machine.which(place.name) or place.exists()]
+    programs = [machine.root / "usr/sbin" / program for program in packages]
+    there = [path.name for path in programs if machine.which(path.name) or path.exists()]
     lacking = [package for program, package in packages.items() if program not in there]
     if lacking:
-        found = f"no {' and no '.join(lacking)}: containers that ask for the internet fail"
-        return Check(
-            name=name,
-            verdict=CheckResult.WARNING,
-            found=found,
-            mend=f"apt install {' '.join(lacking)}",
-        )
+        fault = f"containers have no internet without {' and '.join(lacking)}"
+        return fault, f"apt install {' '.join(lacking)}"
     tun = machine.root / "dev/net/tun"
     if machine.user and not (tun.exists() and tun.stat().st_mode & stat.S_IWOTH):
-        found = f"user id {machine.user} may not use /dev/net/tun: no internet for containers"
-        return Check(
-            name=name, verdict=CheckResult.WARNING, found=found, mend="sudo chmod 666 /dev/net/tun"
-        )
-    return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
+        fault = f"user id {machine.user} may not use /dev/net/tun: no internet for containers"
+        return fault, "sudo chmod 666 /dev/net/tun"
+    return "", ""
 
 
 def _docker(machine: CheckedMachine) -> Check:

@@ -428,3 +428,19 @@ def test_what_other_programs_leave_no_room_for_waits_and_blocks_nobody() -> None
     assert "w, has 4 VCPUs and 50 bytes RAM. " in status.sentence
     later = replace(huge, workers=(replace(crowded, capacity=Resources(4, 29), others=21),))
     assert explain(later)["huge"] == status, "the use of other programs is no news"
+
+
+def test_a_machine_without_internet_for_containers_leaves_those_that_ask_for_it_waiting() -> None:
+    lone = replace(worker(), internet_fault="nobody may use /dev/net/tun")
+    queue = (replace(entry("online", 9), internet=True), entry("offline"))
+    snapshot = Snapshot(queue=queue, workers=(lone,))
+    assert starts(snapshot) == ["offline"]
+    status = explain(snapshot)["online"]
+    assert status.category is Category.TOO_LARGE
+    assert status.sentence == (
+        "Not for this dispatcher: w is none for it, as nobody may use /dev/net/tun."
+    )
+    assert starts(replace(snapshot, workers=(replace(lone, internet_fault=""),))) == [
+        "online",
+        "offline",
+    ]

@@ -57,6 +57,14 @@ async def kill(fleet: LocalFleet, uuid: str = UUID) -> None:
     await until(fleet, lambda view: not view.processes[uuid].alive)
 
 
+async def test_the_internet_that_containers_lack_is_noticed_and_its_return(tmp_path: Path) -> None:
+    faults = ["no /dev/net/tun"]
+    async with local(tmp_path, internet_fault=lambda: "".join(faults), disk_interval=0.01) as fleet:
+        await until(fleet, lambda view: any(worker.internet_fault for worker in view.workers))
+        faults.clear()
+        await until(fleet, lambda view: not any(worker.internet_fault for worker in view.workers))
+
+
 async def test_memory_that_others_use_is_not_given_away(tmp_path: Path) -> None:
     use = [GIB // 2]
     more: dict[str, Any] = {"others": lambda reserved: use[0] + reserved, "disk_interval": 0.001}

@@ -42,7 +42,7 @@ Place = tuple[int, str, str]
 """The place of a container in the queue: sorts by priority, the highest first, then by age."""
 FRONT: Final[Place] = (-(1 << 64), "", "")
 """Before every place: priorities have at most 63 bits."""
-FitKey = tuple[Resources, tuple[str, ...], Gpu]
+FitKey = tuple[Resources, tuple[str, ...], Gpu, bool]
 """The properties of a container that determine on which workers it fits: equal ones, equal fit."""
 
 by_place = attrgetter("place")
@@ -78,6 +78,8 @@ class TrackedContainer:
     partitions: tuple[str, ...] = ()
     """Partitions where it may run; empty: those for containers that name none."""
     gpu: Gpu = NO_GPU
+    internet: bool = False
+    """It asks for access to the internet."""
     max_run_time: int = 0
     """0 is without limit."""
     runs_workflow: bool = False
@@ -125,7 +127,7 @@ class TrackedContainer:
     @property
     def fit_key(self) -> FitKey:
         """Its properties that determine on which workers it fits."""
-        return self.need, self.partitions, self.gpu
+        return self.need, self.partitions, self.gpu, self.internet
 
     @property
     def each(self) -> Resources:
@@ -190,6 +192,8 @@ class FleetWorker:
     """Occupants that run workflows, which are counted apart."""
     others: int = 0
     """Bytes of RAM that other programs of the machine use now, of which `capacity` has none."""
+    internet_fault: str = ""
+    """Reason why its containers have no internet, with the mend; "" if they have it."""
 
     @property
     def free(self) -> Resources:
@@ -216,7 +220,11 @@ class FleetWorker:
         )
 
     def unsuited(self, container: TrackedContainer) -> str:
-        """Reason why its GPUs do not suit this container; "" if they do, or are not known."""
+        """Reason why its network or its GPUs do not suit this container; "" if they do, or are not
+        known.
+        """
+        if container.internet and self.internet_fault:
+            return self.internet_fault
         return unsuited(container.gpu, self.gpu) if self.gpu is not None else ""
 
 

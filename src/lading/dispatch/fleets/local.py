@@ -96,6 +96,8 @@ class LocalSettings:
     """Bytes of RAM that other programs of the machine use, by those that containers have reserved;
     None: they do not count, as the RAM for containers is configured.
     """
+    internet_fault: Callable[[], str] = lambda: ""
+    """Reason why containers here have no internet now, with the mend, or ""."""
     price: float = 0.0
     """Dollars an hour."""
     most_idle: int = 4
@@ -150,6 +152,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         run_directory=site.run_directory,
         capacity=capacity,
         others=None if local.RAM else lambda reserved: memory_of_others(reserved=reserved),
+        internet_fault=site.internet_fault,
         price=local.Price,
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
@@ -199,6 +202,7 @@ class LocalFleet:
         self._others = Resources()
         self._crowd = 0
         self._shortage = ""
+        self._internet_fault = ""
         self.machine_source = LocalMachine(
             self,
             worker=WORKER,
@@ -258,7 +262,7 @@ class LocalFleet:
         crowd = min(self._crowd, capacity.ram)
         return FleetWorker(
             WORKER, capacity - Resources(0, crowd), partitions=self.settings.partitions,
-            gpu=self.settings.gpu, others=crowd,
+            gpu=self.settings.gpu, others=crowd, internet_fault=self._internet_fault,
         )  # fmt: skip
 
     def _taken(self) -> Resources:
@@ -382,12 +386,13 @@ class LocalFleet:
         again: on the disk, and in RAM that other programs use.
         """
         while True:
-            before = self._shortage, self._crowd
+            before = self._shortage, self._crowd, self._internet_fault
+            self._internet_fault = self.settings.internet_fault()
             self._look_at_disk()
             if self.settings.others is not None:
                 # Two small files of the kernel.
                 self._crowd = self.settings.others(self._taken().ram)
-            if (self._shortage, self._crowd) != before:
+            if (self._shortage, self._crowd, self._internet_fault) != before:
                 self._change.set()
             await asyncio.sleep(self.settings.disk_interval)
 
