@@ -86,6 +86,23 @@ async def test_the_step_that_takes_long_is_told_with_its_time(tmp_path: Path) ->
     assert said == ["unpacking its image...", "unpacking its image took a few seconds"]
 
 
+async def test_a_container_that_is_kept_after_a_failure_is_told_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    kept = "the command failed with exit code 5; its container is kept until 10:00Z: lading shell"
+    async with world(tmp_path) as place, asyncio.TaskGroup() as group:
+        request = await place.submit("run")
+        uuid = request["container_uuid"]
+        api = ApiClient(AsgiTransport(place.app), place.admin)
+        followed = group.create_task(Follower(api, request, _watcher(said)).follow())
+        supervisor = await place.lock(uuid)
+        await place.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+        status = {"container": {"runtime_status": {"activity": kept}}}
+        await place.ok("PUT", f"containers/{uuid}", status, token=supervisor)
+        await _until(lambda: said)
+        followed.cancel()
+    assert said == [kept]
+
+
 async def test_without_events_the_looks_are_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -357,6 +357,8 @@ class Follower:
         self._status = ""
         # The step that prepares the container and takes long, and since when.
         self._activity, self._activity_since = "", 0.0
+        # Said last; it may stay in the record after its end.
+        self._last_activity = ""
         self._waiting_since = asyncio.get_running_loop().time()
 
     def cancel(self) -> None:
@@ -462,18 +464,24 @@ class Follower:
         self._status = status
 
     def _say_activity(self) -> None:
-        """Say which step takes long before the command starts, and how long it took."""
-        container, now = self._container, asyncio.get_running_loop().time()
-        is_prepared = container is not None and container["state"] == "Locked"
-        status = (container or {}).get("runtime_status") or {}
-        activity = str(status.get("activity") or "") if is_prepared else ""
-        if activity == self._activity:
+        """Say which step takes long before the command starts, and how long it took; of a running
+        container, that its command failed and that it is kept.
+        """
+        container, now = self._container or {}, asyncio.get_running_loop().time()
+        activity = str((container.get("runtime_status") or {}).get("activity") or "")
+        state = container.get("state")
+        if state == "Running" and activity not in ("", self._last_activity):
+            self._watcher.say(activity)
+            self._last_activity = activity
+        step = activity if state == "Locked" else ""
+        if step == self._activity:
             return
         if self._activity:
             self._watcher.say(f"{self._activity} took {about(now - self._activity_since)}")
-        if activity:
-            self._watcher.say(f"{activity}...")
-        self._activity, self._activity_since = activity, now
+        if step:
+            self._watcher.say(f"{step}...")
+            self._last_activity = step
+        self._activity, self._activity_since = step, now
 
     async def _say_that_nobody_runs_it(self) -> None:
         """Say it where no machine runs containers: the request would wait for ever."""
