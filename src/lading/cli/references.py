@@ -126,7 +126,7 @@ async def find_named(session: CliSession, name: str) -> str:
     if not found:
         raise NotFound(
             f"{name}: names nothing stored: no hash, no uuid, no collection in your home, "
-            "no request; see 'lading ls' and 'lading request list'"
+            "no request; see 'lading ls', 'lading request list', and for images 'lading image list'"
         )
     return str(found[0]["uuid"])
 

@@ -312,7 +312,8 @@ def _check_partitions(names: Json) -> None:
 def _check_times(parameters: Mapping[str, Json]) -> None:
     if not _is_size(parameters["max_run_time"], least=0):
         raise Invalid(
-            "Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more"
+            "Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more, "
+            "at most 2^63 - 1"
         )
     kept = parameters.get(KEEP_ON_FAILURE, 0)
     if not _is_size(kept, least=0) or (integer(kept) or 0) > MOST_KEPT:
@@ -385,7 +386,9 @@ def _check_size(key: str, value: Json, *, least: int, ranged: bool = False) -> N
         return
     if not _is_size(value, least=least):
         kind = "a positive integer" if least else "an integer, 0 or more"
-        raise Invalid(f"Runtime constraints [{key}]={printable(repr(value))} must be {kind}")
+        raise Invalid(
+            f"Runtime constraints [{key}]={printable(repr(value))} must be {kind}, at most 2^63 - 1"
+        )
 
 
 def _check_gpu(gpu: Json) -> None:

@@ -56,6 +56,7 @@ BAD: list[tuple[str, Json, str]] = [
     ),
     ("/a/../b", {"kind": "tmp"}, "no '.', '..' or empty element"),
     ("/", {"kind": "tmp"}, "[/]: invalid target: / is the root of the image"),
+    ("/in/" + "ä" * 128, {"kind": "tmp"}, "a name in it is longer than 255 bytes"),
     ("/a/", {"kind": "tmp"}, "invalid target"),
     ("/a//b", {"kind": "tmp"}, "invalid target"),
     ("/a\0", {"kind": "tmp"}, "invalid target"),

@@ -38,6 +38,10 @@ DEVICES = ("ram", "ssd", "disk", "network")
 # Directories that every container gets from its engine. A mount in them would replace what the
 # engine hides there, and engines refuse some with words that blame the machine.
 _SYSTEM = ("dev", "proc", "sys")
+# Bytes of the name of a file (NAME_MAX in limits.h).
+_LONGEST_NAME = 255
+# Characters of a long target in a message.
+_SHOWN = 60
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path inside the container
 HASH_WITH_PATH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 """A portable data hash, with hints and a path."""
@@ -255,6 +259,11 @@ def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
             f"{table} [{printable(target)}]: invalid target: "
             "an absolute path has no '.', '..' or empty element"
         )
+    if any(len(name.encode(errors="surrogatepass")) > _LONGEST_NAME for name in target.split("/")):
+        raise Invalid(
+            f"{table} [{printable(target[:_SHOWN])}...]: invalid target: a name in it is longer "
+            f"than {_LONGEST_NAME} bytes"
+        )
     if target.split("/")[1] in _SYSTEM and covering((_SHARED_MEMORY,), target) is None:
         raise Invalid(
             f"{table} [{printable(target)}]: invalid target: /proc, /sys and /dev are the "
@@ -381,7 +390,7 @@ def _check_tmp(where: str, spec: Mapping[str, Json]) -> None:
         raise Invalid(f"{where}[device_type]: must be one of {', '.join(DEVICES)}")
     capacity = spec.get("capacity") or 0
     if not isinstance(capacity, int) or not 0 <= capacity < 2**63:
-        raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
+        raise Invalid(f"{where}[capacity]: must be a number of bytes from 0 to 2^63 - 1")
 
 
 def _check_collection(where: str, spec: Mapping[str, Json]) -> None:
