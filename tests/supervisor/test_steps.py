@@ -104,6 +104,13 @@ async def test_commands_and_files_that_are_not_there(bench: Bench) -> None:
     assert "/out/none: No such file" in errors
 
 
+async def test_a_step_reads_a_mount_that_is_a_single_file(bench: Bench) -> None:
+    record = add(bench, step("cat", stdin="/names", stdout="/out/copy"))
+    record["mounts"]["/names"] = {"kind": "text", "content": "a\n"}
+    assert await bench.run() == 0
+    assert bench.output() == {"copy": b"a\n"}
+
+
 async def test_a_fault_of_the_machine_ends_the_container(bench: Bench) -> None:
     made: list[StubEngine] = []
 
