@@ -100,7 +100,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/security/test_two_gangs.py": ("hpc", "supervisor"),
     "tests/security/test_upload_shares.py": ("blobs", "net"),
     "tests/security/test_webhook_addresses.py": ("api.webhooks", "process.confined"),
-    "tests/security/test_websocket_frames.py": ("wiring.http_protocol",),
+    "tests/security/test_websocket_frames.py": ("wiring.websocket_protocol",),
     "tests/security/test_websocket_privacy.py": ("api.events",),
     "tests/system/test_alignment.py": RUNS,
     "tests/system/test_backup.py": ("cli.admin", "wiring.backup", "store.databases"),

@@ -20,7 +20,7 @@ import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from lading.wiring.http_protocol import EventsProtocol
+from lading.wiring.websocket_protocol import EventsProtocol
 
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MOST = 1 << 20

@@ -25,8 +25,6 @@ from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
 
 from lading.api.container_access.port_addresses import PortAddresses
 from lading.api.http import TAKE_OVER
@@ -46,9 +44,6 @@ _STREAM = b"/events"
 # Bytes. Largest body of a request for another protocol, and most data kept that came after it. Such
 # bodies are short forms (user, command); more data stays in the kernel's buffer.
 _LARGEST_FORM = 1 << 16
-# Fragments of a message on a websocket, and the code for one that is too big (RFC 6455, 7.4.1).
-_MOST_FRAGMENTS = 1000
-_TOO_BIG = 1009
 # Protocols that clients request with Upgrade but without Connection (docs/spec/api, section
 # Sessions and tunnels).
 _ALONE = frozenset({b"ssh", b"tunnel"})
@@ -351,38 +346,6 @@ class ReceivingProtocol(HttpToolsProtocol):
             # is no error.
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.flow.resume_reading()
-
-
-class EventsProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's websocket protocol; its connection counts in the connection table as well.
-
-    A client takes no memory by what has no length: fragments of a message are counted, and pings
-    get no answer while the client reads none.
-    """
-
-    def handle_cont(self, event: Frame) -> None:
-        """Keep a fragment; a message of too many ends the connection."""
-        if len(self.frames) >= _MOST_FRAGMENTS:
-            self.frames = []
-            if not self.close_sent:
-                self.conn.send_close(_TOO_BIG, "too many fragments")
-                self.handle_parser_exception()
-            return
-        super().handle_cont(event)
-
-    def handle_ping(self) -> None:
-        """Answer a ping, unless earlier answers still wait for their reader (RFC 6455, 5.5.3)."""
-        if self.writable.is_set():
-            super().handle_ping()
-        else:
-            self.conn.data_to_send()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the table."""
-        peer = self.app_state.get(PEER)
-        if peer is not None:
-            peer.leave()
-        super().connection_lost(exc)
 
 
 class _LargeCycle(RequestResponseCycle):
