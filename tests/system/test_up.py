@@ -99,13 +99,16 @@ def test_who_follows_a_request_outlives_a_restart(cluster: Cluster) -> None:
     with subprocess.Popen(run, env=cluster.environment, stdout=pipe, text=True) as running:
         _wait_until(lambda: bool(cluster.pids("supervisor")))
         with subprocess.Popen(logs, env=cluster.environment, stdout=pipe, text=True) as following:
-            time.sleep(1)
+            # Both follow the command when the server goes.
+            for process in (running, following):
+                assert process.stdout is not None
+                assert process.stdout.readline() == "before\n"
             assert cluster.stop() == 0
             # Longer than all attempts of one call.
             time.sleep(3)
             cluster.start()
             for process in (running, following):
-                assert process.communicate(timeout=60)[0] == "before\nafter\n"
+                assert process.communicate(timeout=60)[0] == "after\n"
                 assert process.returncode == 0
 
 
