@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from lading.cli.main import cli
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import VERSION
+from lading.supervisor import journal
 from lading.testing.world import make_seal
 from lading.wiring import dispatcher
 from lading.wiring.directory import DataDirectory
@@ -51,6 +52,24 @@ def run(*arguments: object, code: int = 0) -> str:
     done = CliRunner().invoke(cli, ["admin", *map(str, arguments)])
     assert done.exit_code == code, done.output
     return done.output
+
+
+def test_the_cache_is_cleared_while_nothing_runs(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    (directory.cache / "layers").mkdir()
+    container = directory.run / "zzzzz-dz642-000000000000000"
+    supervisor = journal.acquire_lock(container)
+    said = run_error("clear-cache", "--data", directory.root)
+    assert "a container still runs" in said
+    os.close(supervisor)
+    lock = directory.claim()
+    assert "serves this directory" in run_error("clear-cache", "--data", directory.root)
+    os.close(lock)
+    run("clear-cache", "--data", directory.root)
+    assert not directory.cache.exists()
+    assert not container.exists()
+    assert directory.blocks.exists()
 
 
 def test_a_dispatcher_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

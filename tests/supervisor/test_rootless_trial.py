@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.core.user_ids import Extent
 from lading.supervisor import rootless, rootless_trial
 from lading.supervisor.rootless import RootKind
 from lading.supervisor.rootless_trial import (
@@ -16,8 +17,10 @@ from lading.supervisor.rootless_trial import (
     mend_namespaces,
     read_setting,
     try_for_user,
+    try_ids,
     try_in_child,
 )
+from lading.supervisor.subordinate_ids import FoundIds, IdMap
 
 
 @pytest.mark.parametrize(
@@ -77,8 +80,14 @@ def test_what_a_machine_has_instead_of_an_overlay(
     monkeypatch.setattr(rootless_trial, "mount_points", list)
     monkeypatch.setattr(rootless, "enter", lambda place: None)
     monkeypatch.setattr(os, "access", lambda path, mode: True)
-    trial = attempt(tmp_path, which=programs.get, try_overlay=lambda place: overlay)
-    assert trial == RootlessTrial(root_kind=kind, overlay_fault=overlay)
+    ids = FoundIds(IdMap((Extent(1, 5, 2),), (Extent(1, 7, 2),)))
+    trial = attempt(
+        tmp_path,
+        which=programs.get,
+        try_overlay=lambda place: overlay,
+        find_subordinate=lambda place: ids,
+    )
+    assert trial == RootlessTrial(root_kind=kind, overlay_fault=overlay, ids=ids)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,7 +97,7 @@ def test_a_refusal_of_the_kernel_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(rootless_trial, "mount_points", list)
     monkeypatch.setattr(rootless, "enter", refuse)
-    assert attempt(tmp_path).fault == (
+    assert attempt(tmp_path, find_subordinate=lambda place: FoundIds()).fault == (
         "this user may make no user namespaces (Operation not permitted)"
     )
 
@@ -102,3 +111,21 @@ def test_a_child_tells_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         rootless_trial, "attempt", lambda directory: RootlessTrial(fault=str(directory))
     )
     assert try_in_child(tmp_path) == RootlessTrial(fault=str(tmp_path))
+
+
+def test_ids_that_cannot_be_mapped_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = FoundIds(fault="none", mend="sudo x")
+    assert try_ids(tmp_path, find=lambda user: refused) == refused
+    ids = FoundIds(IdMap((Extent(1, 5, 2),), (Extent(1, 7, 2),)))
+
+    def fail(place: Path, *, ids: IdMap) -> None:
+        raise OSError("newuidmap: write to uid_map failed")
+
+    monkeypatch.setattr(rootless, "enter", fail)
+    found = try_ids(tmp_path, find=lambda user: ids)
+    assert found.fault == "subordinate ids cannot be mapped: newuidmap: write to uid_map failed"
+    assert found.ids == IdMap()
+    monkeypatch.setattr(rootless, "enter", lambda place, ids: None)
+    assert try_ids(tmp_path, find=lambda user: ids) == ids

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lading.testing.conformance.isolation import IsolatingEngineSuite
-from lading.testing.ordinary_user import OrdinaryUser, ordinary_user
+from lading.testing.ordinary_user import OrdinaryUser, account_with_ids, ordinary_user
 from tests.reality import need_program
 
 pytestmark = pytest.mark.system
@@ -34,6 +34,18 @@ def run_suite(user: OrdinaryUser, kind: str, *arguments: str, file: str = "") ->
     process = user.start([*command, "--tb=native", *arguments], cwd=_ROOT)
     said, _ = process.communicate()
     return process.returncode, said.decode()
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[OrdinaryUser]:
+    """A user with subordinate ids."""
+    need_program("crun")
+    need_program("newuidmap")
+    number = account_with_ids()
+    if not number:
+        pytest.skip("no account of this machine has ids in /etc/subuid and /etc/subgid")
+    with ordinary_user(account=number) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +76,8 @@ def test_copies_of_images_where_the_kernel_mounts_no_overlay(user: OrdinaryUser)
     code, said = run_suite(user, "copy", "-k", cases)
     assert code == 0, said
     assert "4 passed" in said
+
+
+def test_containers_have_the_subordinate_ids_of_the_user(account: OrdinaryUser) -> None:
+    code, said = run_suite(account, "ids")
+    assert code == 0, said

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lading.core.user_ids import Extent
 from lading.supervisor.rootless_trial import RootlessTrial
+from lading.supervisor.subordinate_ids import FoundIds, IdMap
 from lading.wiring.machine_checks import (
     Check,
     CheckedMachine,
@@ -182,6 +184,18 @@ def test_cgroups_in_part(machine: CheckedMachine) -> None:
     assert rootless.verdict is CheckResult.WARNING
     assert "--ram and --vcpus limit no container" in rootless.found
     assert rootless.mend == "boot with systemd.unified_cgroup_hierarchy=1"
+
+
+def test_ids_of_an_ordinary_user(machine: CheckedMachine) -> None:
+    lacking = RootlessTrial(ids=FoundIds(fault="not installed", mend="sudo apt install uidmap"))
+    check = _find(replace(machine, user=1000, try_native=lambda path: lacking), "user ids")
+    assert check.found == "containers have the one id of this user: not installed"
+    assert (check.verdict, check.mend) == (CheckResult.WARNING, "sudo apt install uidmap")
+    rows = (Extent(1, 100_000, 65_536),)
+    allowed = RootlessTrial(ids=FoundIds(IdMap(rows, rows)))
+    check = _find(replace(machine, user=1000, try_native=lambda path: allowed), "user ids")
+    assert "containers have 65537 ids" in check.found
+    assert check.verdict is CheckResult.OK
 
 
 def test_limits_of_an_ordinary_user(machine: CheckedMachine) -> None:

@@ -17,6 +17,7 @@ from lading.cli.interruption import run_in_loop
 from lading.cli.session import CliSession, with_session
 from lading.client.servers.environment import default_data_directory
 from lading.core.records.schema import Record
+from lading.process import removal
 from lading.wiring.directory import DataDirectory
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -139,6 +140,29 @@ def end(containers: tuple[str, ...], reason: str) -> display.Output:
     ended = with_session(action)
     yield {"ended": [one["uuid"] for one in ended]}
     display.note(f"ended {', '.join(one['uuid'] for one in ended)}")
+
+
+@admin.command("clear-cache")
+@storage.DATA
+@display.with_json
+def clear_cache(data: Path | None) -> display.Output:
+    """Remove the cached images and inputs of a data directory, and what is left of containers.
+
+    Stop 'lading up' first. Without root it removes also the files that another program cannot:
+    those of the user's subordinate ids. The rest of the directory is then removed by 'rm -r'.
+    """
+    from lading.supervisor import user_files
+
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    lock = directory.claim()
+    try:
+        directory.check_no_containers()
+        places = (directory.cache, directory.run, directory.root / removal.NAME)
+        user_files.remove(places)
+    finally:
+        os.close(lock)
+    yield {"removed": [str(place) for place in places]}
+    display.note(f"removed the cache of {directory.root}; it is made again at the next start")
 
 
 @admin.command("move-records")

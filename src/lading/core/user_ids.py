@@ -25,6 +25,8 @@ SIZE: Final = 1 << 20
 """Ids of the machine that one container takes."""
 MOST_LARGE: Final = 256
 """Large ids of one container."""
+MOST_RANGES: Final = 64
+"""Ranges of one ordinary user; more are left out."""
 PLAIN: Final = SIZE - MOST_LARGE
 """Ids that every container has; larger ones are large."""
 
@@ -64,3 +66,43 @@ def extents(first: int, ids: Collection[int] = ()) -> tuple[Extent, ...]:
         )
     singles = (Extent(one, first + PLAIN + n, 1) for n, one in enumerate(sorted(ids)))
     return (Extent(0, first, PLAIN), *singles)
+
+
+def subordinate(text: str, names: Collection[str], *, most: int = SIZE - 1) -> tuple[Extent, ...]:
+    """The map of the ids that an ordinary user may give to others, from 1 on inside: the ranges of
+    a file subuid(5) or subgid(5) for these names of the user, at most `most` ids.
+    """
+    rows: list[Extent] = []
+    inside = 1
+    for line in text.splitlines():
+        name, *numbers = line.strip().split(":")
+        if name not in names or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+            continue
+        first, size = int(numbers[0]), min(int(numbers[1]), most + 1 - inside)
+        if size > 0:
+            rows.append(Extent(inside, first, size))
+            inside += size
+    return tuple(rows[:MOST_RANGES])
+
+
+def first_ids(rows: Iterable[Extent], count: int) -> tuple[Extent, ...]:
+    """A map of consecutive ids from 1 on, without those above `count`."""
+    sizes = ((row, min(row.size, count + 1 - row.inside)) for row in rows)
+    return tuple(Extent(row.inside, row.outside, size) for row, size in sizes if size > 0)
+
+
+def inherited(users: Iterable[Extent], groups: Iterable[Extent]) -> tuple[Extent, ...]:
+    """The map of a namespace below one with these maps, as many users as groups, that has all ids
+    of it and its root, each under its number. The kernel lets no row span two rows of the namespace
+    above.
+    """
+    users, groups = tuple(users), tuple(groups)
+    starts = sorted({0, 1, *(row.inside for row in (*users, *groups))})
+    ends = [*starts[1:], 1 + count_ids(users)]
+    pairs = zip(starts, ends, strict=True)
+    return tuple(Extent(start, start, end - start) for start, end in pairs if end > start)
+
+
+def count_ids(rows: Iterable[Extent]) -> int:
+    """Number of ids of a map."""
+    return sum(row.size for row in rows)

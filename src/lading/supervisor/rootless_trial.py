@@ -26,6 +26,7 @@ from lading.supervisor import linux, rootless
 from lading.supervisor.engines.user_namespace import hidden_proc, mount_points
 from lading.supervisor.inputs.merged_layers import OPAQUE_OF_USER
 from lading.supervisor.rootless import RootKind
+from lading.supervisor.subordinate_ids import FoundIds, find_ids
 
 # Seconds for the trial, which takes some 0.1 s.
 _PATIENCE = 20.0
@@ -40,6 +41,7 @@ _SETTINGS = (
     ),
 )
 _FUSE_OVERLAY = "fuse-overlayfs"
+_ENTERED = b"entered"
 
 
 class RootlessTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +54,8 @@ class RootlessTrial(msgspec.Struct, frozen=True, kw_only=True):
     root_kind: RootKind = RootKind.OVERLAY
     overlay_fault: str = ""
     """The reason why the kernel mounts no overlay for this user, or ""."""
+    ids: FoundIds = FoundIds(fault="subordinate ids were not tried")
+    """The subordinate ids that can be mapped."""
 
 
 def mend_namespaces(read: Callable[[str], str]) -> str:
@@ -87,11 +91,38 @@ def try_for_user(directory: Path, *, program: str = sys.executable) -> RootlessT
 
 def try_in_child(directory: Path) -> RootlessTrial:
     """Try in a fork of this process, which has one thread. `directory` exists."""
+    said = run_in_child(lambda: msgspec.json.encode(attempt(directory)))
+    try:
+        return msgspec.json.decode(said, type=RootlessTrial)
+    except msgspec.DecodeError:
+        return RootlessTrial(fault="the process that tried user namespaces was ended")
+
+
+def try_ids(directory: Path, *, find: Callable[[int], FoundIds] = find_ids) -> FoundIds:
+    """The subordinate ids of this user, if a fork of this process can map them."""
+    found = find(os.geteuid())
+    if found.fault:
+        return found
+
+    def enter() -> bytes:
+        try:
+            rootless.enter(directory, ids=found.ids)
+        except OSError as error:
+            return str(error).encode()
+        return _ENTERED
+
+    if (said := run_in_child(enter)) == _ENTERED:
+        return found
+    return FoundIds(fault=f"subordinate ids cannot be mapped: {said.decode(errors='replace')}")
+
+
+def run_in_child(act: Callable[[], bytes]) -> bytes:
+    """The result of a function in a fork of this process; empty if it was ended."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if not pid:
         try:
-            os.write(writing, msgspec.json.encode(attempt(directory)))
+            os.write(writing, act())
         finally:
             # Without handlers and buffers of the parent.
             os._exit(0)
@@ -99,10 +130,7 @@ def try_in_child(directory: Path) -> RootlessTrial:
     with open(reading, "rb") as answer:
         said = answer.read()
     os.waitpid(pid, 0)
-    try:
-        return msgspec.json.decode(said, type=RootlessTrial)
-    except msgspec.DecodeError:
-        return RootlessTrial(fault="the process that tried user namespaces was ended")
+    return said
 
 
 def attempt(
@@ -110,6 +138,7 @@ def attempt(
     *,
     which: Callable[[str], str | None] = shutil.which,
     try_overlay: Callable[[Path], str] = lambda place: overlay_fault(place),
+    find_subordinate: Callable[[Path], FoundIds] = try_ids,
 ) -> RootlessTrial:
     """Try in this process, which can then do nothing else. `directory` exists."""
     if fault := hidden_proc(mount_points()):
@@ -120,6 +149,8 @@ def attempt(
     except OSError as error:
         return RootlessTrial(fault=f"{directory}: {error.strerror}")
     try:
+        # Before this process has left the namespace in which they can be mapped.
+        ids = find_subordinate(place)
         try:
             rootless.enter(place)
         except OSError as error:
@@ -134,9 +165,9 @@ def attempt(
         with contextlib.suppress(OSError):
             confined.remove(place)
     if not without_overlay:
-        return RootlessTrial()
+        return RootlessTrial(ids=ids)
     kind = RootKind.FUSE_OVERLAY if _has_fuse_overlay(which) else RootKind.COPY
-    return RootlessTrial(root_kind=kind, overlay_fault=without_overlay)
+    return RootlessTrial(root_kind=kind, overlay_fault=without_overlay, ids=ids)
 
 
 def overlay_fault(place: Path) -> str:

@@ -6,6 +6,7 @@ A test that runs as an ordinary user is this user itself.
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from lading.supervisor.subordinate_ids import find_ids
 
 FIRST_ID = 61_000
 """The id of the first user; distributions give none of this size to accounts by themselves."""
@@ -56,13 +59,22 @@ class OrdinaryUser:
         )
 
 
+def account_with_ids() -> int:
+    """The id of an account of this machine with subordinate ids that may use them, 0 for none. That
+    of the caller, unless it is root.
+    """
+    own = os.geteuid()
+    users = [user.pw_uid for user in pwd.getpwall() if user.pw_uid] if own == 0 else [own]
+    return next((user for user in users if not find_ids(user).fault), 0)
+
+
 @contextmanager
-def ordinary_user(offset: int = 0) -> Iterator[OrdinaryUser]:
+def ordinary_user(offset: int = 0, *, account: int = 0) -> Iterator[OrdinaryUser]:
     """A user with empty directories, which are removed afterwards. Users with different offsets are
-    different ones, if the caller is root.
+    different ones, if the caller is root; `account` is the id of one that the machine has.
     """
     place = Path(tempfile.mkdtemp(prefix="lading-user-", dir=_world_readable()))
-    number = FIRST_ID + offset if os.geteuid() == 0 else os.geteuid()
+    number = account or FIRST_ID + offset if os.geteuid() == 0 else os.geteuid()
     try:
         place.chmod(0o755)
         user = OrdinaryUser(number, place / "home", place / "tmp")

@@ -175,6 +175,17 @@ class DataDirectory:
             ) from error
         return descriptor
 
+    def check_no_containers(self) -> None:
+        """Raise Conflict when a container of this directory runs."""
+        from lading.supervisor.journal import is_held
+
+        for path in self.run.iterdir() if self.run.is_dir() else ():
+            if is_held(path):
+                raise Conflict(
+                    f"{path}: a container still runs there; start 'lading up', end it by"
+                    " 'lading request cancel', and stop it"
+                )
+
     def secrets(self, *, entropy: bytes = b"") -> Secrets:
         """The secrets of this directory; made from `entropy` (at least 400 bytes) at first start.
 

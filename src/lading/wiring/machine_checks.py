@@ -145,7 +145,7 @@ def _trial(machine: CheckedMachine) -> Check:
         mend = trial.mend or "sudo lading up"
         return Check(name="native", verdict=CheckResult.MISSING, found=trial.fault, mend=mend)
     found = (
-        f"as user id {machine.user}, the one id of all its containers outside; roots by "
+        f"as user id {machine.user}, which root of a container is outside; roots by "
         f"{trial.root_kind}"
     )
     return Check(name="native", verdict=CheckResult.OK, found=found)
@@ -212,9 +212,7 @@ def _namespaces(machine: CheckedMachine) -> Check:
 def _user_ids(machine: CheckedMachine) -> Check:
     name = "user ids"
     if machine.user != 0:
-        return Check(
-            name=name, verdict=CheckResult.OK, found="containers have the one id of this user"
-        )
+        return _subordinate_ids(machine)
     fault = machine.user_ids_fault(machine.data)
     if not fault:
         return Check(
@@ -225,6 +223,19 @@ def _user_ids(machine: CheckedMachine) -> Check:
     found = f"root in a container is root of this machine: {fault}"
     mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
     return Check(name=name, verdict=CheckResult.WARNING, found=found, mend=mend)
+
+
+def _subordinate_ids(machine: CheckedMachine) -> Check:
+    """The ids of an ordinary user's containers."""
+    from lading.supervisor.rootless_trial import try_for_user
+
+    found = (machine.try_native or try_for_user)(machine.data).ids
+    if not found.fault:
+        text = f"containers have {found.ids.count} ids, of which one is this user's"
+        return Check(name="user ids", verdict=CheckResult.OK, found=text)
+    text = f"containers have the one id of this user: {found.fault}"
+    verdict = CheckResult.WARNING if found.mend else CheckResult.OK
+    return Check(name="user ids", verdict=verdict, found=text, mend=found.mend)
 
 
 def _user_ids_fault(data: Path) -> str:

@@ -9,17 +9,31 @@ import pytest
 from lading.core.images import Account, ImageProcess
 from lading.core.user_ids import Extent
 from lading.supervisor.engines.bundle import Bundle, make_config
-from lading.supervisor.engines.owner_namespace import OwnerNamespace, one_account
+from lading.supervisor.engines.owner_namespace import OwnerNamespace, admit
 
 
 @pytest.mark.parametrize(
     ("account", "note"), [(Account(0, 0), ""), (Account(1000, 0), "1000:0"), (Account(0, 5), "0:5")]
 )
 def test_every_command_runs_as_root_of_its_container(account: Account, note: str) -> None:
-    admitted, text = one_account(account)
+    admitted, text = admit(account, 1)
     assert admitted == Account(0, 0)
     assert note in text
     assert bool(text) is bool(note)
+
+
+@pytest.mark.parametrize(
+    ("account", "is_kept"),
+    [
+        (Account(1000, 1000, (5, 65_536)), True),
+        (Account(65_537, 0), False),
+        (Account(0, 0, (65_537,)), False),
+    ],
+)
+def test_an_account_of_the_range_is_the_command_s(account: Account, is_kept: bool) -> None:
+    admitted, note = admit(account, 65_537)
+    assert admitted == (account if is_kept else Account(0, 0))
+    assert ("this user has 65537 ids" in note) is not is_kept
 
 
 def test_no_file_changes_its_owner(tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ async def test_what_is_left_out_is_told_once(store: LayerStore) -> None:
 
 
 async def test_layers_can_become_one_directory_without_marks(tmp_path: Path) -> None:
-    store = LayerStore(tmp_path, limit=1 << 30, of_user=True, is_merging=True)
+    store = LayerStore(tmp_path, limit=1 << 30, user_ids=1, is_merging=True)
     found, lease = await store.lease(image(A, B, layer(entry(".wh.a"))))
     os.close(lease)
     (place,) = found.layers

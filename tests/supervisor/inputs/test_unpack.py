@@ -323,13 +323,34 @@ def test_layers_are_merged_into_one_directory(tmp_path: Path) -> None:
     assert [(target / name).stat().st_size for name in "fh"] == [2, 1]
 
 
+def test_a_layer_of_an_ordinary_user_has_the_owners_of_its_range(tmp_path: Path) -> None:
+    owned = [(0, 0), (12, 34), (65_537, 34), (12, 2_000_000)]
+    members = [
+        member(str(number), size=1, uid=user, gid=group)
+        for number, (user, group) in enumerate(owned)
+    ]
+    link = member("4", tarfile.SYMTYPE, uid=12, gid=34)
+    link.linkname = "0"
+    given: list[tuple[int, int]] = []
+
+    def chown(path: int | str, user: int, group: int, **options: object) -> None:
+        given.append((user, group))
+
+    with pytest.MonkeyPatch.context() as patched:
+        # A process with such ids needs a namespace.
+        patched.setattr(os, "chown", chown)
+        archive = io.BytesIO(layer_of(*members, link))
+        unpack_layer(archive, tmp_path / "t", limit=1 << 20, user_ids=65_537)
+    assert given == [(0, 0), (12, 34), (0, 34), (12, 0), (12, 34)]
+
+
 def test_a_layer_of_an_ordinary_user_has_no_owners_and_no_devices(tmp_path: Path) -> None:
     file = member("f", size=1, uid=12, gid=34, mode=0o640)
     null = member("null", tarfile.CHRTYPE, devmajor=1, devminor=3)
     fifo = member("p", tarfile.FIFOTYPE, uid=12)
     opaque, hidden = member("d/.wh..wh..opq"), member(".wh.gone")
     archive = io.BytesIO(layer_of(member("d", tarfile.DIRTYPE), file, null, fifo, opaque, hidden))
-    content = unpack_layer(archive, tmp_path / "t", limit=1 << 20, of_user=True)
+    content = unpack_layer(archive, tmp_path / "t", limit=1 << 20, user_ids=1)
     place = tmp_path / "t"
     assert (place / "f").stat().st_uid == (place / "p").lstat().st_uid == os.geteuid()
     assert stat.S_IMODE((place / "f").stat().st_mode) == 0o640

@@ -32,7 +32,7 @@ from lading.process.concurrency import cancel_all
 from lading.supervisor.engines import Exec, Execution, Size
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.crun import null
-from lading.supervisor.engines.owner_namespace import one_account
+from lading.supervisor.engines.owner_namespace import admit
 
 # Bytes read at a time.
 _CHUNK = 1 << 16
@@ -419,8 +419,8 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     }
     if order.user:
         account = account_of(order.user, Path(config["root"]["path"]))
-        if is_of_one_id(config):
-            account, _ = one_account(account)
+        if ids := ids_of_user(config):
+            account, _ = admit(account, ids)
         process["user"] = {
             "uid": account.uid,
             "gid": account.gid,
@@ -429,10 +429,13 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     return process
 
 
-def is_of_one_id(config: Mapping[str, Any]) -> bool:
-    """Whether a container has one id, as that of an ordinary user."""
+def ids_of_user(config: Mapping[str, Any]) -> int:
+    """Number of ids of an ordinary user's container, whose root is that of the namespace around it;
+    0 for any other container.
+    """
     extents = config.get("linux", {}).get("uidMappings", ())
-    return len(extents) == 1 and extents[0]["size"] == 1
+    is_of_user = bool(extents) and extents[0]["hostID"] == 0
+    return sum(row["size"] for row in extents) if is_of_user else 0
 
 
 def read_number(path: Path) -> int | None:

@@ -18,24 +18,33 @@ from lading.supervisor.engines.user_namespace import (
 )
 from lading.supervisor.rootless import RootKind
 
-_EXTENTS = (Extent(0, 0, 1),)
-
 
 class OwnerNamespace(UserNamespace):
-    """The mounts of one container of an ordinary user, whose one id its root has."""
+    """The mounts of one container of an ordinary user, whose id its root has. Its ids are those of
+    the namespace around it.
+    """
 
-    def __init__(self, run: Path, machine: Path, *, root_kind: RootKind = RootKind.OVERLAY) -> None:
+    def __init__(
+        self,
+        run: Path,
+        machine: Path,
+        *,
+        root_kind: RootKind = RootKind.OVERLAY,
+        extents: tuple[Extent, ...] = (Extent(0, 0, 1),),
+    ) -> None:
+        """`extents`: its ids, in the namespace of this process."""
         super().__init__(run, machine)
         self._root_kind = root_kind
+        self._ids = extents
 
     def open(self, ids: Collection[int] = ()) -> None:
         """Make the directory. Large `ids` do not exist in this namespace, and are ignored."""
         del ids
-        self.extents = _EXTENTS
+        self.extents = self._ids
         self._hold()
 
     def lacking(self, account: Account) -> frozenset[int]:
-        """No id: each command runs as root (`one_account`)."""
+        """No id: a command whose ids are not there runs as root (`admit`)."""
         del account
         return frozenset()
 
@@ -69,14 +78,18 @@ class OwnerNamespace(UserNamespace):
         return tuple(binds)
 
 
-def one_account(account: Account) -> tuple[Account, str]:
-    """The account of a command where one id is mapped, and a note, or "", about the ids that it
-    lacks.
+def admit(account: Account, ids: int) -> tuple[Account, str]:
+    """The account of a command in a container with the ids 0 to `ids` - 1, and a note, or "", if it
+    is another one than the image says.
     """
-    root = Account(0, 0)
-    if (account.uid, account.gid) == (0, 0):
-        return root, ""
-    return root, (
+    if max(account.uid, account.gid, *account.groups) < ids:
+        return account, ""
+    lacking = (
+        "an ordinary user has one id for a container"
+        if ids == 1
+        else f"this user has {ids} ids for a container"
+    )
+    return Account(0, 0), (
         f"the command runs as root of its container, and not as {account.uid}:{account.gid} as the"
-        " image says: an ordinary user has one id for a container"
+        f" image says: {lacking}"
     )

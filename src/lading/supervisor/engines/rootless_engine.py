@@ -1,8 +1,9 @@
 """The native engine of an ordinary user, in the namespaces of `supervisor.rootless`.
 
 It is the native engine with other walls: each container has a user namespace below the one of the
-user, with one id. There are no control groups, unless systemd has delegated one (`delegation`): the
-supervisor samples the memory of a container, and its processes are bounded by RLIMIT_NPROC.
+user, with the ids of that one. There are no control groups, unless systemd has delegated one
+(`delegation`): the supervisor samples the memory of a container, and its processes are bounded by
+RLIMIT_NPROC.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings, Exit
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.native import NativeEngine
-from lading.supervisor.engines.owner_namespace import OwnerNamespace, one_account
+from lading.supervisor.engines.owner_namespace import OwnerNamespace, admit
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
@@ -116,23 +117,30 @@ class RootlessEngine(NativeEngine):
     def _configure(
         self, spec: ContainerSpec, image: Unpacked, rootfs: Path, gate: str
     ) -> dict[str, object]:
-        _, note = one_account(account_of(image.config.user, rootfs))
+        account = account_of(image.config.user, rootfs)
+        admitted, note = admit(account, self._entered_as.ids)
         if note and note not in self.notes:
             self.notes.append(note)
-        as_root = structs.replace(image, config=structs.replace(image.config, user=""))
-        return with_limits(super()._configure(spec, as_root, rootfs, gate), self._limits)
+        if admitted != account:
+            image = structs.replace(image, config=structs.replace(image.config, user=""))
+        return with_limits(super()._configure(spec, image, rootfs, gate), self._limits)
 
     def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
-        is_merging = self._entered_as.root_kind is not RootKind.OVERLAY
-        place = cache / (f"{LAYERS}-merged" if is_merging else LAYERS)
-        return LayerStore(place, limit=limit, kept=kept, of_user=True, is_merging=is_merging)
+        is_merging, ids = self._entered_as.root_kind is not RootKind.OVERLAY, self._entered_as.ids
+        # Layers whose files have owners are of no use to a process that has one id.
+        place = f"{LAYERS}{'-ids' if ids > 1 else ''}{'-merged' if is_merging else ''}"
+        return LayerStore(
+            cache / place, limit=limit, kept=kept, user_ids=ids, is_merging=is_merging
+        )
 
     def _hierarchy(self) -> Hierarchy:
         return self._entered_as.hierarchy or _NO_CONTROL_GROUPS
 
     def _new_namespace(self) -> UserNamespace:
         inside = self._entered_as
-        return OwnerNamespace(self._run, inside.machine, root_kind=inside.root_kind)
+        return OwnerNamespace(
+            self._run, inside.machine, root_kind=inside.root_kind, extents=inside.extents
+        )
 
     def _leave_namespace(self, error: OSError) -> None:
         raise ExecutionError(

@@ -8,9 +8,9 @@ Whiteouts hide entries of lower layers only: a directory that the layer has as w
 whichever precedes. A device that no container has, and an attribute that the system cannot store,
 are left out with a remark; attributes of overlayfs are refused.
 
-An ordinary user (`of_user`) can set no owner and make no device: every file belongs to this user,
-and the devices that every container has are left out. A whiteout is a device that each user may
-make.
+An ordinary user can give files the ids of its namespace alone (`user_ids`), and can make no device:
+other ids become root's, and the devices that every container has are left out. A whiteout is a
+device that each user may make.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import posixpath
 import shutil
 import stat
 import tarfile
@@ -40,6 +39,7 @@ from lading.core.image_layers import (
 from lading.core.images import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.core.remarks import RemarkList, Remarks
 from lading.process.confined import ConfinedTree, open_regular
+from lading.supervisor.inputs.layer_attributes import set_attribute
 from lading.supervisor.inputs.merged_layers import (
     OPAQUE,
     OPAQUE_OF_USER,
@@ -53,16 +53,6 @@ _CHUNK = 1 << 20
 _MOST_LINKS = 40
 # Characters of a name in a message.
 _SHOWN = 100
-# Answers of setxattr(2) about the attribute itself: no file system, or none of this kind, has it.
-_NO_ATTRIBUTE = (
-    errno.E2BIG,
-    errno.EINVAL,
-    errno.EOPNOTSUPP,
-    errno.EPERM,
-    errno.ERANGE,
-)
-# Blocks that the disk has when it is not the disk that refuses an attribute for lack of room.
-_SOME_BLOCKS = 1024
 # Descriptors of folders that are kept open: consecutive members are mostly in one folder.
 _MOST_OPEN = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,7 +71,7 @@ class LayerWriter:
     """A layer directory during unpacking, and descriptors of the recently used directories.
 
     `below`: the layers below it. Without them every whiteout is written, and a hard link leads to a
-    file of the layer. `of_user`: an ordinary user writes it.
+    file of the layer. `user_ids`: an ordinary user with so many ids writes it; 0: root does.
     """
 
     def __init__(
@@ -91,11 +81,11 @@ class LayerWriter:
         watch: Watch,
         below: MergedLayers | None = None,
         *,
-        of_user: bool = False,
+        user_ids: int = 0,
     ) -> None:
         self._tree, self._limit, self._watch, self._below = tree, limit, watch, below
-        self._of_user = of_user
-        self._opaque = OPAQUE_OF_USER if of_user else OPAQUE
+        self._user_ids = user_ids
+        self._opaque = OPAQUE_OF_USER if user_ids else OPAQUE
         self._files = self._entries = 0
         self._remarks = RemarkList()
         self.is_bound = False
@@ -259,8 +249,7 @@ class LayerWriter:
         else:
             raise fault(f"{shown_name(member.name)} has the unknown type {member.type!r}")
         # Owner first: changing it clears the set-user-id bit.
-        if not self._of_user:
-            os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+        os.chown(name, *self._owner(member), dir_fd=folder, follow_symlinks=False)
         # There is no call with a directory's descriptor; the last element is not followed.
         self._set_attributes(member, f"/proc/self/fd/{folder}/{name}", follow_symlinks=False)
         if not member.issym():
@@ -331,10 +320,19 @@ class LayerWriter:
         """Set owner, attributes and mode. The owner first: changing it clears the set-user-id bit
         (chown(2)).
         """
-        if not self._of_user:
-            os.chown(descriptor, member.uid, member.gid)
+        os.chown(descriptor, *self._owner(member))
         self._set_attributes(member, descriptor)
         os.chmod(descriptor, member.mode & 0o7777)
+
+    def _owner(self, member: tarfile.TarInfo) -> tuple[int, int]:
+        """Its ids; root's in place of those that an ordinary user cannot give."""
+        user, group, ids = member.uid, member.gid, self._user_ids
+        if ids == 1:
+            # The file stays as it was made.
+            return -1, -1
+        return (
+            (user, group) if not ids else (user if user < ids else 0, group if group < ids else 0)
+        )
 
     def _place(self, path: str) -> tuple[int, str]:
         """Place of a member: the descriptor of its folder, with links followed, and its last
@@ -460,7 +458,7 @@ class LayerWriter:
             return False
         number = member.devmajor, member.devminor
         is_kept = is_kept_device(is_character=member.ischr(), number=number)
-        if is_kept and not self._of_user:
+        if is_kept and not self._user_ids:
             return False
         if is_kept:
             # Its /dev has the device.
@@ -489,7 +487,7 @@ class LayerWriter:
                 )
             if not reason:
                 value = text.encode("utf-8", "surrogateescape")
-                reason = _set_attribute(place, name, value, follow_symlinks=follow_symlinks)
+                reason = set_attribute(place, name, value, follow_symlinks=follow_symlinks)
             if reason:
                 self._remarks.add(attribute_left_out(shown, name[:_SHOWN], reason))
 
@@ -519,25 +517,6 @@ def _close(stack: list[int], number: int) -> None:
 
 def _moment(member: tarfile.TarInfo) -> int:
     return int(float(member.mtime) * 1_000_000_000)
-
-
-def _set_attribute(place: int | str, name: str, value: bytes, *, follow_symlinks: bool) -> str:
-    """Set an extended attribute; return why it cannot be set, or "". Raises OSError when the disk
-    fails.
-    """
-    try:
-        os.setxattr(place, name, value, follow_symlinks=follow_symlinks)
-    except OSError as error:
-        # ENOSPC: the attributes of a file have room in one block, whatever the disk has.
-        if error.errno in _NO_ATTRIBUTE or (error.errno == errno.ENOSPC and _has_blocks(place)):
-            return f"its {len(value)} bytes cannot be stored ({error.strerror})"
-        raise
-    return ""
-
-
-def _has_blocks(place: int | str) -> bool:
-    target = place if isinstance(place, int) else posixpath.dirname(place)
-    return os.statvfs(target).f_bavail > _SOME_BLOCKS
 
 
 def copy_entry(

@@ -102,14 +102,14 @@ class LayerStore:
         *,
         limit: int,
         kept: Amount | None = None,
-        of_user: bool = False,
+        user_ids: int = 0,
         is_merging: bool = False,
     ) -> None:
         """`limit`: most bytes of all images; `kept`: free space of the disk that images leave.
-        `of_user`: an ordinary user writes the layers; `is_merging`: all layers of an image become
-        one directory. The layers of different settings must not share a cache.
+        `user_ids`: an ordinary user with so many ids writes the layers; `is_merging`: all layers of
+        an image become one directory. The layers of different settings must not share a cache.
         """
-        self._of_user, self._is_merging = of_user, is_merging
+        self._user_ids, self._is_merging = user_ids, is_merging
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
@@ -261,7 +261,7 @@ class LayerStore:
                             limit=limit,
                             watch=watch,
                             below=merged,
-                            of_user=self._of_user,
+                            user_ids=self._user_ids,
                         )
 
                 return self._build(archive, number, build, remarks)
@@ -320,7 +320,7 @@ class LayerStore:
                             aside,
                             limit=max(limit - size, 0),
                             watch=watch,
-                            of_user=self._of_user,
+                            user_ids=self._user_ids,
                         )
                     image_archive.check_layer(member, content.digest, diff_id)
                     size += max(content.size, content.unpacked)

@@ -106,12 +106,12 @@ def unpack_layer(
     watch: Watch = unwatched,
     most_members: int = _MOST_MEMBERS,
     below: MergedLayers | None = None,
-    of_user: bool = False,
+    user_ids: int = 0,
 ) -> LayerContent:
     """Unpack the archive `source` into the new directory `target`.
 
     `limit` is the maximum of its bytes, and of the bytes of its files. `below`: the layers below
-    it; `of_user`: an ordinary user writes it. Raises ExecutionError(IMAGE) for an archive that
+    it; `user_ids`: as of `LayerWriter`. Raises ExecutionError(IMAGE) for an archive that
     cannot be a layer, OSError when the disk fails or is full.
     """
     stream = _Hashing(_plain(source), limit, watch)
@@ -119,7 +119,7 @@ def unpack_layer(
     with (
         _faults(),
         ConfinedTree.open(target) as tree,
-        LayerWriter(tree, limit, watch, below, of_user=of_user) as layer,
+        LayerWriter(tree, limit, watch, below, user_ids=user_ids) as layer,
     ):
         _each(stream, layer.add, most_members)
         layer.finish()
@@ -132,7 +132,7 @@ def merge_layer(
     *,
     limit: int,
     watch: Watch = unwatched,
-    of_user: bool = False,
+    user_ids: int = 0,
 ) -> LayerContent:
     """Unpack the archive `source` into the directory `target`, which holds all layers below it.
     Raises as `unpack_layer`.
@@ -147,7 +147,7 @@ def merge_layer(
             )
         source.seek(0)
         stream = _Hashing(_plain(source), limit, watch)
-        with LayerWriter(tree, limit, watch, of_user=of_user) as layer:
+        with LayerWriter(tree, limit, watch, user_ids=user_ids) as layer:
             _each(stream, layer.merge, _MOST_MEMBERS)
             layer.finish()
     return _content(stream, layer)

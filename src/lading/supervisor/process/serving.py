@@ -109,7 +109,12 @@ def become_root_of_user(engine: str, run_root: Path) -> None:
             trial.root_kind,
         )
     own = read_text(Path("/proc/self/cgroup"))
-    rootless.enter(run_root, trial.root_kind, hierarchy=take_delegated(mount_table(), own))
+    rootless.enter(
+        run_root,
+        trial.root_kind,
+        hierarchy=take_delegated(mount_table(), own),
+        ids=trial.ids.ids,
+    )
 
 
 def take_own_mounts(directory: Path) -> None:

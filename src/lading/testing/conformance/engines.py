@@ -61,9 +61,9 @@ class Kit:
     grace: float = 5.0
     need_program: Callable[[str], None] = skip_without
     is_of_user: bool = False
-    """Whether it is the native engine of an ordinary user: its containers have one id, and limits
-    without a control group.
-    """
+    """Whether it is the native engine of an ordinary user, with limits without a control group."""
+    user_ids: int = 1
+    """With `is_of_user`: number of ids that its containers have."""
     walls: Mapping[str, str] = field(default_factory=dict)
     """The walls of its containers, by name (`walls.WALLS`); empty: they are not compared."""
 
