@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,8 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lading.supervisor.subordinate_ids import find_ids
 from lading.testing.conformance.isolation import IsolatingEngineSuite
-from lading.testing.ordinary_user import OrdinaryUser, account_with_ids, ordinary_user
+from lading.testing.ordinary_user import OrdinaryUser, ordinary_user, user_with_ids
 from tests.reality import need_program
 
 pytestmark = pytest.mark.system
@@ -41,10 +43,9 @@ def account() -> Iterator[OrdinaryUser]:
     """A user with subordinate ids."""
     need_program("crun")
     need_program("newuidmap")
-    number = account_with_ids()
-    if not number:
-        pytest.skip("no account of this machine has ids in /etc/subuid and /etc/subgid")
-    with ordinary_user(account=number) as found:
+    with user_with_ids() as found:
+        if os.geteuid() and find_ids(found.number).fault:
+            pytest.skip("the caller has no ids in /etc/subuid and /etc/subgid")
         yield found
 
 

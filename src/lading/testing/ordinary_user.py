@@ -6,28 +6,33 @@ A test that runs as an ordinary user is this user itself.
 from __future__ import annotations
 
 import os
-import pwd
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from lading.supervisor.subordinate_ids import find_ids
 
 FIRST_ID = 61_000
 """The id of the first user; distributions give none of this size to accounts by themselves."""
+# Above the ranges that distributions give to accounts, below those of root's containers.
+_FIRST_SUBORDINATE = 1_500_000_000
+_RANGES = ("subuid", "subgid")
+_ACCOUNTS = ("passwd", *_RANGES)
 
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryUser:
-    """A user, its home, and a directory for its temporary files."""
+    """A user, its home, and a directory for its temporary files. `accounts` is a directory with
+    files that its processes see in the place of those in /etc.
+    """
 
     number: int
     home: Path
     temporary: Path
+    accounts: Path | None = None
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of its processes."""
@@ -46,6 +51,9 @@ class OrdinaryUser:
     ) -> subprocess.Popen[bytes]:
         """Start a command as this user, without further groups. Raises OSError."""
         is_root = os.geteuid() == 0
+        if self.accounts is not None:
+            command = self._with_accounts(command)
+            is_root = False
         return subprocess.Popen(
             command,
             env=self.environment(environment),
@@ -58,23 +66,43 @@ class OrdinaryUser:
             extra_groups=[] if is_root else None,
         )
 
-
-def account_with_ids() -> int:
-    """The id of an account of this machine with subordinate ids that may use them, 0 for none. That
-    of the caller, unless it is root.
-    """
-    own = os.geteuid()
-    users = [user.pw_uid for user in pwd.getpwall() if user.pw_uid] if own == 0 else [own]
-    return next((user for user in users if not find_ids(user).fault), 0)
+    def _with_accounts(self, command: Sequence[str]) -> list[str]:
+        """The command of root that starts a command as this user in a mount namespace of its own,
+        where /etc has the files of `accounts`.
+        """
+        binds = [
+            f"mount --bind {shlex.quote(f'{self.accounts}/{name}')} /etc/{name}"
+            for name in _ACCOUNTS
+        ]
+        change = f"exec setpriv --reuid {self.number} --regid {self.number} --clear-groups"
+        script = " && ".join([*binds, f'{change} -- "$@"'])
+        return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
 
 
 @contextmanager
-def ordinary_user(offset: int = 0, *, account: int = 0) -> Iterator[OrdinaryUser]:
+def user_with_ids() -> Iterator[OrdinaryUser]:
+    """A user with an account and subordinate ids, made for the test if the caller is root."""
+    with ordinary_user(offset=9) as user:
+        if os.geteuid():
+            yield user
+            return
+        accounts = user.temporary.parent / "accounts"
+        accounts.mkdir()
+        account = f"lading-test:x:{user.number}:{user.number}::{user.home}:/bin/sh\n"
+        passwd = Path("/etc/passwd").read_text()
+        (accounts / "passwd").write_text(f"{passwd.rstrip()}\n{account}")
+        for name in _RANGES:
+            (accounts / name).write_text(f"{user.number}:{_FIRST_SUBORDINATE}:65536\n")
+        yield replace(user, accounts=accounts)
+
+
+@contextmanager
+def ordinary_user(offset: int = 0) -> Iterator[OrdinaryUser]:
     """A user with empty directories, which are removed afterwards. Users with different offsets are
-    different ones, if the caller is root; `account` is the id of one that the machine has.
+    different ones, if the caller is root.
     """
     place = Path(tempfile.mkdtemp(prefix="lading-user-", dir=_world_readable()))
-    number = account or FIRST_ID + offset if os.geteuid() == 0 else os.geteuid()
+    number = FIRST_ID + offset if os.geteuid() == 0 else os.geteuid()
     try:
         place.chmod(0o755)
         user = OrdinaryUser(number, place / "home", place / "tmp")
