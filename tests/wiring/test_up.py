@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 
@@ -12,10 +11,7 @@ import pytest
 from lading.core.errors import Invalid, Unavailable
 from lading.wiring.up import (
     ChildService,
-    choose_port,
-    find_listen,
     main,
-    parse_listen,
     start_all,
 )
 
@@ -111,28 +107,6 @@ def test_what_is_no_address(tmp_path: Path, listen: str) -> None:
         main(tmp_path, "127.0.0.1:1", also=[listen], on_ready=lambda _: None)
 
 
-def test_port_0_is_any_free_one() -> None:
-    address = choose_port("127.0.0.1:0")
-    with socket.create_server(parse_listen(address)):
-        assert address.startswith("127.0.0.1:")
-    assert choose_port("[::1]:80") == "[::1]:80"
-    with pytest.raises(Invalid, match=r"--listen 192\.0\.2\.1:0: cannot be used: "):
-        choose_port("192.0.2.1:0")
-
-
-def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        taken = f"127.0.0.1:{server.getsockname()[1]}"
-        free = choose_port("127.0.0.1:0")
-        assert find_listen(taken, last=free) == free
-        assert find_listen(free, last=taken) == free
-        moved = find_listen(taken, last="")
-        assert moved.startswith("127.0.0.1:")
-        assert moved != taken
-    # The address of an earlier start on another host was asked for then, and is not now.
-    assert find_listen(taken, last=choose_port("[::1]:0")) == taken
-
-
 async def test_being_told_to_stop_while_it_starts_ends_it(tmp_path: Path) -> None:
     services = [_service(tmp_path, "import time; time.sleep(600)")]
     stop = asyncio.Event()
@@ -140,11 +114,6 @@ async def test_being_told_to_stop_while_it_starts_ends_it(tmp_path: Path) -> Non
     assert await start_all(services, stop) is False
     for service in services:
         await service.stop()
-
-
-def test_addresses() -> None:
-    assert parse_listen("127.0.0.1:80") == ("127.0.0.1", 80)
-    assert parse_listen("[::1]:80") == ("::1", 80)
 
 
 async def test_a_service_without_a_file_logs_to_standard_error(

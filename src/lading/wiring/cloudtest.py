@@ -55,8 +55,9 @@ from lading.dispatch.settings import API_TIMEOUT
 from lading.process.concurrency import cancel_all
 from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.dispatcher import settings, template
+from lading.wiring.listen_address import choose_port
 from lading.wiring.process import private_files
-from lading.wiring.up import choose_port, make_server
+from lading.wiring.up import make_server
 
 # Port inside the container of the trial; nothing else runs there.
 PORT: Final = 8000

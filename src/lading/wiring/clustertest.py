@@ -46,7 +46,7 @@ from lading.process.concurrency import cancel_all
 from lading.wiring.cloudtest import RunningServer, end_once, facing, trial_server
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.dispatcher import settings, template
-from lading.wiring.up import choose_port
+from lading.wiring.listen_address import choose_port
 
 # The server starts no dispatcher of its own: the test runs one in this process.
 _CLUSTER = "zzzzz"

@@ -70,6 +70,7 @@ from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_metrics import HttpMetrics, read_logged_calls
 from lading.wiring.http_protocol import ReceivingProtocol
 from lading.wiring.idle_shutdown import ClientActivity, end_when_idle, has_work
+from lading.wiring.listen_address import parse_listen
 from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
@@ -83,7 +84,6 @@ from lading.wiring.process import (
     tracing_settings,
 )
 from lading.wiring.stores import RecordedReferences, open_database
-from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, describe_storage, keep_up
 from lading.wiring.volumes import open_mounts
 from lading.wiring.websocket_protocol import EventsProtocol

@@ -14,11 +14,10 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,13 +26,14 @@ from typing import IO, TextIO
 import msgspec
 
 from lading.core.containers.disk_space import Amount
-from lading.core.errors import Invalid, Unavailable
+from lading.core.errors import Unavailable
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
 from lading.supervisor.engines.choice import EngineChoice
 from lading.wiring.database_room import keep_room
 from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.engine import engine_search
+from lading.wiring.listen_address import choose_port, claimed_address
 from lading.wiring.process import READY, configure_logs, ended, private_files, say
 from lading.wiring.serving_process import (
     ServingProcess,
@@ -42,7 +42,6 @@ from lading.wiring.serving_process import (
     write_record,
 )
 
-DEFAULT_LISTEN = "127.0.0.1:9440"
 # Seconds until a child must be ready; includes opening the database and volumes.
 _START_TIMEOUT = 60.0
 # Seconds between TERM and KILL; longer than the 10 s that the server gives responses.
@@ -87,7 +86,7 @@ def main(
     """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further
     servers. Without `has_log_files` the services log to our standard error. `until_idle`: end
     after `Local.IdleShutdown`, too. `may_move`: another port of the same host will do for `listen`
-    (`find_listen`).
+    (`listen_address.claimed_address`).
 
     Written files are readable by their owner only.
 
@@ -95,18 +94,19 @@ def main(
     served already, Unavailable when a process does not start.
     """
     directory = DataDirectory(data.absolute())
-    if may_move:
-        listen = find_listen(listen, last=directory.served_address())
-    listen, *further = [choose_port(address) for address in (listen, *also)]
-    with private_files():
-        directory.prepare(say=say)
-        return _main(
-            directory,
-            (listen, *further),
-            on_ready,
-            has_log_files=has_log_files,
-            until_idle=until_idle,
-        )
+    with ExitStack() as claims:
+        if may_move:
+            listen = claims.enter_context(claimed_address(listen, last=directory.served_address()))
+        listen, *further = [choose_port(address) for address in (listen, *also)]
+        with private_files():
+            directory.prepare(say=say)
+            return _main(
+                directory,
+                (listen, *further),
+                on_ready,
+                has_log_files=has_log_files,
+                until_idle=until_idle,
+            )
 
 
 def _main(
@@ -152,55 +152,6 @@ def _main(
         remove_record(directory)
         # Released last: the children have ended.
         os.close(lock)
-
-
-def parse_listen(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; port 0 means any free port. Raises Invalid."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise Invalid(f"--listen {listen}: not HOST:PORT; write for example {DEFAULT_LISTEN}")
-    return host.strip("[]"), int(port)
-
-
-def find_listen(listen: str, *, last: str) -> str:
-    """An address of the same host that can be listened on: that of the last start, so that pages
-    keep their addresses, else `listen`, else one with a free port, as where another user of the
-    machine has that one. Raises Invalid.
-    """
-    host = listen.rpartition(":")[0]
-    for address in (last, listen):
-        if address.rpartition(":")[0] == host and _is_free(address):
-            return address
-    return choose_port(f"{host}:0")
-
-
-def _is_free(address: str) -> bool:
-    """Whether nothing listens at an address of this machine."""
-    try:
-        host, port = parse_listen(address)
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            # As the server itself: connections of an earlier one in TIME_WAIT do not count.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except (Invalid, OSError):
-        return False
-    return True
-
-
-def choose_port(listen: str) -> str:
-    """The address with a free port in place of 0. Raises Invalid."""
-    host, port = parse_listen(listen)
-    if port:
-        return listen
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        # Another process may take the port before the server binds it; the start then fails.
-        with socket.socket(family) as probe:
-            probe.bind((host, 0))
-            port = probe.getsockname()[1]
-    except OSError as error:
-        raise Invalid(f"--listen {listen}: cannot be used: {error.strerror}") from error
-    return f"{listen.rpartition(':')[0]}:{port}"
 
 
 async def _serve(
