@@ -92,6 +92,8 @@ def user_with_ids() -> Iterator[OrdinaryUser]:
         passwd = Path("/etc/passwd").read_text()
         (accounts / "passwd").write_text(f"{passwd.rstrip()}\n{account}")
         for name in _RANGES:
+            # A mount needs a file below it; an empty one gives ids to nobody.
+            Path("/etc", name).touch(mode=0o644)
             (accounts / name).write_text(f"{user.number}:{_FIRST_SUBORDINATE}:65536\n")
         yield replace(user, accounts=accounts)
 
