@@ -32,6 +32,7 @@ from lading.net.http_connections import (
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
 from lading.net.urls import is_secure, server_port
+from lading.process.portable import read_cached
 
 # Most calls of the command line listen to nothing.
 if TYPE_CHECKING:
@@ -455,9 +456,5 @@ def shorter(length: int) -> Invalid:
 def _read_at_once(descriptor: int, size: int, at: int) -> bytes | bytearray:
     """Bytes that are in memory and can be read without waiting for the disk; empty if none."""
     buffer = bytearray(size)
-    try:
-        count = os.preadv(descriptor, [buffer], at, os.RWF_NOWAIT)
-    except OSError:
-        # EAGAIN: not in memory; EOPNOTSUPP: the file system does not support RWF_NOWAIT.
-        return b""
+    count = read_cached(descriptor, buffer, at)
     return buffer if count == size else buffer[:count]

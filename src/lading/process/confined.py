@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from lading.process.portable import set_mode
+
 Stop = Callable[[], bool]
 """Returns whether a long step has to end; called every few hundred entries, in the calling
 thread.
@@ -28,8 +30,6 @@ thread.
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a fifo must not wait for a writer. O_NOCTTY: no terminal becomes ours.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# O_PATH: opens a link itself, and needs no permission on the file (open(2)).
-_NODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # Maximum of open descriptors of one removal. Deeper directories are moved up before they are
 # emptied.
 _REMOVAL_DEPTH = 32
@@ -531,23 +531,20 @@ def _open_for_removal(name: str, folder: int) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=folder)
     except PermissionError:
-        # Its owner may have removed the read permission; through /proc the mode can be set without
-        # opening it.
-        node = os.open(name, _NODE, dir_fd=folder)
-        try:
-            Path(f"/proc/self/fd/{node}").chmod(0o700)
-        finally:
-            os.close(node)
+        # Its owner may have removed the read permission.
+        set_mode(name, 0o700, folder=folder)
         return os.open(name, _DIRECTORY, dir_fd=folder)
 
 
 def _target(name: str, folder: int) -> str:
     """The target of a symbolic link; "" for an entry that is none."""
-    node = os.open(name, _NODE, dir_fd=folder)
     try:
-        return os.readlink("", dir_fd=node) if stat.S_ISLNK(os.fstat(node).st_mode) else ""
-    finally:
-        os.close(node)
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        # No symbolic link (readlink(2)).
+        if error.errno == errno.EINVAL:
+            return ""
+        raise
 
 
 def _resolve_in_root(top: ConfinedTree, path: str) -> int:

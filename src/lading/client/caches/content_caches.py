@@ -38,6 +38,7 @@ from lading.client.caches.disk_cache import (
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
 from lading.process.concurrency import in_thread
+from lading.process.portable import Advice, advise, open_nameless
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
@@ -69,7 +70,7 @@ class CacheCounts:
 def md5_of_file(descriptor: int) -> str:
     """MD5 of an open file, in hexadecimal. Raises OSError."""
     digest, at = hashlib.md5(usedforsecurity=False), 0
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    advise(descriptor, Advice.SEQUENTIAL)
     # Memory that stays in the processor's cache: new memory for each piece would cost more than to
     # read it.
     piece = memoryview(bytearray(_READ))
@@ -77,7 +78,7 @@ def md5_of_file(descriptor: int) -> str:
         digest.update(piece[:count])
         at += count
     # Readers of single parts continue with the same open file.
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
+    advise(descriptor, Advice.NORMAL)
     return digest.hexdigest()
 
 
@@ -234,8 +235,7 @@ class BlockFiles:
         return True
 
     async def _bring_to_memory(self, locator: str, size: int) -> int:
-        # An anonymous file: it counts as memory, and is freed with its last descriptor.
-        descriptor = os.memfd_create("block", os.MFD_CLOEXEC)
+        descriptor = open_nameless("block")
         try:
             await self._fetch(locator, descriptor)
         except BaseException:

@@ -1,0 +1,38 @@
+"""The client on a simulated macOS: every module is imported, and its suites run, in an interpreter
+without the names that this system lacks.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[3]
+_SUITES = ("blocks", "collections", "local_files", "uploads")
+
+
+def test_every_module_of_the_client_is_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.client.systems.macos"],
+        cwd=_ROOT,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(done.stdout) == {}
+
+
+def test_the_suites_of_the_client_pass(tmp_path: Path) -> None:
+    files = [f"tests/client/test_{name}.py" for name in _SUITES]
+    plugins = ("-p", "tests.client.systems.macos", "-p", "no:cacheprovider", "-p", "no:xdist")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, f"--basetemp={tmp_path}/t", *files],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
