@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.process import portable
-from lading.process.portable import Advice
+from lading.process.portable import FileAdvice
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -37,7 +37,7 @@ def test_advice_and_reads_of_memory(
     (tmp_path / "f").write_bytes(b"12345")
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
     try:
-        portable.advise(descriptor, Advice.SEQUENTIAL)
+        portable.advise(descriptor, FileAdvice.SEQUENTIAL)
         # A file system may not tell what is in memory.
         assert portable.read_cached(descriptor, bytearray(3), 1) in ((3, 0) if is_there else (0,))
     finally:

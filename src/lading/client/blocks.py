@@ -24,7 +24,7 @@ from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 from lading.process.concurrency import in_thread
 from lading.process.confined import Stop, Stopped
-from lading.process.portable import Advice, advise
+from lading.process.portable import FileAdvice, advise
 
 Borrow = Callable[[str], Awaitable[int | None]]
 """Gives a descriptor of a file that should be the block of this locator, not verified, for the
@@ -365,7 +365,7 @@ def _copy_block(
     digest, size, done = hashlib.md5(usedforsecurity=False), wanted.size or 0, 0
     buffer = memoryview(bytearray(_PART))
     # Hashing and writing overlap with the read.
-    advise(lent, Advice.WILL_NEED, length=size)
+    advise(lent, FileAdvice.WILL_NEED, length=size)
     while done < size:
         if stop():
             raise Stopped

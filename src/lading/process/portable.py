@@ -16,7 +16,7 @@ OPEN_NODE: Final[int] = getattr(os, "O_PATH", 0)
 """Flag that opens an entry without permission on it (open(2)); 0 where there is none."""
 
 
-class Advice(StrEnum):
+class FileAdvice(StrEnum):
     """Announced use of a part of a file (posix_fadvise(2))."""
 
     NORMAL = "POSIX_FADV_NORMAL"
@@ -24,7 +24,7 @@ class Advice(StrEnum):
     WILL_NEED = "POSIX_FADV_WILLNEED"
 
 
-def advise(descriptor: int, advice: Advice, *, start: int = 0, length: int = 0) -> None:
+def advise(descriptor: int, advice: FileAdvice, *, start: int = 0, length: int = 0) -> None:
     """Announce how `length` bytes from `start` on will be read; 0 bytes are all. Without effect on
     systems that take no advice. Raises OSError.
     """

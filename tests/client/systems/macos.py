@@ -60,10 +60,10 @@ def become_macos() -> None:
             if hasattr(module, name):
                 delattr(module, name)
     # Asyncio asks for the default at each new loop; poll(2) is there.
-    selectors.DefaultSelector = selectors.PollSelector  # type: ignore[misc]
+    selectors.DefaultSelector = selectors.PollSelector  # type: ignore[misc, assignment]
     # The settings of macOS for proxies: none.
     proxies = types.ModuleType("_scproxy")
-    proxies._get_proxy_settings = proxies._get_proxies = dict  # type: ignore[attr-defined]
+    vars(proxies).update(dict.fromkeys(("_get_proxy_settings", "_get_proxies"), dict))
     sys.modules["_scproxy"] = proxies
     # Modules of Python that decide by these names when they are imported.
     tempfile._O_TMPFILE_WORKS = False  # type: ignore[attr-defined]

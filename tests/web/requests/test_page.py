@@ -28,6 +28,16 @@ async def test_what_was_asked_and_why_it_waits(here: PageSite, browser: Browser)
     assert words.count("Set") == 1
 
 
+async def test_the_reason_of_a_wait_is_looked_at_again(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("true")
+    path = f"/ui/requests/{request['uuid']}"
+    again = f'hx-get="{path}/state" hx-trigger="load delay:5s" hx-target="#state"'
+    assert again in await browser.text(path)
+    assert again in await browser.text(f"{path}/state")
+    await here.world.run(request["container_uuid"])
+    assert again not in await browser.text(path)
+
+
 async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
     world = here.world
     request = await world.submit("false")

@@ -38,7 +38,7 @@ from lading.client.caches.disk_cache import (
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
 from lading.process.concurrency import in_thread
-from lading.process.portable import Advice, advise, open_nameless
+from lading.process.portable import FileAdvice, advise, open_nameless
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
@@ -70,7 +70,7 @@ class CacheCounts:
 def md5_of_file(descriptor: int) -> str:
     """MD5 of an open file, in hexadecimal. Raises OSError."""
     digest, at = hashlib.md5(usedforsecurity=False), 0
-    advise(descriptor, Advice.SEQUENTIAL)
+    advise(descriptor, FileAdvice.SEQUENTIAL)
     # Memory that stays in the processor's cache: new memory for each piece would cost more than to
     # read it.
     piece = memoryview(bytearray(_READ))
@@ -78,7 +78,7 @@ def md5_of_file(descriptor: int) -> str:
         digest.update(piece[:count])
         at += count
     # Readers of single parts continue with the same open file.
-    advise(descriptor, Advice.NORMAL)
+    advise(descriptor, FileAdvice.NORMAL)
     return digest.hexdigest()
 
 

@@ -36,6 +36,7 @@ from lading.web.requests import files, log, rows
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
+_WAITING: Final = ("Queued", "Locked")
 # The API's highest priority of a request.
 _MOST_PRIORITY: Final = 1000
 _FILES: Final = 50
@@ -127,6 +128,11 @@ def request_uuid(visit: Visit) -> str:
     return uuid
 
 
+def _is_waiting(state: str, container: Record | None) -> bool:
+    """Whether the container of a request with this state has not begun."""
+    return state not in _ENDED and container is not None and container["state"] in _WAITING
+
+
 async def _facts(visit: Visit) -> dict[str, Any]:
     uuid, api = request_uuid(visit), visit.api
     found: dict[str, Any] = {}
@@ -150,6 +156,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "title": request["name"] or shown_command(request),
         "state": shown_state(outcome, _wait(request, container, why)),
         "is_over": state in _ENDED,
+        "is_waiting": _is_waiting(state, container),
         "fault": rows.fault_of(outcome) if state in _ENDED else "",
         "warnings": warnings(container) if container and state in _ENDED else [],
         "seconds": seconds_of(outcome, visit.services.clock()),
