@@ -22,7 +22,7 @@ from tests.supervisor.starter.plans import Record, make_plan
 SOURCES = Path(lading.supervisor.__file__).parent / "starter"
 # Exit code of the sanitizers (sanitizing.c), and of a process that a trap (SIGILL) ended.
 DAMAGED = (86, 132, -4)
-VERSION = "lading-start 1\n"
+VERSION = "lading-start 2\n"
 # One instruction: every call is allowed (seccomp(2)).
 ALLOW = (0x06).to_bytes(8, "little")[:4] + (0x7FFF0000).to_bytes(4, "little")
 ME = str(os.getuid()).encode(), str(os.getgid()).encode()

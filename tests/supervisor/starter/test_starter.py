@@ -80,5 +80,7 @@ def test_a_machine_without_it_is_told_why(tmp_path: Path, monkeypatch: pytest.Mo
     program.write_text("#!/bin/sh\necho this kernel has no openat2 >&2; exit 1\n")
     program.chmod(0o755)
     assert starter.fault() == "this kernel has no openat2"
+    program.write_text("#!/bin/sh\necho lading-start 1\n")
+    assert "is of another version of Lading: install Lading again" in starter.fault()
     program.write_text("not a program")
     assert "cannot be run" in starter.fault()

@@ -21,7 +21,7 @@
 #include "run.h"
 #include "sealed.h"
 
-#define VERSION "lading-start 1"
+#define VERSION "lading-start 2"
 
 static int check(void) {
     const char *lacking = lacking_call();

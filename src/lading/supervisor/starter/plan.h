@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAN_MARK "lading-start 1\n"
+#define PLAN_MARK "lading-start 2\n"
 /* Bytes of a plan: arguments and environment have at most 6 MiB in this kernel (execve(2)). */
 #define MOST_BYTES (16u << 20)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 
-MARK: Final = b"lading-start 1\n"
+MARK: Final = b"lading-start 2\n"
 ATTRIBUTES: Final[Mapping[str, int]] = {
     "ro": 0x1,
     "nosuid": 0x2,

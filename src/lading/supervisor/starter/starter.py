@@ -37,7 +37,7 @@ from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.seccomp import make_program
 from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.limits.counters import descendants
-from lading.supervisor.starter.plan import Entry, Gate, container_plan, entry_plan
+from lading.supervisor.starter.plan import MARK, Entry, Gate, container_plan, entry_plan
 
 PROGRAM = Path(__file__).with_name("lading-start")
 NAME = "lading-start"
@@ -74,7 +74,11 @@ def fault() -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{NAME} cannot be run: {error}"
-    return asked.stderr.decode(errors="replace").strip() if asked.returncode else ""
+    if asked.returncode:
+        return asked.stderr.decode(errors="replace").strip()
+    if asked.stdout != MARK:
+        return f"{NAME} is of another version of Lading: install Lading again, or make setup"
+    return ""
 
 
 class Starter:
