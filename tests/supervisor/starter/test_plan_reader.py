@@ -150,7 +150,7 @@ def test_a_spoiled_plan_is_refused_or_read_as_it_stands(
     [
         b"",
         MARK[:-1],
-        b"lading-start 2\n" + make_plan(MANDATORY)[len(MARK) :],
+        b"lading-start 1\n" + make_plan(MANDATORY)[len(MARK) :],
         make_plan(MANDATORY[1:]),
         make_plan([*MANDATORY, ("U", [b"0", b"0"])]),
         make_plan([*MANDATORY, ("X", [b"/proc/../etc"])]),
