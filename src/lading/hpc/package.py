@@ -17,6 +17,7 @@ _MODULES = (
     "__init__.py",
     "process/__init__.py",
     "process/confined.py",
+    "process/portable.py",
     "core/__init__.py",
     "core/errors.py",
     "core/protocols/__init__.py",
