@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
+from lading.core.gpu_architectures import ROCM
 from lading.core.resources import UNLIMITED, Resources, total
 from lading.core.scheduling import gpu_devices
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
@@ -107,7 +108,7 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
     if not found.devices:
         return NO_GPU
     targets, vram = known.targets, known.vram
-    if found.stack == gpu_devices.ROCM:
+    if found.stack == ROCM:
         targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
     return structs.replace(
         known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram

@@ -22,6 +22,7 @@ import msgspec
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
 from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.gpu_architectures import CUDA
 from lading.core.hpc.gang import FILES, KEYS, NO_GANG, read_gang
 from lading.core.scheduling import gpu_devices
 from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices
@@ -163,7 +164,7 @@ class GpuLocks:
 
 
 def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
-    return tuple(gpu.number for gpu in locked) if found.stack == gpu_devices.CUDA else ()
+    return tuple(gpu.number for gpu in locked) if found.stack == CUDA else ()
 
 
 CERTIFICATES = "/etc/arvados/ca-certificates.crt"

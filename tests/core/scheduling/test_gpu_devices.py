@@ -64,6 +64,9 @@ def test_who_asks_for_nothing_in_particular_takes_any() -> None:
         )
         == ""
     )
+    bare = Gpu(stack="cuda", count=1)
+    assert unsuited(structs.replace(bare, driver="0.0"), bare) == ""
+    assert unsuited(bare, structs.replace(bare, driver="12.2", targets=("8.0",), vram=1)) == ""
     assert unsuited(NO_GPU, NO_GPU) == ""
 
 

@@ -99,7 +99,10 @@ def test_preemptible_types_are_not_made_twice_or_without_a_factor() -> None:
             A100,
             "its GPUs are of another kind",
         ),
-        (Gpu(stack="cuda", count=1, driver="11.0"), A100, "its GPUs are of another kind"),
+        (Gpu(stack="cuda", count=1, driver="11.0"), A100, ""),
+        (Gpu(stack="cuda", count=1, driver="0.0"), structs.replace(A100, driver=""), ""),
+        (Gpu(stack="cuda", count=1, targets=("ampere",)), A100, ""),
+        (Gpu(stack="cuda", count=1, targets=("hopper",)), A100, "its GPUs are of another kind"),
         (
             Gpu(stack="cuda", count=1, driver="12.10", targets=("8.0",)),
             A100,
@@ -134,7 +137,12 @@ def test_a_gpu_constraint_is_read() -> None:
     assert requested_gpus({"gpu": told}) == Gpu(
         stack="cuda", count=2, driver="12.0", targets=("8.0", "8.6"), vram=5
     )
-    assert requested_gpus({"gpu": {"device_count": 1, "hardware_target": "8.0"}}) == Gpu(count=1)
+    assert requested_gpus({"gpu": {"device_count": 1, "hardware_target": "8.0"}}) == Gpu(
+        stack="cuda", count=1
+    )
+    assert requested_gpus({"gpu": {"device_count": 1, "hardware_target": ["gfx90a"]}}) == Gpu(
+        stack="rocm", count=1, targets=("gfx90a",)
+    )
     for odd in ({}, {"gpu": None}, {"gpu": {"device_count": 0}}, {"gpu": {"device_count": "many"}}):
         assert requested_gpus(odd) == NO_GPU
 

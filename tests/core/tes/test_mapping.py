@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lading.core.containers import constraints
 from lading.core.tes.document import InvalidTask, read_task
 from lading.core.tes.file_roots import make_roots
 from lading.core.tes.mapping import (
@@ -147,9 +148,9 @@ def test_tags_steer_and_can_be_found() -> None:
 def test_zero_is_the_default() -> None:
     unset = {"cpu_cores": 0, "ram_gb": 0, "disk_gb": 0.0, "backend_parameters": {"gpu_ram_gb": "0"}}
     made = request(resources=unset, volumes=["/v"])
-    constraints = made["runtime_constraints"]
-    assert (constraints["vcpus"], constraints["ram"]) == (1, 2 * 10**9)
-    assert constraints["gpu"]["vram"] == 0
+    limits = made["runtime_constraints"]
+    assert (limits["vcpus"], limits["ram"]) == (1, 2 * 10**9)
+    assert limits["gpu"]["vram"] == 0
     assert made["mounts"]["/v"]["capacity"] == 10 * 10**9
     assert made["properties"]["tes"]["task"]["resources"] == unset
 
@@ -178,7 +179,7 @@ def test_resources() -> None:
         "gpu": {
             "stack": "cuda",
             "device_count": 2,
-            "driver_version": "",
+            "driver_version": "0.0",
             "hardware_target": ["8.0"],
             "vram": 15 * 10**8,
         },
@@ -192,8 +193,22 @@ def test_resources() -> None:
     assert made["use_existing"] is True
     assert made["properties"]["tes"]["warnings"] == []
     assert request(TaskSite(reuse=True))["use_existing"] is True
-    some = request(resources={"backend_parameters": {"gpu_ram_gb": "1"}})
-    assert some["runtime_constraints"]["gpu"]["device_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ({"gpu_ram_gb": "1"}, {"stack": "cuda", "device_count": 1, "vram": 10**9}),
+        ({"gpu_count": "2"}, {"stack": "cuda", "device_count": 2, "hardware_target": []}),
+        ({"gpu_type": "gfx90a"}, {"stack": "rocm", "hardware_target": ["gfx90a"]}),
+    ],
+)
+def test_the_api_takes_the_gpus_of_a_task(
+    backend: dict[str, str], expected: dict[str, object]
+) -> None:
+    made = request(resources={"backend_parameters": backend})["runtime_constraints"]
+    constraints.check(constraints.fill(made), committed=True)
+    assert made["gpu"] == made["gpu"] | expected
 
 
 def test_what_has_no_effect_is_told_and_dropped() -> None:

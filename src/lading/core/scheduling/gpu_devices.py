@@ -18,15 +18,14 @@ import msgspec
 from msgspec import structs
 
 from lading.core.errors import Invalid
+from lading.core.gpu_architectures import CUDA, ROCM
 from lading.core.scheduling.instance_types import Gpu, gpu_lack
 
-CUDA, ROCM = "cuda", "rocm"
 _NVIDIA, _RENDER = re.compile(r"nvidia(\d+)"), re.compile(r"dri/renderD(\d+)")
 # The minor number of the first render node (renderD128), which Linux counts from 128 on.
 _FIRST_RENDER = 128
 _NVIDIA_SHARED = ("nvidiactl", "nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools")
 _KFD = "kfd"
-_ANY = ("any",)
 
 
 class GpuDevice(msgspec.Struct, frozen=True):
@@ -86,12 +85,13 @@ def unsuited_gpu(asked: Gpu, there: Gpu) -> str:
     """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
     if not asked.count:
         return ""
-    known = structs.replace(
-        asked, driver=asked.driver if there.driver else "", vram=asked.vram if there.vram else 0
+    compared = structs.replace(
+        asked,
+        driver=asked.driver if there.driver else "",
+        vram=asked.vram if there.vram else 0,
+        targets=asked.targets if there.targets else (),
     )
-    if asked.targets and there.targets:
-        return gpu_lack(known, there)
-    return gpu_lack(structs.replace(known, targets=_ANY), structs.replace(there, targets=_ANY))
+    return gpu_lack(compared, there)
 
 
 def rocm_target(version: int) -> str:

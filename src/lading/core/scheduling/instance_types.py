@@ -7,8 +7,9 @@ Instance types (docs/spec/cloud, section Instance types):
 - A type that is preemptible runs only containers that ask for that, and they run only on such
   types.
 - A type with GPUs runs only containers that need GPUs of its maker; there must be enough of them,
-  each with enough memory, a driver as new as requested, and the requested capability (`cuda`) or
-  architecture (`rocm`).
+  each with enough memory, a driver as new as requested, and a requested capability or
+  architecture (`core.gpu_architectures`). A request that names none of these takes any; the
+  driver 0.0 is as old as one can be.
 - Of the types that can hold a container those are eligible that cost at most `price_factor` times
   the cheapest one, in the order of price, then larger ones first.
 - A gang that no type can hold is spread over several VMs of one type, each with as many ranks as
@@ -23,6 +24,7 @@ import msgspec
 from msgspec import structs
 
 from lading.core.errors import Invalid
+from lading.core.gpu_architectures import default_stack, suits
 from lading.core.resources import Resources
 
 # The kernel of a VM keeps a twentieth of the RAM of its type.
@@ -92,16 +94,19 @@ def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[Inst
 
 
 def requested_gpus(runtime_constraints: Mapping[str, object]) -> Gpu:
-    """The GPUs that the `gpu` constraint asks for. A malformed value counts as absent."""
+    """The GPUs that the `gpu` constraint asks for. A malformed value counts as absent; without a
+    stack it is that of the architectures, else `cuda`.
+    """
     asked = runtime_constraints.get("gpu")
     if not isinstance(asked, Mapping) or not _whole(asked.get("device_count")):
         return NO_GPU
-    targets = asked.get("hardware_target")
+    named = asked.get("hardware_target")
+    targets = tuple(map(str, named)) if isinstance(named, list) else ()
     return Gpu(
-        stack=str(asked.get("stack") or ""),
+        stack=str(asked.get("stack") or default_stack(targets)),
         count=_whole(asked.get("device_count")),
         driver=str(asked.get("driver_version") or ""),
-        targets=tuple(str(one) for one in targets) if isinstance(targets, list) else (),
+        targets=targets,
         vram=_whole(asked.get("vram")),
     )
 
@@ -179,13 +184,7 @@ def gpu_lack(asked: Gpu, there: Gpu) -> str:
         return "its GPUs have too little memory"
     if _version(there.driver) < _version(asked.driver):
         return "its GPU driver is too old"
-    return "" if _hits(asked, there) else "its GPUs are of another kind"
-
-
-def _hits(asked: Gpu, there: Gpu) -> bool:
-    if asked.stack == "cuda" and len(asked.targets) == 1:
-        return any(_version(one) >= _version(asked.targets[0]) for one in there.targets)
-    return not set(asked.targets).isdisjoint(there.targets)
+    return "" if suits(asked.targets, there.targets) else "its GPUs are of another kind"
 
 
 def _size_lack(need: Resources, kind: InstanceType) -> str:
@@ -212,7 +211,11 @@ def _by_size(one: InstanceType) -> tuple[int, int, int, str]:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+    numbers = [int(number) for number in text.split(".") if number.isdecimal()]
+    # 12 is as new as 12.0, and 0.0 as old as no version.
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
 
 
 def _whole(value: object) -> int:

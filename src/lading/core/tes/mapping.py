@@ -28,6 +28,7 @@ from types import MappingProxyType
 
 from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
+from lading.core.gpu_architectures import default_stack
 from lading.core.ids import is_pdh
 from lading.core.tes.document import (
     DocumentFault,
@@ -341,11 +342,13 @@ def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
         "internet": backend.get("network", True),
     }
     if any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
+        targets = [str(backend["gpu_type"])] if "gpu_type" in backend else []
         found["gpu"] = {
-            "stack": "cuda",
+            "stack": default_stack(targets),
             "device_count": backend.get("gpu_count", 1),
-            "driver_version": "",
-            "hardware_target": [backend["gpu_type"]] if "gpu_type" in backend else [],
+            # The API takes no empty version; this one demands nothing.
+            "driver_version": "0.0",
+            "hardware_target": [*targets],
             "vram": backend.get("gpu_ram_gb", 0),
         }
     return found
