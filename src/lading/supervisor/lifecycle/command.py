@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.errors import ExecutionError, LadingError
@@ -14,6 +15,9 @@ from lading.supervisor.ending import refused_by_kernel, signal_name
 from lading.supervisor.engines import Exit
 from lading.supervisor.lifecycle.run import ContainerRun
 from lading.supervisor.machine import log_machine
+
+if TYPE_CHECKING:
+    from lading.supervisor.monitors import Monitors
 
 # Seconds to read the rest of the output of an ended command.
 _DRAIN = 5.0
@@ -57,11 +61,8 @@ async def run_command(run: ContainerRun) -> None:
 
 async def _watch(run: ContainerRun, running: asyncio.Future[Exit], seconds: int | None) -> Exit:
     """Wait for the end of the command, at most so long, with all that is done beside it."""
-    # After the start of the command.
-    from lading.supervisor.lifecycle.accompaniment import accompany
-
     facts, stop = run.facts, run.controls.stop
-    monitors = run.monitors = accompany(run)
+    monitors = run.monitors = _accompany(run)
     async with monitors.beside(run.engine):
         log_machine(run.log, run.directory, run.config.instance_type)
         run.log.put_record(run.session.record)
@@ -80,6 +81,44 @@ async def _watch(run: ContainerRun, running: asyncio.Future[Exit], seconds: int 
         facts.is_stopped = stop.is_set()
         await _keep_failure(run, ended)
         return ended
+
+
+def _accompany(run: ContainerRun) -> Monitors:
+    """The monitors beside the command. A full disk, the end of the mount and a lost container end
+    it.
+    """
+    # After the start of the command, before which they are not needed.
+    from lading.supervisor.monitors import Monitors
+
+    def end_lost() -> None:
+        run.facts.is_lost = True
+        run.controls.stop.set()
+
+    def end_unmounted() -> None:
+        run.facts.is_unmounted = True
+        run.log.say("the mount of its collections has ended; stopping the command")
+        run.controls.stop.set()
+
+    async def end_overfull(why: str) -> None:
+        run.facts.overfull = why
+        run.log.say(f"{why}; ending the container")
+        run.controls.stop.set()
+        await run.engine.abort()
+
+    return Monitors(
+        assignment=run.config,
+        session=run.session,
+        log=run.log,
+        costing=run.costing,
+        ram=amount(run.session.container.runtime_constraints, "ram"),
+        flush=run.controls.flush,
+        reprice=run.controls.reprice,
+        on_lost=end_lost,
+        keep=run.preparation.keep,
+        on_unmounted=end_unmounted,
+        disk=run.preparation.disk_watch(run.engine, run.allowance, run.processes),
+        on_full=end_overfull,
+    )
 
 
 def _become_idle(run: ContainerRun) -> None:

@@ -14,12 +14,15 @@ from lading.supervisor.ending import Ending
 from lading.supervisor.engines import EngineMaker
 from lading.supervisor.journal import CONTAINER_STEP, StepMark
 from lading.supervisor.lifecycle.command import run_command
-from lading.supervisor.lifecycle.container import make_container, remove_container
-from lading.supervisor.lifecycle.inputs import make_inputs, release_inputs
-from lading.supervisor.lifecycle.outcome import judge_error, judge_exit
-from lading.supervisor.lifecycle.outputs import report_end, report_late
-from lading.supervisor.lifecycle.record import read_record
+from lading.supervisor.lifecycle.end import judge_error, judge_exit, report_end, report_late
 from lading.supervisor.lifecycle.run import ContainerRun, Controls, open_run
+from lading.supervisor.lifecycle.start import (
+    make_container,
+    make_inputs,
+    read_record,
+    release_inputs,
+    remove_container,
+)
 from lading.supervisor.logs import Clock
 from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig

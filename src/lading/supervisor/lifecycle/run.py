@@ -7,6 +7,7 @@ A step reads and changes only its run. Effects go through its parts: the session
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -182,6 +183,10 @@ def open_run(
         make_engine=make_engine,
         engine=engine,
         gateway=GatewayListener(config, session, engine, log.say),
-        activity=Activity(session.report_activity, session.trace.doing, note=log.say),
+        activity=Activity(
+            session.report_activity,
+            session.trace.doing if session.trace is not None else contextlib.nullcontext,
+            note=log.say,
+        ),
         costing=Costing(config, clock),
     )

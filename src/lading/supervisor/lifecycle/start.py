@@ -1,9 +1,10 @@
-"""The step `container`: create it stopped, and report that it is Running."""
+"""The steps up to a Running container: `record`, `inputs`, `container`."""
 
 from __future__ import annotations
 
 import asyncio
 
+from lading import __version__
 from lading.core.errors import ExecutionError
 from lading.process.concurrency import WorkCancelled, together
 from lading.supervisor.container_spec import Given, specify
@@ -12,6 +13,48 @@ from lading.supervisor.engines import ContainerSpec, Spread
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.lifecycle.run import ContainerRun
 from lading.supervisor.logs import RANKS, STDERR, STDOUT
+from lading.supervisor.session import GivenBack
+
+
+async def read_record(run: ContainerRun) -> None:
+    """Read the record, and choose the engine of a container with steps. Raises Lost when the
+    container is not ours to run.
+    """
+    run.log.say(f"lading {__version__} supervising {run.config.container_uuid}")
+    await run.unless_stopped(run.session.open())
+    if run.session.container.steps:
+        # Few containers have steps.
+        from lading.supervisor.steps import StepEngine
+
+        steps = StepEngine(run.engine, run.make_engine, run.session, run.log)
+        run.engine = run.gateway.engine = steps
+
+
+async def make_inputs(run: ContainerRun) -> None:
+    """Make the mounts, prepare the image, and limit the disk. Raises GivenBack when the disk has no
+    room, ExecutionError when an input or the image cannot be had.
+    """
+    preparation = run.preparation
+    if why := preparation.lacks_room():
+        raise GivenBack(f"the container cannot begin, and is given back: {why}")
+    preparation.begin()
+    plan = preparation.plan(await run.unless_stopped(run.session.secrets()))
+    set_stage, unpack = preparation.open(plan, run.engine)
+    work = together(
+        run.activity.doing("fetching its inputs", set_stage),
+        run.activity.doing("unpacking its image", run.by_engine(unpack)),
+    )
+    turn = run.controls.turn
+    async with run.activity.shown():
+        await run.unless_stopped(turn.prepare(work) if turn is not None else work)
+    if plan.copies:
+        await asyncio.to_thread(preparation.note_copies)
+    preparation.limit_disk(run.allowance)
+
+
+async def release_inputs(run: ContainerRun) -> None:
+    """Release cached data, unmount, and lift the limit of the disk."""
+    await run.preparation.close()
 
 
 async def make_container(run: ContainerRun) -> None:
