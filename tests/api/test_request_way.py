@@ -18,7 +18,10 @@ from lading.testing.world import World
 FEATURES = {
     "quotas": ("api/quotas.py", "api/spending.py", "core/policy/quotas.py"),
     "shares": ("api/fair_shares.py", "core/policy/fair_share.py", "store/fair_shares.py"),
-    "learning": ("api/learning.py", "store/learned.py"),
+    "learning": ("api/learning.py", "store/learned.py", "core/containers/attempts/learned.py"),
+    "retries": ("core/containers/attempts/retry.py", "core/containers/attempts/retry_rules.py"),
+    "ranges": ("core/containers/constraint_ranges.py",),
+    "users of contents": ("store/lineage.py",),
     "expectations": ("api/expectations.py",),
     "webhooks": ("api/webhooks/", "core/webhooks/", "store/webhooks.py"),
     "gangs": ("core/hpc/",),
@@ -90,6 +93,7 @@ async def test_a_plain_request_enters_no_feature(it: World) -> None:
     ("feature", "named"),
     [
         ("gangs", {"scheduling_parameters": {"nodes": 2}}),
+        ("ranges", {"runtime_constraints": {"vcpus": [1, 2], "ram": 1 << 20}}),
         ("spot", {"scheduling_parameters": {"deadline": 3600}}),
         ("steps", {"steps": [{"command": ["echo"], "container_image": "IMAGE"}]}),
     ],

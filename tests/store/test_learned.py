@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.containers.attempts.learned import Lesson, Tool
+from lading.core.containers.attempts.learned import Lesson
 from lading.core.records.record_types import COLLECTIONS
+from lading.core.scheduling.expected_times import Tool
 from lading.store import learned, records
 from lading.store.database import Database
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.containers.attempts.learned import Tool
 from lading.core.records.record_types import CONTAINERS
+from lading.core.scheduling.expected_times import Tool
 from lading.store import records, run_times
 from lading.store.database import Database
 from lading.store.run_times import ExpectedStart

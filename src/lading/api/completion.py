@@ -30,7 +30,13 @@ from lading.core.containers import finalize, request
 from lading.core.containers.attempts import retry
 from lading.core.containers.attempts.retry_rules import RetryRules, read_container_policy
 from lading.core.containers.constraints import Learning
-from lading.core.containers.container import FINAL, HELD, Container, ContainerState
+from lading.core.containers.container import (
+    FINAL,
+    HELD,
+    Container,
+    ContainerState,
+    has_succeeded,
+)
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.priority import Readiness
@@ -63,20 +69,11 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     earlier = await _containers(
         unit.tx, (uuid for one in left.values() for uuid in one.attempted_container_uuids)
     )
-    again = retry.plan_retries(
-        after,
+    again = None
+    if not has_succeeded(after):
         # Requests of projects in the trash get no further attempt.
-        [one for one in left.values() if one.owner_uuid not in trashed],
-        before=before,
-        parents=await _containers(
-            unit.tx, (one.requesting_container_uuid for one in left.values())
-        ),
-        earlier=earlier,
-        uuid=unit.services.ids.new_uuid(CONTAINERS.infix),
-        now=unit.now,
-        policy=unit.services.policy,
-        projects=await _project_rules(unit.tx, after, left.values()),
-    )
+        allowed = [subject for subject in left.values() if subject.owner_uuid not in trashed]
+        again = await _plan_retry(unit, before, after, allowed, earlier)
     if unit.services.policy.learning is not Learning.OFF:
         await learning.learn(unit, after, left.values(), earlier)
     await run_times.learn(unit, after)
@@ -99,12 +96,33 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     return effects
 
 
+async def _plan_retry(
+    unit: Unit,
+    before: Container,
+    after: Container,
+    subjects: Sequence[ContainerRequest],
+    earlier: Mapping[str, Container],
+) -> retry.Retry | None:
+    """The next attempt for the requests of a container that gave no result; None if none gets
+    one.
+    """
+    return retry.plan_retries(
+        after,
+        subjects,
+        before=before,
+        parents=await _containers(unit.tx, (one.requesting_container_uuid for one in subjects)),
+        earlier=earlier,
+        uuid=unit.services.ids.new_uuid(CONTAINERS.infix),
+        now=unit.now,
+        policy=unit.services.policy,
+        projects=await _project_rules(unit.tx, subjects),
+    )
+
+
 async def _project_rules(
-    tx: Transaction, ended: Container, subjects: Iterable[ContainerRequest]
+    tx: Transaction, subjects: Iterable[ContainerRequest]
 ) -> dict[str, list[RetryRules]]:
     """The rules for retries of the owner of each request and of the projects above it, by owner."""
-    if retry.has_succeeded(ended):
-        return {}
     found: dict[str, list[RetryRules]] = {}
     for owner in {one.owner_uuid for one in subjects}:
         above = await permission_queries.owners_above(tx, owner)

@@ -26,7 +26,7 @@ from lading.api.services import ApiServices
 from lading.config.instance_types import instance_types
 from lading.config.site import Config
 from lading.core import resources
-from lading.core.containers.attempts import learned, spot
+from lading.core.containers.attempts import spot
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.disk_space import disk_factor
 from lading.core.containers.request import ContainerRequest
@@ -223,7 +223,7 @@ class _View:
         """The user and program of a container; None where only its number counts."""
         if self.readable is not None and container.uuid not in self.readable:
             return None
-        tool = learned.tool_of(container, 0)
+        tool = expected_times.tool_of(container, 0)
         return self.user_uuid or tool.user_uuid, tool.program
 
 

@@ -24,8 +24,6 @@ from lading.api.unit import ChangeFollower, Feature, Unit
 from lading.config.site import Config
 from lading.core import resources
 from lading.core.containers import priority
-from lading.core.containers.attempts import learned
-from lading.core.containers.attempts.learned import Tool
 from lading.core.containers.attempts.retry_rules import SHARE
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.request import ContainerRequest
@@ -44,7 +42,7 @@ from lading.core.quantities import parse_time
 from lading.core.records.record_types import CONTAINERS, GROUPS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
-from lading.core.scheduling.expected_times import run_time
+from lading.core.scheduling.expected_times import Tool, run_time, tool_of
 from lading.store import fair_shares as rows
 from lading.store import permission_queries, records, run_times
 from lading.store.database import Transaction
@@ -105,7 +103,7 @@ class FairShares:
     async def enter(self, container: Container, claim: Claim) -> int:
         """Have a new container wait; its priority."""
         share, weight = await self.share_of(claim.request)
-        tool = learned.tool_of(container, 0)
+        tool = tool_of(container, 0)
         clock = await self._clock(claim.level)
         stored = await rows.account(self._tx, claim.level, share)
         account, reached = stored or (ShareAccount(finish=clock, seen=self._now), clock)
@@ -288,7 +286,7 @@ class FairShares:
         stored = await self._containers(coming)
         for one in coming:
             # More may be known than when it came.
-            tool = learned.tool_of(Container.from_record(stored[one.container_uuid]), 0)
+            tool = tool_of(Container.from_record(stored[one.container_uuid]), 0)
             expected = await self._expected(tool, account)
             one = replace(one, ticket=replace(one.ticket, expected=expected))
             account, one = self._charged(account, one, clock)

@@ -18,10 +18,11 @@ from typing import Final, TypeVar
 from lading.api.authorization import check_content_scope
 from lading.api.http import ApiCall
 from lading.api.mounts.tree_cache import TREES, Trees
+from lading.api.server.blocks import Blocks
 from lading.api.server.identifiers import ApiClock
 from lading.config.site import Config
 from lading.core import ids
-from lading.core.data import filetree, locator, manifest, splice
+from lading.core.data import filetree, locator, manifest, splice, storage_classes
 from lading.core.data.filetree import FileTree
 from lading.core.data.splice import Repoint, SpliceSource
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
@@ -294,3 +295,13 @@ def _sign(
             one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey
         ),
     )
+
+
+async def confirm_classes(clock: ApiClock, blocks: Blocks, record: Record) -> Record:
+    """The attributes of a collection that say which of its desired storage classes its blocks are
+    in now. Call it outside of transactions: it may ask volumes.
+    """
+    classes = await blocks.classes(
+        manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
+    )
+    return storage_classes.confirmation(classes, clock.now())

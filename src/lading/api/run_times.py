@@ -12,15 +12,13 @@ from dataclasses import replace
 from msgspec import structs
 
 from lading.api.unit import Unit
-from lading.core.containers.attempts import learned, spot
-from lading.core.containers.attempts.learned import Tool
-from lading.core.containers.attempts.retry import has_succeeded
-from lading.core.containers.container import Container
+from lading.core.containers.attempts import spot
+from lading.core.containers.container import Container, has_succeeded
 from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.recipe import Recipe
 from lading.core.quantities import parse_time
 from lading.core.scheduling import expected_times
-from lading.core.scheduling.expected_times import RunTime
+from lading.core.scheduling.expected_times import RunTime, Tool
 from lading.store import learned as lessons
 from lading.store import run_times
 from lading.store.database import Transaction
@@ -29,7 +27,7 @@ from lading.store.database import Transaction
 async def tool_of(tx: Transaction, of: Container | Recipe) -> Tool:
     """The tool of a container or recipe, with the size of its inputs."""
     hashes = dict.fromkeys(mount_resolution.named_hashes(of.mounts))
-    return learned.tool_of(of, await lessons.input_size(tx, hashes) if hashes else 0)
+    return expected_times.tool_of(of, await lessons.input_size(tx, hashes) if hashes else 0)
 
 
 async def learn(unit: Unit, ended: Container) -> None:

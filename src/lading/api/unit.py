@@ -224,8 +224,9 @@ class Unit:
             "traceparent": current_traceparent() or None,
         }
         await records.add(self.tx, CONTAINERS, row)
-        # The index by which users of a content are found.
-        await lineage.note_inputs(self.tx, row)
+        if any(mount.get("portable_data_hash") for mount in row["mounts"].values()):
+            # The index by which users of a content are found.
+            await lineage.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
         await self._tell_container({}, row)

@@ -21,8 +21,8 @@ from math import fsum
 from types import MappingProxyType
 from typing import Final
 
-from lading.core.containers.attempts.retry import failure_class, has_succeeded
-from lading.core.containers.container import FINAL, Container
+from lading.core.containers.attempts.retry import failure_class
+from lading.core.containers.container import FINAL, Container, has_succeeded
 from lading.core.errors import Failure
 from lading.core.values import JsonObject
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from signal import Signals
 
@@ -32,7 +33,6 @@ from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProce
 from lading.dispatch.queue import Queue
 from lading.dispatch.status_publisher import DecisionLog
 from lading.process.telemetry import event
-from lading.process.tracing import OFF
 
 _logger = logging.getLogger("lading.dispatch")
 _CRASHED = "The supervisor of this container ended without reporting an outcome."
@@ -68,9 +68,11 @@ class Actions:
         *,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check` raises Conflict where this process may not act any more."""
+        """`check` raises Conflict where this process may not act any more. `trace` is None on a
+        site that traces nothing.
+        """
         self._check = check
-        self._trace = trace or DispatchTrace(OFF)
+        self._trace = trace
         self._client = client
         self._fleet = fleet
         self._queue = queue
@@ -104,7 +106,7 @@ class Actions:
             body["runtime_constraints"] = dict(amounts)
         if alternatives:
             body["alternatives"] = list(alternatives)
-        began = self._trace.now()
+        began = self._trace.now() if self._trace is not None else 0.0
         try:
             with self._queue.locking(uuid), self._queue.fetch() as ticket:
                 # Once: after a lost answer a second call would be refused because of the first, as
@@ -152,7 +154,8 @@ class Actions:
                 known=locked.known,
                 others=others,
             )
-            with self._trace.starting(request, began=locked.began):
+            trace = self._trace
+            with trace.starting(request, began=locked.began) if trace else nullcontext():
                 await self._fleet.start(request)
         except LadingError as error:
             self._decisions.note(

@@ -37,7 +37,7 @@ from lading.core.errors import Invalid
 from lading.core.hpc.gang import SHARE_VCPUS
 from lading.core.quantities import parse_time
 from lading.core.resources import Resources
-from lading.core.scheduling.instance_types import requested_gpus
+from lading.core.scheduling.instance_types import NO_GPU, requested_gpus
 from lading.core.scheduling.planning import Place, TrackedContainer, Window
 from lading.core.values import Json
 
@@ -401,7 +401,7 @@ def _read(
         ram=_whole(sized.get("ram")),
         fault=fault,
         partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
-        gpu=requested_gpus(sized),
+        gpu=requested_gpus(sized) if _mapping(sized.get("gpu")).get("device_count") else NO_GPU,
         internet=constraints.has_internet(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
         runs_workflow=scheduling.get("supervisor") is True,

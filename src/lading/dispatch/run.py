@@ -109,7 +109,7 @@ async def _dispatch(
                 fleet,
                 queue,
                 decisions,
-                DispatchTrace(tracer),
+                DispatchTrace(tracer) if tracer.is_on else None,
                 check=lambda: lease.check() if lease is not None else None,
             ),
             holds=lambda: lease is None or lease.is_held,

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lading.core.containers.attempts.learned import Lesson, Tool
+from lading.core.containers.attempts.learned import Lesson
+from lading.core.scheduling.expected_times import Tool
 from lading.store.database import Transaction
 
 TABLES = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Final
 
 from lading.core.records.expressions import Query
 from lading.core.records.permissions import HEADS, Accessible
@@ -153,6 +154,10 @@ def _marks(values: Sequence[object]) -> str:
 # Fields whose change alters the flags of groups below.
 PERMISSION = "permission"
 _STANDING = ("trash_at", "frozen_by_uuid")
+
+
+SUBJECTS: Final = (USERS, GROUPS, LINKS)
+"""The types of records whose insert changes permissions."""
 
 
 async def follow_insert(tx: Transaction, kind: RecordType, record: Record) -> None:

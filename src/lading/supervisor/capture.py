@@ -27,7 +27,7 @@ from lading.core.containers.output.plan import (
 )
 from lading.core.containers.output.walk import plan_output, too_large
 from lading.core.data import filetree
-from lading.core.data.globs import compile_globs
+from lading.core.data.globs import EVERYTHING, compile_globs
 from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.process.concurrency import in_thread
 from lading.process.confined import ConfinedTree, Stop, Stopped, never
@@ -97,7 +97,7 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     Raises ExecutionError(USER).
     """
     patterns = [*output_glob]
-    plan, globs, unusable = stage.plan, compile_globs(patterns), unusable_patterns(patterns)
+    plan, globs = stage.plan, compile_globs(patterns) if patterns else EVERYTHING
 
     def work(look: Look, stop: Stop) -> OutputPlan:
         def ask() -> None:
@@ -107,7 +107,8 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
         made = plan_output(
             plan.output_path, plan.areas, look=look, globs=globs, limit=limit, ask=ask
         )
-        return structs.replace(made, unusable=unusable)
+        # Few requests name patterns.
+        return structs.replace(made, unusable=unusable_patterns(patterns)) if patterns else made
 
     def look(source: Source, stop: Stop = never) -> Entry | None:
         entry = stage.look(source, stop=stop)

@@ -69,9 +69,10 @@ class GpuLocks:
 
         An earlier container may need a moment to release its own.
         """
-        asked = requested_gpus(constraints)
-        if not asked.count:
+        gpu = constraints.get("gpu")
+        if not isinstance(gpu, Mapping) or not gpu.get("device_count"):
             return Given()
+        asked = requested_gpus(constraints)
         found = self._find(asked)
         loop = asyncio.get_running_loop()
         until = loop.time() + patience

@@ -36,7 +36,7 @@ from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
 from lading.supervisor.limits.counters import descendants
 from lading.supervisor.limits.project_quota import Project, begin_project
-from lading.supervisor.logs import Log
+from lading.supervisor.logs import KEEP_MOUNT, Log
 from lading.supervisor.machine import device_type
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 SCRATCH: Final = "mounts"
 """Directory in the run directory with all that the command can write."""
+_NOTHING_TO_MOUNT: Final = b"nothing to mount: the container has no collections as inputs\n"
 
 
 class Preparation:
@@ -108,7 +109,11 @@ class Preparation:
             config.large_input,
             self.reserve,
         )
-        self.keep = KeepMount(config, self._log, token=session.token, private=private)
+        if plan.collections or plan.keeps:
+            self.keep = KeepMount(config, self._log, token=session.token, private=private)
+        else:
+            # Clients of Arvados ask for the log of the mount also where nothing is mounted.
+            self._log.stream(KEEP_MOUNT).write(_NOTHING_TO_MOUNT)
         self.stage = Stage(plan, config.live_roots, engine=engine)
         self._plan = plan
         image = CollectionImage(session.data, session.blocks, container.container_image)

@@ -182,6 +182,10 @@ class Results(msgspec.Struct, frozen=True):
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
+        if not any(
+            remarks.count for remarks in (plan.omitted, plan.renamed, plan.special, plan.unusable)
+        ):
+            return ending, plan
         is_complete = ending.state is ContainerState.COMPLETE
         lines = plan.warning_detail.splitlines()
         # The last words of a Complete container name the only entry.

@@ -92,8 +92,9 @@ class SupervisorSession:
         )
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
         """The API with the supervisor's token, without retries."""
-        self.trace = ContainerTrace(tracer_of(assignment.tracing))
-        """The spans of this container."""
+        tracing = assignment.tracing
+        self.trace = ContainerTrace(tracer_of(tracing)) if tracing.endpoint else None
+        """The spans of this container; None on a site that traces nothing."""
         self._known = bool(assignment.known)
         self.record: Record = dict(assignment.known.get("container") or {})
         self.container = Container(uuid=self._uuid)
@@ -136,9 +137,10 @@ class SupervisorSession:
             raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
         self.token = self._given
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
-        traceparent = self.trace.join(self.record.get("traceparent"), self._uuid)
-        for client in (self._api, self.once, self.data):
-            client.traceparent = traceparent
+        if self.trace is not None:
+            traceparent = self.trace.join(self.record.get("traceparent"), self._uuid)
+            for client in (self._api, self.once, self.data):
+                client.traceparent = traceparent
         # A server on a local socket hashes the blocks on this machine; hashing here as well would
         # take as long as all the rest.
         self.blocks = BlockClient(

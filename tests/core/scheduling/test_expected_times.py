@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lading.core.scheduling import expected_times
 from lading.core.scheduling.expected_times import RunTime, WorkOff
+from tests.records import USER, make_container
 
 SECONDS = st.floats(0, 1e6)
 
@@ -85,3 +86,26 @@ def test_a_run_time_is_shown_as_json() -> None:
     found = expected_times.run_time([1.0, 2.0, 3.0])
     assert found is not None
     assert found.shown() == {"median": 2.0, "low": found.low, "high": found.high, "runs": 3}
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ([], ""),
+        (["/usr/bin/bwa", "mem", "x"], "bwa"),
+        (["sh", "-c", "sort x"], "sh sort x"),
+        (["/bin/bash", "-e", "/in/all.sh"], "bash /in/all.sh"),
+        (["python3", "-"], "python3 "),
+    ],
+)
+def test_the_program_of_a_command(command: list[str], program: str) -> None:
+    assert expected_times.program(command) == program
+
+
+def test_a_tool_is_a_program_an_image_a_user_and_a_size() -> None:
+    first = expected_times.tool_of(make_container(command=["sort", "a"]), 1000)
+    assert expected_times.tool_of(make_container(command=["sort", "b"]), 1023) == first
+    assert (first.user_uuid, first.size_class, len(first.program)) == (USER, 10, 64)
+    assert expected_times.tool_of(make_container(command=["sort", "a"]), 1024) != first
+    assert expected_times.tool_of(make_container(command=["uniq", "a"]), 1000) != first
+    assert expected_times.tool_of(make_container(runtime_user_uuid=None), -1).user_uuid == ""

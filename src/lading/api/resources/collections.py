@@ -27,17 +27,23 @@ from weakref import WeakValueDictionary
 
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, check_match, show
-from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
+from lading.api.manifests import (
+    confirm_classes,
+    find_content,
+    not_trashed,
+    read_content,
+    read_splicing,
+    sign,
+)
 from lading.api.resources import dispatching, generic
 from lading.api.resources.accounts import quotas
 from lading.api.resources.lineage import brief_lineage
-from lading.api.server.blocks import Blocks
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.site import Config
 from lading.core import ids
-from lading.core.data import manifest, storage_classes
+from lading.core.data import storage_classes
 from lading.core.data.placement import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
@@ -289,16 +295,6 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
             if name in sent:
                 counted[name] = attributes.convert(COLLECTIONS.by_name[name], sent.pop(name))
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
-
-
-async def confirm_classes(clock: ApiClock, blocks: Blocks, record: Record) -> Record:
-    """The attributes of a collection that say which of its desired storage classes its blocks are
-    in now. Call it outside of transactions: it may ask volumes.
-    """
-    classes = await blocks.classes(
-        manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
-    )
-    return storage_classes.confirmation(classes, clock.now())
 
 
 def _counted(given: Record) -> Record:

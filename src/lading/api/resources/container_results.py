@@ -30,9 +30,8 @@ from lading.api.authorization import authenticate
 from lading.api.container_access import log_streaming
 from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.manifests import Splicing, read_content
+from lading.api.manifests import Splicing, confirm_classes, read_content
 from lading.api.resources import generic
-from lading.api.resources.collections import confirm_classes
 from lading.api.resources.container_changes import (
     auth_token,
     caller_of,

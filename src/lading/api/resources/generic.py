@@ -181,7 +181,8 @@ def new_record(call: ApiCall, kind: RecordType, given: Record) -> Record:
 async def insert(tx: Transaction, call: ApiCall, kind: RecordType, record: Record) -> None:
     """Store a new record and its log row. Raises Invalid for a duplicate key."""
     await records.insert(tx, kind, record)
-    await permission_queries.follow_insert(tx, kind, record)
+    if kind in permission_queries.SUBJECTS:
+        await permission_queries.follow_insert(tx, kind, record)
     await audit.created(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
 
 

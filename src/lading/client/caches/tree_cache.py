@@ -21,6 +21,8 @@ import re
 import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from pathlib import Path
 
 from lading.client.caches.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
@@ -43,23 +45,30 @@ _MOST_DEPTH = 1 << 16
 _TREE_LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock", has_ledger=True)
 
 
+@dataclass
 class TreeCache:
     """Read-only directories by portable data hash, kept below `directory` up to about
-    `limit_bytes`.
+    `limit_bytes`. The directory is made when it is first needed.
 
     Any number of processes may use it at a time.
     """
 
-    def __init__(self, directory: Path, limit_bytes: int, *, sleep: Sleep = asyncio.sleep) -> None:
-        self._cache = DiskCache(
-            directory,
-            limit_bytes,
+    directory: Path
+    limit_bytes: int
+    _: KW_ONLY
+    sleep: Sleep = asyncio.sleep
+
+    @cached_property
+    def _cache(self) -> DiskCache:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return DiskCache(
+            self.directory,
+            self.limit_bytes,
             layout=_TREE_LAYOUT,
             durability=Durability.BOOT,
-            aside=directory.parent / removal.NAME,
-            sleep=sleep,
+            aside=self.directory.parent / removal.NAME,
+            sleep=self.sleep,
         )
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def holds(self, pdh: str) -> bool:
         """Whether the directory is complete now."""

@@ -178,7 +178,9 @@ def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
 
     Of a range the minimum is taken; `growth` tells the possible increase.
     """
-    chosen = lowest(constraints)
+    # Few requests name a range.
+    has_range = any(isinstance(constraints.get(name), list) for name in RANGED)
+    chosen = lowest(constraints) if has_range else dict(constraints)
     chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram
     if not chosen["keep_cache_ram"] and not chosen["keep_cache_disk"]:
         chosen["keep_cache_disk"] = _disk_cache(chosen["ram"])

@@ -216,6 +216,11 @@ def failure_of(container: Container) -> Failure | None:
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
 
 
+def has_succeeded(ended: Container) -> bool:
+    """Whether the command of a container ended with exit code 0."""
+    return ended.state is ContainerState.COMPLETE and ended.exit_code == 0
+
+
 def omitted_of(container: Container) -> int:
     """Number of entries of the output that could not be saved."""
     omitted = container.runtime_status.get(OMITTED)

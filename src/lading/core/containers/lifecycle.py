@@ -171,8 +171,10 @@ def lock(
         raise Forbidden()
     if container.state is not ContainerState.QUEUED:
         raise Invalid(f"cannot lock when {container.state}")
-    sizes = granted(container.runtime_constraints, container.constraint_ranges, amounts)
-    values = resized(container, sizes, container.constraint_ranges) if amounts else {}
+    values: JsonObject = {}
+    if amounts:
+        sizes = granted(container.runtime_constraints, container.constraint_ranges, amounts)
+        values = resized(container, sizes, container.constraint_ranges)
     return _locked(container, values, caller=caller, tokens=tokens)
 
 

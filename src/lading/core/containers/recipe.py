@@ -233,7 +233,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
     """A Queued container made of `recipe`, with its keys; of ranges it has the minimum."""
     # The keys are made of the minimum, which the container has until it is started with more.
-    room = constraint_ranges.growth(recipe.limits)
+    room = constraint_ranges.growth(recipe.limits) if recipe.limits else {}
     if room:
         sizes = constraint_ranges.least(recipe.runtime_constraints, room)
         recipe = structs.replace(recipe, runtime_constraints=sizes)

@@ -74,7 +74,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         limits={
             key: value
             for key, value in request.runtime_constraints.items()
-            if constraint_ranges.is_range(value)
+            if isinstance(value, list) and constraint_ranges.is_range(value)
         },
         alternatives={
             target: tuple(one.mount for one in found) for target, found in facts.trees.items()

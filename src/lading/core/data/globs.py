@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -134,11 +135,15 @@ class Globs:
         return alive
 
 
+EVERYTHING: Final = Globs(everything=True)
+"""The empty set of patterns, with which everything is saved."""
+
+
 def compile_globs(patterns: Iterable[str]) -> Globs:
     """Compile patterns. Invalid ones match nothing; an empty set matches everything."""
     given = list(patterns)
     if not given:
-        return Globs(everything=True)
+        return EVERYTHING
     return Globs(tuple(one for one in map(_compile, given) if one is not None))
 
 

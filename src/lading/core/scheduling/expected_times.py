@@ -1,23 +1,30 @@
 """Expected times from experience: how long a tool runs, when a queue is worked off, and how right
 such expectations were.
 
+- A tool is a program, an image and the size of the inputs, each for one user.
+- The program is the name of the command's file. Of a shell or an interpreter the first argument
+  that is no option belongs to it: the script.
+- The size of inputs is counted in powers of two of the bytes of all mounted collections.
 - The run time of a tool is the median of its latest successful runs, with the quartiles as spread.
 - A queue is worked off in its order by as many places as there are containers running: each takes
   the place that becomes free first. `top` and `why` both use this (`work_off`).
 - The error of an expectation is the difference between the expected and the real wait, as a part of
   the larger one. It is told as the value that four in five of the latest errors do not exceed.
 
-Times are seconds; `core.containers.attempts.learned` says what a tool is.
+Times are seconds.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final
 
 from lading.core.containers.attempts.spot import about
+from lading.core.containers.container import Container
+from lading.core.containers.recipe import Recipe
 from lading.core.values import JsonObject
 
 MOST_ERRORS: Final = 100
@@ -25,6 +32,21 @@ MOST_ERRORS: Final = 100
 _FEWEST_ERRORS: Final = 10
 # Seconds: waits shorter than this are right whatever was expected within it.
 _SHORT: Final = 5.0
+# Programs that run another program, which their first argument names.
+_INTERPRETERS: Final = frozenset(
+    {"sh", "bash", "dash", "ash", "ksh", "zsh", "env", "python", "python3", "perl", "ruby", "node",
+     "Rscript", "java", "time", "nice"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program in an image, run for one user, with inputs of 2**`size_class` bytes at most."""
+
+    user_uuid: str
+    program: str
+    image: str
+    size_class: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,27 @@ class WorkOff:
 
     start: float
     end: float
+
+
+def tool_of(of: Container | Recipe, input_bytes: int) -> Tool:
+    """The tool of a container or recipe; `input_bytes` are those of its mounted collections."""
+    return Tool(
+        of.runtime_user_uuid or "",
+        hashlib.sha256(program(of.command).encode("utf-8", "surrogatepass")).hexdigest(),
+        of.container_image,
+        max(0, input_bytes).bit_length(),
+    )
+
+
+def program(command: Sequence[str]) -> str:
+    """The program of a command, with the script of an interpreter; "" without a command."""
+    if not command:
+        return ""
+    name = command[0].rpartition("/")[2]
+    if name not in _INTERPRETERS:
+        return name
+    script = next((one for one in command[1:] if not one.startswith("-")), "")
+    return f"{name} {script}"
 
 
 def run_time(seconds: Sequence[float]) -> RunTime | None:

@@ -225,7 +225,9 @@ class FleetWorker:
         """
         if container.internet and self.internet_fault:
             return self.internet_fault
-        return unsuited(container.gpu, self.gpu) if self.gpu is not None else ""
+        if not container.gpu.count or self.gpu is None:
+            return ""
+        return unsuited(container.gpu, self.gpu)
 
 
 @dataclass(frozen=True, slots=True)

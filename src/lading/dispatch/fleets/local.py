@@ -247,11 +247,12 @@ class LocalFleet:
         # Without a channel nothing can be started: the worker is left out, so that nothing is
         # locked for it.
         workers = (self._worker(),) if self._channel is not None else ()
+        is_held = self.machine_source.held is not None
         return FleetView(
             known=self._known,
             workers=workers,
             processes=dict(self._processes),
-            shortage=self.machine_source.shortage or self._shortage,
+            shortage=self.machine_source.shortage if is_held else self._shortage,
         )
 
     def _worker(self) -> FleetWorker:

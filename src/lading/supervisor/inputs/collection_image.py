@@ -7,6 +7,7 @@ only when an engine needs it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lading.client.api import ApiClient
@@ -19,21 +20,16 @@ if TYPE_CHECKING:
     from lading.core.data.filetree import File
 
 
+@dataclass(slots=True)
 class CollectionImage:
     """The image in the collection with portable data hash `pdh`. Nothing is fetched before it is
     used.
     """
 
-    def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
-        self._api = api
-        self._blocks = blocks
-        self._pdh = pdh
-        self._found: tuple[str, File] | None = None
-
-    @property
-    def pdh(self) -> str:
-        """Portable data hash of the collection."""
-        return self._pdh
+    api: ApiClient
+    blocks: BlockClient
+    pdh: str
+    _found: tuple[str, File] | None = None
 
     async def name(self) -> str:
         """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
@@ -47,13 +43,13 @@ class CollectionImage:
 
         _, file = await self._find()
         try:
-            async for chunk in read_file(self._blocks, file):
+            async for chunk in read_file(self.blocks, file):
                 yield chunk
         except LadingError as error:
             # Another attempt may read what the store could not give now.
             is_final = isinstance(error, RequestError)
             raise ExecutionError(
-                f"image {self._pdh}: cannot be read: {error.message}",
+                f"image {self.pdh}: cannot be read: {error.message}",
                 Failure.IMAGE if is_final else Failure.INFRASTRUCTURE,
             ) from error
 
@@ -62,14 +58,12 @@ class CollectionImage:
 
         if self._found is None:
             try:
-                record = await self._api.get(
-                    "collections", self._pdh, select=("uuid", "manifest_text")
+                record = await self.api.get(
+                    "collections", self.pdh, select=("uuid", "manifest_text")
                 )
                 entries = from_manifest(record["manifest_text"]).entries
             except RequestError as error:
-                raise ExecutionError(
-                    f"image {self._pdh}: {error.message}", Failure.IMAGE
-                ) from error
+                raise ExecutionError(f"image {self.pdh}: {error.message}", Failure.IMAGE) from error
             files = {name: node for name, node in entries.items() if isinstance(node, File)}
             member, identity = image_member(files)
             self._found = identity, files[member]

@@ -113,9 +113,7 @@ class KeepMount:
         self._log.say(text)
 
     def note(self, lines: Iterable[str]) -> None:
-        """Write how the collections came to the container to the log of the mount, which clients
-        of Arvados ask for also where nothing is mounted.
-        """
+        """Write how the collections came to the container to the log of the mount."""
         text = "".join(f"{line}\n" for line in lines)
         self._log.stream(KEEP_MOUNT).write(text.encode("utf-8", "backslashreplace"))
 
@@ -163,8 +161,6 @@ class KeepMount:
 
 def provided(plan: MountPlan, mounted: frozenset[str], cached: frozenset[str]) -> Iterator[str]:
     """How each collection came to the container, a line each."""
-    if not plan.collections and not plan.keeps:
-        yield "nothing to mount: the container has no collections as inputs"
     if plan.keeps:
         yield "keep: mounted, all that the container may read"
     for pdh in plan.collections:

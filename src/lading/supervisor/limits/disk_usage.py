@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -79,13 +80,14 @@ def _counted(
         yield found
 
 
+@dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The containers in one directory of run directories, and the use that each reports."""
+    """The containers in one directory of run directories, and the use that each reports. `clock`:
+    seconds since 1970.
+    """
 
-    def __init__(self, run_directory: Path, clock: Callable[[], float]) -> None:
-        """`clock`: seconds since 1970."""
-        self._run = run_directory
-        self._clock = clock
+    run: Path
+    clock: Callable[[], float]
 
     def tell(self, uses: Mapping[int, DiskWriter]) -> None:
         """Report the use of this container on each file system. On a full disk the first report may
@@ -95,7 +97,7 @@ class Neighbours:
         # The others take it for one that writes nothing, until its next report.
         with contextlib.suppress(OSError):
             descriptor = os.open(
-                self._run / USAGE_NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+                self.run / USAGE_NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
             )
             try:
                 # Padded with blanks: an existing file then needs no new block on a full disk.
@@ -105,8 +107,8 @@ class Neighbours:
 
     def are_unknown(self) -> bool:
         """Whether another container has not reported its use yet, or cannot on a full disk."""
-        runs = (path.parent for path in self._run.parent.glob("*/journal"))
-        return any(run != self._run and not self._has_told(run / USAGE_NAME) for run in runs)
+        runs = (path.parent for path in self.run.parent.glob("*/journal"))
+        return any(run != self.run and not self._has_told(run / USAGE_NAME) for run in runs)
 
     def _has_told(self, path: Path) -> bool:
         # Nothing was reported yet.
@@ -116,7 +118,7 @@ class Neighbours:
 
     def _is_fresh(self, path: Path) -> bool:
         try:
-            return self._clock() - path.stat().st_mtime < _FRESH
+            return self.clock() - path.stat().st_mtime < _FRESH
         except OSError:
             # A missing file is not fresh.
             return False
@@ -124,8 +126,8 @@ class Neighbours:
     def others(self, device: int) -> list[DiskWriter]:
         """Recent reports of the others about a file system."""
         found = []
-        for path in self._run.parent.glob(f"*/{USAGE_NAME}"):
-            if path.parent == self._run:
+        for path in self.run.parent.glob(f"*/{USAGE_NAME}"):
+            if path.parent == self.run:
                 continue
             # Unreadable reports of others are left out.
             with contextlib.suppress(OSError, msgspec.DecodeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -16,7 +15,7 @@ from lading.core.containers.constraints import Learning
 from lading.core.containers.container import Container
 from lading.core.containers.disk_space import DISK_FACTOR
 from lading.core.containers.recipe import Recipe
-from tests.records import USER, container_uuid, make_container, make_recipe
+from tests.records import container_uuid, make_container, make_recipe
 
 GIB = 1 << 30
 DONE: dict[str, Any] = {"state": "Complete", "exit_code": 0}
@@ -31,29 +30,6 @@ def sized(number: int, ram: int, factor: float = 1.0, **changes: Any) -> Contain
         scheduling_parameters={DISK_FACTOR: factor} if factor > 1 else {},
         **changes,
     )
-
-
-@pytest.mark.parametrize(
-    ("command", "program"),
-    [
-        ([], ""),
-        (["/usr/bin/bwa", "mem", "x"], "bwa"),
-        (["sh", "-c", "sort x"], "sh sort x"),
-        (["/bin/bash", "-e", "/in/all.sh"], "bash /in/all.sh"),
-        (["python3", "-"], "python3 "),
-    ],
-)
-def test_the_program_of_a_command(command: list[str], program: str) -> None:
-    assert learned.program(command) == program
-
-
-def test_a_tool_is_a_program_an_image_a_user_and_a_size() -> None:
-    first = learned.tool_of(make_container(command=["sort", "a"]), 1000)
-    assert learned.tool_of(make_container(command=["sort", "b"]), 1023) == first
-    assert (first.user_uuid, first.size_class, len(first.program)) == (USER, 10, 64)
-    assert learned.tool_of(make_container(command=["sort", "a"]), 1024) != first
-    assert learned.tool_of(make_container(command=["uniq", "a"]), 1000) != first
-    assert learned.tool_of(make_container(runtime_user_uuid=None), -1).user_uuid == ""
 
 
 def test_a_lesson_is_what_succeeded_after_less_had_failed() -> None:

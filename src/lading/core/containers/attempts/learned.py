@@ -1,10 +1,6 @@
 """Amounts that earlier containers of a tool needed, for later ones (`Containers.LearnResources`).
 
-- A tool is a program, an image and the size of the inputs, each for one user: what the containers
-  of one user needed says nothing to others.
-- The program is the name of the command's file. Of a shell or an interpreter the first argument
-  that is no option belongs to it: the script.
-- The size of inputs is counted in powers of two of the bytes of all mounted collections.
+- What a tool of one user needed (`core.scheduling.expected_times.Tool`) says nothing to others.
 - A lesson is an amount that a container had when it succeeded after an attempt with less had
   failed for lack of it. It holds for inputs of its size, and for larger ones.
 
@@ -13,37 +9,19 @@ Source: docs/spec/containers, section Learned amounts.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from msgspec import structs
 
 from lading.core.containers import constraint_ranges, constraints
-from lading.core.containers.attempts.retry import failure_class, has_succeeded
-from lading.core.containers.container import Container
+from lading.core.containers.attempts.retry import failure_class
+from lading.core.containers.container import Container, has_succeeded
 from lading.core.containers.disk_space import DISK_FACTOR, disk_factor
 from lading.core.containers.recipe import Recipe, enlarged
 from lading.core.errors import Failure
 from lading.core.resources import format_bytes
 from lading.core.values import JsonObject
-
-# Programs that run another program, which their first argument names.
-_INTERPRETERS: Final = frozenset(
-    {"sh", "bash", "dash", "ash", "ksh", "zsh", "env", "python", "python3", "perl", "ruby", "node",
-     "Rscript", "java", "time", "nice"}
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A program in an image, run for one user, with inputs of 2**`size_class` bytes at most."""
-
-    user_uuid: str
-    program: str
-    image: str
-    size_class: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +74,6 @@ class Advice:
             "applied": self.applied,
             "sentence": self.sentence,
         }
-
-
-def tool_of(of: Container | Recipe, input_bytes: int) -> Tool:
-    """The tool of a container or recipe; `input_bytes` are those of its mounted collections."""
-    return Tool(
-        of.runtime_user_uuid or "",
-        hashlib.sha256(program(of.command).encode("utf-8", "surrogatepass")).hexdigest(),
-        of.container_image,
-        max(0, input_bytes).bit_length(),
-    )
-
-
-def program(command: Sequence[str]) -> str:
-    """The program of a command, with the script of an interpreter; "" without a command."""
-    if not command:
-        return ""
-    name = command[0].rpartition("/")[2]
-    if name not in _INTERPRETERS:
-        return name
-    script = next((one for one in command[1:] if not one.startswith("-")), "")
-    return f"{name} {script}"
 
 
 def lesson_of(ended: Container, earlier: Iterable[Container]) -> Lesson | None:

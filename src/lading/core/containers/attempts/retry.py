@@ -40,7 +40,13 @@ from lading.core.containers.attempts.retry_rules import (
     rule_for,
 )
 from lading.core.containers.constraints import NO_LIMIT, Policy
-from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
+from lading.core.containers.container import (
+    FINAL,
+    Container,
+    ContainerState,
+    failure_of,
+    has_succeeded,
+)
 from lading.core.containers.disk_space import DISK_FACTOR, allowance, disk_factor
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse_rights import heir
@@ -63,11 +69,6 @@ def failure_class(ended: Container) -> Failure | None:
     if ended.state is ContainerState.COMPLETE and ended.exit_code:
         return failure_of(ended) or Failure.USER
     return failure_of(ended)
-
-
-def has_succeeded(ended: Container) -> bool:
-    """Whether the command of a container ended with exit code 0."""
-    return ended.state is ContainerState.COMPLETE and ended.exit_code == 0
 
 
 def reason_of(ended: Container) -> str:

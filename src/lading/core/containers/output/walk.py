@@ -274,7 +274,8 @@ class _Walk:
         self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]
     ) -> _Visits:
         names = entry.names
-        if not self.globs.may_keep_below(name) and not self._keeps_directory(name):
+        keeps_below = self.globs.everything or self.globs.may_keep_below(name)
+        if not keeps_below and not self._keeps_directory(name):
             return
         if fault := _fault_of_directory(name, place, inside):
             self._omit(name, fault)
