@@ -8,13 +8,15 @@ table of the times to the first result.
 Run as root on Debian or Ubuntu with mmdebstrap, and systemd-container for the ways that boot.
 `scripts/deb.sh` or `make deb` has built dist/ before. A root has the essential packages and
 certificates only; it is a directory below --directory, in mount and process namespaces of its
-own, and is removed afterwards. Packages come from where this machine gets its own.
+own, and is removed afterwards. Packages come from where this machine gets its own. A way with
+another Python takes the one that pyenv or uv has installed here; without one it is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -131,9 +133,26 @@ class Way:
     boots: bool = False
     """`check` runs in the root when systemd has booted it, which needs systemd-container here."""
     patience: float = 1200.0
+    python: str = ""
+    """Version of a Python of this machine that the root gets beside the distribution's."""
+    check_limit: float = math.inf
+    """Seconds that `check` may take."""
 
 
+BARE_LIMIT = 30.0
 WHEEL = "$(echo /dist/lading-*_$(uname -m).whl)"
+
+
+def _bare_way(python: str) -> Way:
+    """The way of an ordinary user without an engine, with another Python than Debian's."""
+    return Way(
+        f"bare-{python}", f"the same with Python {python}", "python3-venv openssh-client",
+        f"$PYTHON -m venv l && l/bin/pip install -q {WHEEL}"
+        f" && l/bin/python -V | grep -F 'Python {python}.'",
+        "PATH=$HOME/l/bin:$PATH" + BARE, user=True, python=python, check_limit=BARE_LIMIT,
+    )  # fmt: skip
+
+
 WAYS = (
     Way("demo", "make demo, root", "make", "true", "cd /src && make demo"),
     Way("demo-user", "make demo, user with rootless podman", f"make python3-venv {PODMAN}",
@@ -150,7 +169,8 @@ WAYS = (
     Way("bare", "pip install, user without an engine, crun or podman",
         "python3-venv openssh-client",
         f"python3 -m venv l && l/bin/pip install -q {WHEEL}", "PATH=$HOME/l/bin:$PATH" + BARE,
-        user=True),
+        user=True, check_limit=BARE_LIMIT),
+    *(_bare_way(version) for version in ("3.12", "3.13")),
     Way("pip-extras", "pip install with [s3,cloud], root", f"python3-venv {ENGINE}",
         f"python3 -m venv /opt/l && /opt/l/bin/pip install -q \"{WHEEL}[s3,cloud]\"",
         "PATH=/opt/l/bin:$PATH" + FIRST_RESULT),
@@ -185,10 +205,12 @@ class Timed:
     install: float = 0.0
     check: float = 0.0
     failed: str = ""
+    missing: str = ""
+    """What this machine lacks for the way, which was not tried."""
 
 
 def main() -> int:
-    """Try the ways; 1 when one failed."""
+    """Try the ways; 1 when one failed, or one that was named cannot be tried."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -214,10 +236,11 @@ def main() -> int:
         done = [_try(one, archive, Path(folder) / one.name) for one in wanted]
     print(_table(done))
     if options.json:
-        found = [{"way": one.way.name, "packages": one.packages, "install": one.install,
-                  "first_result": one.check, "failed": one.failed} for one in done]  # fmt: skip
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 1 if any(one.failed for one in done) else 0
+        rows = [{"way": one.way.name, "packages": one.packages, "install": one.install,
+                 "first_result": one.check, "failed": one.failed, "missing": one.missing}
+                for one in done]  # fmt: skip
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if any(one.failed or (one.missing and options.ways) for one in done) else 0
 
 
 _USUAL = tuple(one.name for one in WAYS if one.name != "test")
@@ -235,10 +258,15 @@ _APT = "apt-get install -qq --no-install-recommends"
 
 def _try(way: Way, archive: Path, root: Path) -> Timed:
     print(f"== {way.name}: {way.says}", file=sys.stderr, flush=True)
+    python = _find_python(way.python) if way.python else None
+    if way.python and python is None:
+        return Timed(way, missing=f"no Python {way.python} of pyenv or uv")
     root.mkdir()
     try:
         _prepare(archive, root)
-        times = {}
+        if python is not None:
+            _copy_python(python, root)
+        timed = Timed(way)
         commands = {
             "packages": f"apt-get update -qq; {_APT} {way.packages} >/dev/null",
             "install": way.install,
@@ -248,13 +276,17 @@ def _try(way: Way, archive: Path, root: Path) -> Timed:
             began = time.monotonic()
             as_user = way.user and part != "packages"
             if way.boots and part == "check":
-                failed = _run_booted(root, command, patience=way.patience)
+                code = _run_booted(root, command, patience=way.patience)
             else:
-                failed = _run(root, command, as_user=as_user, patience=way.patience)
-            if failed:
-                return Timed(way, **times, failed=part)
-            times[part] = time.monotonic() - began
-        return Timed(way, **times)
+                code = _run(root, f"PYTHON={python}\n{command}", as_user=as_user,
+                            patience=way.patience)  # fmt: skip
+            if code:
+                return replace(timed, failed=part)
+            timed = replace(timed, **{part: time.monotonic() - began})
+        if timed.check > way.check_limit:
+            failed = f"the first result takes more than {way.check_limit:.0f} s"
+            return replace(timed, failed=failed)
+        return timed
     finally:
         shutil.rmtree(root)
 
@@ -281,6 +313,28 @@ def _prepare(archive: Path, root: Path) -> None:
     )
     script = "update-ca-certificates >/dev/null 2>&1; useradd -m -s /bin/bash ann"
     assert _run(root, script, as_user=False, patience=60) == 0
+
+
+def _find_python(version: str) -> Path | None:
+    """The newest Python of a version that pyenv or uv has installed for this user."""
+    home = Path.home()
+    pyenv = Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions"
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", home / ".local/share/uv/python"))
+    programs = [*pyenv.glob(f"{version}.*/bin/python3"),
+                *uv.glob(f"cpython-{version}.*/bin/python3")]  # fmt: skip
+    return max(programs, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def _copy_python(program: Path, root: Path) -> None:
+    """Copy a Python to the same path in the root, which its libraries may name, for all users."""
+    prefix = program.parents[1]
+    target = root / prefix.relative_to("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Its compiled modules go with it: an ordinary user cannot write them there.
+    unneeded = shutil.ignore_patterns("test", "site-packages", "*.a")
+    shutil.copytree(prefix, target, symlinks=True, ignore=unneeded)
+    for parent in target.relative_to(root).parents:
+        (root / parent).chmod(0o755)
 
 
 # The namespaces end with the command, and everything in them. Not chroot: a process in one may make
@@ -368,7 +422,8 @@ def _table(done: list[Timed]) -> str:
     for one in done:
         times = (one.packages, one.install, one.check)
         cells = [one.way.says, *(f"{value:.1f} s" if value else "" for value in times)]
-        cells.append(f"FAILED: {one.failed}" if one.failed else "works")
+        outcome = f"FAILED: {one.failed}" if one.failed else "works"
+        cells.append(f"left out: {one.missing}" if one.missing else outcome)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
