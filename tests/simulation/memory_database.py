@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lading.core.errors import Conflict, LadingError
+from lading.store import log_rows
 from lading.store.database import Deferred, Dialect, Row, Seal, Value
 from lading.store.databases.sqlite import SqliteDialect, insert_rows
 from lading.store.databases.sqlite_faults import translate
@@ -88,6 +89,7 @@ class MemoryDatabase:
     """Implements `Database`; `image` is what `dump` of another one gave."""
 
     shared = False
+    short_logs_since = ""
 
     def __init__(self, *, seal: Seal, image: bytes = b"") -> None:
         self.dialect: Dialect = SqliteDialect()
@@ -95,6 +97,7 @@ class MemoryDatabase:
         if image:
             self._connection.deserialize(image)
         self._connection.execute("PRAGMA case_sensitive_like = on")
+        self._connection.create_function(log_rows.FUNCTION, -1, log_rows.sqlite_function())
         self._seal = seal
 
     @property

@@ -59,7 +59,7 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
     before = await counted(older)
     assert before["container_requests"] >= 2
     for _ in range(2):
-        await schema.prepare(older, now="now")
+        await schema.prepare(older, now=format_time(START))
     async with older.reading() as tx:
         steps = await tx.fetch("SELECT version, name FROM schema_versions ORDER BY version")
         found = {
@@ -83,7 +83,7 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
 
 
 async def test_no_index_is_left_that_another_has_taken_the_place_of(older: Database) -> None:
-    await schema.prepare(older, now="now")
+    await schema.prepare(older, now=format_time(START))
     listed = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
     if older.shared:
         listed = (
@@ -111,7 +111,7 @@ async def test_nested_values_are_checked_as_in_a_new_database(
     new = await PostgresDatabase.open(await postgres.fresh(), seal=make_seal())
     checks = []
     for one in (older, new) if older.shared else ():
-        await schema.prepare(one, now="now")
+        await schema.prepare(one, now=format_time(START))
         async with one.reading() as tx:
             checks.append(await tx.fetch(_CHECKS))
     await new.close()
@@ -157,7 +157,7 @@ async def _token(it: World, owner: str) -> str:
 
 
 async def test_work_goes_on_in_it(older: Database) -> None:
-    await schema.prepare(older, now="now")
+    await schema.prepare(older, now=format_time(START))
     async with older.writing() as tx:
         last = (await tx.fetch("SELECT max(id) FROM logs"))[0][0]
         assert await records.insert(tx, LOGS, {"uuid": "new"}) > int(last or 0)
@@ -172,7 +172,7 @@ async def test_a_later_database_is_refused(database: Database) -> None:
         await tx.execute("INSERT INTO schema_versions (version, applied_at) VALUES (99, 'later')")
     try:
         with pytest.raises(Invalid, match="of version 99") as caught:
-            await schema.prepare(database, now="now")
+            await schema.prepare(database, now=format_time(START))
         assert "\n" not in str(caught.value)
     finally:
         async with database.writing() as tx:
@@ -192,7 +192,7 @@ async def test_tokens_that_version_1_stored_in_clear_are_sealed(tmp_path: Path) 
     connection.commit()
     connection.close()
     database = SqliteDatabase(tmp_path / "db", seal=make_seal())
-    await schema.prepare(database, now="now")
+    await schema.prepare(database, now=format_time(START))
     async with database.reading() as tx:
         stored = await tx.fetch("SELECT runtime_token FROM container_requests")
         requests = await records.find(tx, database.dialect, REQUESTS, ())

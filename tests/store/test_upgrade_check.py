@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
+from lading.core.quantities import format_time
 from lading.store import schema
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.upgrade_check import check_database, check_file
-from lading.testing.world import make_seal
+from lading.testing.world import START, make_seal
 from tests.postgres import PostgresServer
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -36,7 +37,7 @@ async def test_an_older_file(tmp_path: Path, version: int) -> None:
     assert path.read_bytes() == before, "nothing is changed"
     database = SqliteDatabase(path, seal=make_seal())
     assert await check_database(database) == found
-    await schema.prepare(database, now="now")
+    await schema.prepare(database, now=format_time(START))
     after = check_file(path)
     assert (after.found, after.steps, after.columns) == (schema.VERSION, (), ())
     await database.close()
@@ -49,7 +50,7 @@ async def test_an_older_database_of_postgresql(postgres: PostgresServer) -> None
     found = await check_database(database)
     assert found.found == 4
     assert found.columns
-    await schema.prepare(database, now="now")
+    await schema.prepare(database, now=format_time(START))
     assert (await check_database(database)).steps == ()
     await database.close()
 

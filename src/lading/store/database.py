@@ -185,6 +185,8 @@ class Database(Protocol):
     dialect: Dialect
     shared: bool
     """Whether other processes use the database too, so that events must be announced."""
+    short_logs_since: str
+    """The time from which on new log rows are stored in the short form (`store.log_rows`)."""
 
     @property
     def fault(self) -> LadingError | None:

@@ -46,9 +46,10 @@ from lading.core.records.permissions import (
     Requested,
     Untrashed,
 )
-from lading.core.records.record_types import GROUPS, RECORDS, TOKENS, USERS
+from lading.core.records.record_types import GROUPS, LOGS, RECORDS, TOKENS, USERS
 from lading.core.records.schema import JSON, Type
 from lading.core.records.service_records import WEBHOOKS
+from lading.store import log_rows
 from lading.store.database import Dialect, Value
 from lading.store.permissions import reached, reaches
 
@@ -338,7 +339,7 @@ class ConditionWriter:
         )
 
     def _name(self, column: str) -> str:
-        return f"{self._table}.{column}"
+        return _expression(self._table, column)
 
     def _column(self, target: Target) -> str:
         return self._name(target.name if isinstance(target, Column) else target.column)
@@ -446,6 +447,13 @@ def may_be_true(column: str, key: str) -> str:
     return f"CASE WHEN {without} = {column} THEN 0 ELSE 1 END = 1"
 
 
+def _expression(table: str, column: str) -> str:
+    """SQL expression of a column for conditions and orders."""
+    if table == LOGS.plural and column == log_rows.PROPERTIES.name:
+        return log_rows.expression(table)
+    return f"{table}.{column}"
+
+
 def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
     """` ORDER BY ...`, or "". Keys after a uuid or a number are left out: these are unique."""
     # The primary key alone. It is never null; with the order of nulls that other keys have,
@@ -455,7 +463,7 @@ def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
         return f" ORDER BY {table}.{names[0]}{' DESC' if order[0].descending else ''}"
     order = order[: names.index("uuid") + 1] if "uuid" in names else order
     keys = ", ".join(
-        dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order
+        dialect.order(_expression(table, one.column), descending=one.descending) for one in order
     )
     return f" ORDER BY {keys}" if keys else ""
 

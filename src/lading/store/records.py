@@ -21,6 +21,7 @@ from lading.core.records.expressions import Column, Compare, Expression, Query, 
 from lading.core.records.permissions import Accessible, Untrashed
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
+from lading.store import log_rows
 from lading.store.database import MARK, Deferred, Dialect, Row, Seal, Transaction, Value
 from lading.store.query import ConditionWriter, page_statement
 
@@ -49,9 +50,12 @@ def _as_real(value: Value) -> JSON:
     return float(value) if isinstance(value, int) else value
 
 
-def _decoder(one: Field) -> _Decoder:
+def _decoder(one: Field, *, raw: bool = False) -> _Decoder:
+    """`raw`: nested values stay texts."""
+    if log_rows.is_short(one):
+        return log_rows.as_raw if raw else log_rows.as_json
     if one.nested:
-        return _as_json
+        return _as_raw if raw else _as_json
     if one.type is Type.BOOLEAN:
         return _as_bool
     return _as_real if one.type is Type.FLOAT else None
@@ -102,14 +106,15 @@ class _Table:
         # Numbers are given by the database.
         stored = [one for one in kind.columns if not (kind.numbered and one.name == "id")]
         names = tuple(one.name for one in stored)
+        selected = ", ".join(log_rows.selected(kind, one) for one in kind.columns)
         return cls(
             kind,
             tuple((one.name, _encoder(one), _encode(one, one.default)) for one in stored),
             tuple((number, one) for number, one in enumerate(stored) if one.sealed),
             tuple((one.name, _decoder(one)) for one in kind.columns),
-            tuple((one.name, _as_raw if one.nested else _decoder(one)) for one in kind.columns),
+            tuple((one.name, _decoder(one, raw=True)) for one in kind.columns),
             tuple(number for number, one in enumerate(kind.columns) if one.sealed),
-            f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
+            f"SELECT {selected} FROM {kind.plural}",
             f"INSERT INTO {kind.plural} ({', '.join(names)})"
             f" VALUES ({', '.join('?' for _ in names)})",
         )
@@ -249,10 +254,10 @@ async def search(
     saves most of the time.
     """
     fields = _fields(kind, query)
-    columns = ", ".join(f"{kind.plural}.{one.name}" for one in fields)
+    columns = ", ".join(log_rows.selected(kind, one) for one in fields)
     if query.distinct:
         query = replace(query, order=_distinct_order(query.order, fields))
-        columns = f"DISTINCT {columns}"
+        columns = f"DISTINCT {', '.join(log_rows.distinct(kind, one) for one in fields)}"
     # Times have one length; any other text may be long.
     texts = (Type.STRING, Type.OBJECT, Type.ARRAY)
     wide = [one.name for one in fields if one.type in texts and one.name != "uuid"]
@@ -264,7 +269,7 @@ async def search(
     decoded = [
         values if decode is None else map(decode, values)
         for decode, values in zip(
-            (_as_raw if raw and one.nested else _decoder(one) for one in fields),
+            (_decoder(one, raw=raw) for one in fields),
             zip(*rows, strict=True),
             strict=False,
         )
@@ -283,6 +288,8 @@ async def search_texts(
     """
     names = query.select if query.select is not None else kind.listed
     fields = [kind.by_name[name] for name in names if kind.by_name[name].stored]
+    if any(map(log_rows.is_short, fields)):
+        return None
     real = [one.name for one in fields if one.type is Type.FLOAT]
     # Fractions are added in Python, because SQLite's printf would shorten them.
     members = (
@@ -326,7 +333,7 @@ async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
     condition = writer.where(tuple(_counted(one) for one in where))
     source = f"{kind.plural}{condition}"
     if query.distinct and query.select is not None:
-        names = ", ".join(f"{kind.plural}.{name}" for name in query.select)
+        names = ", ".join(log_rows.distinct(kind, kind.by_name[name]) for name in query.select)
         source = f"(SELECT DISTINCT {names} FROM {source}) AS found"
     rows = await tx.fetch(f"SELECT count(*) FROM {source}", writer.values)
     return int(rows[0][0] or 0)

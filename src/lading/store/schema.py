@@ -27,6 +27,7 @@ from lading.store import (
     fair_shares,
     learned,
     lineage,
+    log_rows,
     permissions,
     quotas,
     records,
@@ -154,6 +155,10 @@ async def _fill_former_owners(tx: Transaction, dialect: Dialect) -> None:
     await upkeep.fill_former_owners(tx)
 
 
+async def _short_log_rows(tx: Transaction, dialect: Dialect) -> None:
+    """Only new rows have the short form; earlier ones are read as they are."""
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -167,6 +172,7 @@ MIGRATIONS: Final = (
     Migration(10, "a quicker check of nested values", _recheck_nested_values),
     Migration(11, "attempts of requests", _fill_attempts),
     Migration(12, "former owners in log rows", _fill_former_owners),
+    Migration(log_rows.SHORT_FORM, "a short form of log rows", _short_log_rows),
 )
 VERSION: Final = MIGRATIONS[-1].number
 
@@ -246,6 +252,19 @@ async def prepare(database: Database, *, now: str) -> None:
         if found is None:
             await leave_states_unmeasured(tx, database.dialect)
         await migrate(tx, database.dialect, found=found, now=now)
+        database.short_logs_since = await _first_short_log(tx, alone=not database.shared)
+
+
+async def _first_short_log(tx: Transaction, *, alone: bool) -> str:
+    """The time from which on log rows are stored in the short form."""
+    rows = await tx.fetch(
+        "SELECT applied_at, applied_at = (SELECT max(applied_at) FROM schema_versions"
+        " WHERE version = 1) FROM schema_versions WHERE version = ?",
+        (log_rows.SHORT_FORM,),
+    )
+    applied_at, is_new = rows[0]
+    # No older server has seen a database that began with the short form.
+    return log_rows.first_short(str(applied_at), alone=alone or bool(is_new))
 
 
 async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) -> None:

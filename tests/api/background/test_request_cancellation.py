@@ -92,7 +92,7 @@ async def left_by(it: World, made: list[Record], name: str) -> str:
                     tx, LOGS, object_uuid=record["uuid"], event_type="update"
                 )
                 logs.sort(key=lambda log: int(log["id"]))
-                found += [record, [{**log, "id": 0, "uuid": ""} for log in logs]]
+                found += [record, [{**log, "id": 0, "uuid": "", "shortened": ""} for log in logs]]
     text = json.dumps(found, sort_keys=True)
     text = _UUID.sub(lambda match: uuids.get(match[0], match[0][6:11]), text)
     text = _ETAG.sub("", _TIME.sub("T", text)).replace(name, "NAME")

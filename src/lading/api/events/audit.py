@@ -38,7 +38,7 @@ from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.service_records import WEBHOOKS
 from lading.process.concurrency import together
 from lading.process.telemetry import event
-from lading.store import records
+from lading.store import log_rows, records
 from lading.store.database import Database, Transaction
 
 LISTENED: Final = (
@@ -108,6 +108,8 @@ _WRITTEN: Final = (
     "uuid", "object_uuid", "object_owner_uuid", "summary", "properties", "event_at", "created_at",
     "modified_at", "owner_uuid", "modified_by_user_uuid", "event_type",
 )  # fmt: skip
+_STORED: Final = (*_WRITTEN, "shortened")
+_PROPERTIES: Final = _WRITTEN.index("properties")
 LogRow: TypeAlias = tuple[JSON, ...]
 """Values of a log row that is not stored yet, in the order of `_WRITTEN`."""
 
@@ -156,11 +158,20 @@ async def write_all(
     tx: Transaction, database: Database, events: Events, rows: Sequence[LogRow]
 ) -> None:
     """Write many log rows of changes, at least one, and publish their events."""
-    first = await records.add_all(tx, LOGS, _WRITTEN, rows)
+    since = database.short_logs_since
+    stored = [_stored_values(values, since=since) for values in rows]
+    first = await records.add_all(tx, LOGS, _STORED, stored)
     if database.shared:
         tx.announce()
     else:
         tx.after_commit(lambda: _publish_all(events, rows, first))
+
+
+def _stored_values(values: LogRow, *, since: str) -> LogRow:
+    """The values of `_STORED` for those of `_WRITTEN`."""
+    row = dict(zip(_WRITTEN, values, strict=True))
+    properties, short = log_rows.both_forms(row, since=since)
+    return (*values[:_PROPERTIES], properties, *values[_PROPERTIES + 1 :], short)
 
 
 def _is_logged(config: Config, kind: RecordType, name: str) -> bool:
@@ -251,7 +262,8 @@ async def _write(
 
 async def _store(tx: Transaction, database: Database, events: Events, row: Record) -> None:
     has_event = is_event(row)
-    row["id"] = await records.add(tx, LOGS, row)
+    stored = log_rows.stored(row, since=database.short_logs_since)
+    row["id"] = await records.add(tx, LOGS, stored)
     if has_event and database.shared:
         tx.announce()
     elif has_event:

@@ -492,6 +492,7 @@ LOGS: Final = RecordType(
         text("event_type"),
         text("summary"),
         mapping("properties"),
+        text("shortened", "The properties in their short form, if so stored.", hidden=True),
     ),
     actions=CRUD[:3],
     indexes=(("object_uuid",),),

@@ -24,6 +24,7 @@ from contextlib import asynccontextmanager
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.records.schema import Field
 from lading.process.telemetry import event
+from lading.store import log_rows
 from lading.store.database import (
     Batches,
     Deferred,
@@ -118,7 +119,7 @@ $$
 class PostgresDialect:
     """The SQL dialect of PostgreSQL."""
 
-    preamble: Sequence[str] = (_JSON, _EACH)
+    preamble: Sequence[str] = (_JSON, _EACH, log_rows.postgres_function())
     columns: str = _COLUMNS
     # An array: an index is read for its elements, whatever the planner expects of their number.
     among: str = "{} = ANY (ARRAY (SELECT json_array_elements_text(CAST(? AS json))))"
@@ -312,6 +313,7 @@ class PostgresDatabase:
     """A database of a PostgreSQL server. `open` it inside the loop that uses it."""
 
     shared = True
+    short_logs_since = ""
     fault = None
     """Always None: the PostgreSQL server checks its own files."""
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Field, Type
 from lading.process.telemetry import event
+from lading.store import log_rows
 from lading.store.database import (
     Deferred,
     Dialect,
@@ -260,6 +261,7 @@ class SqliteDatabase:
     """A database in one file. Construct it inside the event loop that uses it."""
 
     shared = False
+    short_logs_since = ""
 
     def __init__(self, path: Path, *, seal: Seal, cache_size: int = CACHE_SIZE) -> None:
         """Open or create the file; `cache_size`: bytes for pages, of the writing and of the reading
@@ -511,6 +513,9 @@ def _connect(path: Path, undo: ExitStack, cache_size: int) -> sqlite3.Connection
         "foreign_keys = off",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    connection.create_function(
+        log_rows.FUNCTION, -1, log_rows.sqlite_function(), deterministic=True
+    )
     return connection
 
 

@@ -1,0 +1,143 @@
+"""Log rows in the database: their properties in the short form, and the SQL that reads them.
+
+A row has its properties in one of two columns: `properties` as JSON, or `shortened` in the short
+form of `core.records.log_texts`. A query selects the short form with the columns that its codes
+stand for, and Python makes JSON of it (`decode`); a filter calls a function of the database,
+FUNCTION, which each dialect makes from the same phrases. Older rows stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import msgspec
+
+from lading.core.quantities import format_time, parse_time
+from lading.core.records.log_texts import (
+    CLUSTER_SIZE,
+    MINUTE_SIZE,
+    LogColumns,
+    lengthen,
+    phrases,
+    shorten,
+)
+from lading.core.records.record_types import LOGS
+from lading.core.records.schema import JSON, Field, Record, RecordType
+from lading.store.database import Value
+
+SHORT_FORM: Final = 13
+"""The version of the schema that has the short form."""
+FUNCTION: Final = "lading_log_properties"
+"""SQL function of the columns in `_ARGUMENTS`: the properties as JSON."""
+PROPERTIES: Final = LOGS.by_name["properties"]
+_COLUMNS: Final = ("object_uuid", "object_owner_uuid", "owner_uuid", "created_at")
+_ARGUMENTS: Final = ("properties", "shortened", *_COLUMNS)
+_SEPARATOR: Final = " "
+# A server of an older version, which cannot read the short form, may go on beside a newer one
+# while servers are upgraded one by one.
+_ROLLING: Final = timedelta(days=1)
+_encode = msgspec.json.Encoder().encode
+_Text: TypeAlias = str | None
+
+
+def stored(row: Record, *, since: str) -> Record:
+    """A new log row as it is stored; `since` is the time from which on rows have the short form."""
+    properties, short = both_forms(row, since=since)
+    return {**row, "properties": properties, "shortened": short}
+
+
+def both_forms(row: Record, *, since: str) -> tuple[Record | None, _Text]:
+    """The values of the columns `properties` and `shortened` of a new log row, one of them None."""
+    properties = row["properties"]
+    columns = [row[name] for name in _COLUMNS]
+    # Some rows are about no record.
+    if None in columns or row["created_at"] < since:
+        return properties, None
+    short = shorten(_encode(properties).decode(), LogColumns(*columns))
+    return (properties, None) if short is None else (None, short)
+
+
+def first_short(applied_at: str, *, alone: bool) -> str:
+    """The time from which on rows are stored in the short form, for a database that has had its
+    version since `applied_at`; `alone`: no server of an older version uses it.
+    """
+    return "" if alone else format_time(parse_time(applied_at) + _ROLLING)
+
+
+def is_short(field: Field) -> bool:
+    """Whether a field is the one that may be in the short form."""
+    return field is PROPERTIES
+
+
+def selected(kind: RecordType, field: Field) -> str:
+    """SQL expression of a field of any type of record, named like it; that of the properties of log
+    rows is for `as_json` and `as_raw`.
+    """
+    if not is_short(field):
+        return f"{kind.plural}.{field.name}"
+    short = f" || '{_SEPARATOR}' || ".join(f"logs.{name}" for name in (*_COLUMNS, "shortened"))
+    return f"coalesce(logs.properties, {short}) AS properties"
+
+
+def distinct(kind: RecordType, field: Field) -> str:
+    """Like `selected`, with the same value for equal properties."""
+    if not is_short(field):
+        return selected(kind, field)
+    return f"{expression(kind.plural)} AS {field.name}"
+
+
+def expression(table: str) -> str:
+    """SQL expression of the properties as JSON, for conditions on `table` or an alias of it."""
+    return f"{FUNCTION}({', '.join(f'{table}.{name}' for name in _ARGUMENTS)})"
+
+
+def as_json(value: Value) -> JSON:
+    """The properties, of a value of `selected`."""
+    return None if value is None else msgspec.json.decode(decode(str(value)))
+
+
+def as_raw(value: Value) -> JSON:
+    """The properties as a text that is copied to the response, of a value of `selected`."""
+    return None if value is None else msgspec.Raw(decode(str(value)))
+
+
+def decode(value: str) -> str:
+    """The JSON text of the properties, of a value of `selected`."""
+    if value.startswith("{"):
+        return value
+    *columns, short = value.split(_SEPARATOR, len(_COLUMNS))
+    return lengthen(short, LogColumns(*columns))
+
+
+def sqlite_function() -> Callable[..., _Text]:
+    """FUNCTION for SQLite."""
+
+    def properties(plain: _Text, short: _Text, *columns: str) -> _Text:
+        return plain if short is None else lengthen(short, LogColumns(*columns))
+
+    return properties
+
+
+def postgres_function() -> str:
+    """The statement that makes FUNCTION in PostgreSQL."""
+    text = "shortened"
+    for code, replacement in _replacements():
+        text = f"replace({text}, '{code}', {replacement})"
+    return (
+        f"CREATE OR REPLACE FUNCTION {FUNCTION} ({', '.join(f'{one} text' for one in _ARGUMENTS)})"
+        " RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $lading$"
+        f" SELECT CASE WHEN shortened IS NULL THEN properties ELSE {text} END $lading$"
+    )
+
+
+def _replacements() -> Iterator[tuple[str, str]]:
+    """Each code with the SQL expression of its text: phrases before the codes in them."""
+    for code, phrase in phrases():
+        yield code, "'" + phrase.replace("'", "''") + "'"
+    cuts = (MINUTE_SIZE, CLUSTER_SIZE)
+    parts = (f"left(created_at, {cuts[0]})", f"left(object_uuid, {cuts[1]})")
+    names = LogColumns("object_uuid", "object_owner_uuid", "owner_uuid", "created_at")
+    for (code, _), expression in zip(names.codes(), (*names, *parts), strict=True):
+        yield code, expression
