@@ -8,6 +8,7 @@ from lading.process.concurrency import (
     StopEvent,
     WorkCancelled,
     drain,
+    finish_within,
     together,
     unless,
     wait_at_most,
@@ -184,3 +185,56 @@ async def test_a_wait_ends_with_its_event_or_its_time() -> None:
     async with asyncio.timeout(10):
         await wait_at_most(event, 60.0)
         await wait_at_most(event, 60.0)
+
+
+async def test_work_in_time_gives_its_result_or_its_error() -> None:
+    async def divide(number: int) -> float:
+        return 6 / number
+
+    assert await finish_within(divide(3), 3600.0) == 2.0
+    with pytest.raises(ZeroDivisionError):
+        await finish_within(divide(0), 3600.0)
+
+
+async def test_late_work_is_cancelled_in_a_task_that_was_cancelled_before_too() -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("late")
+
+    async def tidy_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with pytest.raises(TimeoutError):
+                await finish_within(wait(), 0.0)
+
+    task = asyncio.create_task(tidy_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["late"]
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_cancellation_is_heard_whenever_the_work_ends(turns: int) -> None:
+    event, after = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        await wait_at_most(event, 3600.0)
+        await after.wait()
+
+    task = asyncio.create_task(wait())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    event.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    async with asyncio.timeout(10):
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()

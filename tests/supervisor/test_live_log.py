@@ -89,6 +89,29 @@ async def test_much_output_is_posted_at_once(view: LiveView, server: FakeServer,
     assert set(server.live) == {"stdout.txt", "stderr.txt"}
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_it_ends_with_a_command_whose_last_line_comes_at_that_moment(
+    view: LiveView, server: FakeServer, log: Log, turns: int
+) -> None:
+    posted = asyncio.Queue[str]()
+    server.on_call = posted.put_nowait
+    task = asyncio.create_task(view.run(period=3600.0, size=1000, first=0.0))
+    log.stream("stdout.txt").write(b"a first line\n")
+    await posted.get()
+    log.stream("stdout.txt").write(b"a line that waits for more\n")
+    log.grown.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    log.stream("stdout.txt").write(b"x" * 1000)
+    log.grown.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait((task,), timeout=2)
+    task.cancel()
+    assert done
+
+
 async def test_a_flood_is_posted_in_parts(view: LiveView, server: FakeServer, log: Log) -> None:
     view.largest_post = 10
     log.stream("stdout.txt").write(b"x" * 100)

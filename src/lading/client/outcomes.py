@@ -287,9 +287,10 @@ async def until_changed(changed: asyncio.Event, seconds: float) -> None:
     """Wait for a change, at most so long; several changes at a time are looked at together."""
     import asyncio
 
-    try:
-        await asyncio.wait_for(changed.wait(), seconds)
-    except TimeoutError:
+    from lading.process.concurrency import wait_at_most
+
+    await wait_at_most(changed, seconds)
+    if not changed.is_set():
         return
     await asyncio.sleep(_SHORTEST)
     changed.clear()

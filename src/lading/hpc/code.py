@@ -287,8 +287,11 @@ class Code:
             self._outside_ended()
 
     async def _moment(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), 0.02)
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait((ended,), timeout=0.02)
+        finally:
+            ended.cancel()
 
     def _processes(self) -> dict[int, processes.LiveProcess]:
         if self._record.started_by is StartedBy.EXTERNALLY:

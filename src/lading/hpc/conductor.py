@@ -54,7 +54,7 @@ from lading.hpc.ranks import (
 )
 from lading.hpc.ranks import serve as serve_remote_rank
 from lading.net import rpc
-from lading.process.concurrency import together
+from lading.process.concurrency import finish_within, together, wait_at_most
 
 # EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.
 COULD_NOT = 75
@@ -179,7 +179,7 @@ class Conductor:
         async def expect_one() -> None:
             limit = self._first_time + _FIRST_TIME_RANK * len(self._members)
             try:
-                await asyncio.wait_for(has_answered.wait(), limit)
+                await finish_within(has_answered.wait(), limit)
             except TimeoutError:
                 raise no_daemon(f"no rank has one that answers within {limit:.0f} s") from None
 
@@ -263,8 +263,7 @@ class Conductor:
             if self.stop.is_set():
                 return GangResult(128 + signal.SIGTERM, "told to stop")
             # Sleeps one period, or until told to stop.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stop.wait(), PERIOD)
+            await wait_at_most(self.stop, PERIOD)
 
     async def _watch(self, member: RankMember) -> None:
         while True:

@@ -335,7 +335,8 @@ class FileSystemWatch:
         self._asking = threading.Thread(target=self._try, args=(loop, answered), daemon=True)
         self._asking.start()
         try:
-            await asyncio.wait_for(answered.wait(), self.patience)
+            async with asyncio.timeout(self.patience):
+                await answered.wait()
         except TimeoutError:
             return f"{self.path} does not answer"
         return self._fault

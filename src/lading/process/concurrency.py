@@ -49,12 +49,31 @@ async def cancel_all(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def finish_within(work: Awaitable[_Answer], seconds: float) -> _Answer:
+    """Result of `work`, which is cancelled after so many seconds. Raises TimeoutError then.
+
+    In the place of `asyncio.wait_for`, which in Python 3.11 drops the cancellation of its caller
+    when the work ends at that moment: the caller then goes on. An `asyncio.timeout` of Python 3.11
+    raises no TimeoutError in a task that was cancelled before, such as one that tidies up.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+    except asyncio.CancelledError:
+        await cancel_all(task)
+        raise
+    if not task.done():
+        await cancel_all(task)
+        if task.cancelled():
+            raise TimeoutError
+    return task.result()
+
+
 async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, for at most so many seconds."""
     # A time-out is a result here: the caller looks again in any case.
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
+        await finish_within(event.wait(), seconds)
 
 
 class StopEvent(asyncio.Event):

@@ -26,6 +26,7 @@ from lading.client.api import Record
 from lading.client.caches.disk_space import lacks_room
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.quantities import format_time
+from lading.process.concurrency import wait_at_most
 from lading.process.telemetry import redact
 
 Clock = Callable[[], datetime]
@@ -227,9 +228,8 @@ class Pump:
         after `timeout` seconds.
         """
         self.handed_over()
-        # Another process keeps the pipe open; the result is False.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), timeout)
+        # Another process may keep the pipe open; the result is False then.
+        await wait_at_most(self._ended, timeout)
         ended = self._ended.is_set()
         if not ended:
             self._end()

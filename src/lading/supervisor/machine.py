@@ -29,6 +29,7 @@ import msgspec
 from lading.core import resources
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.resources import Price
+from lading.process.concurrency import finish_within
 from lading.supervisor.logs import INSTANCE, NODE, Clock, Log
 from lading.supervisor.process.register import Register
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -197,7 +198,7 @@ async def _run_hook(program: str, seconds: float) -> str:
             program, stdin=null, stdout=null, stderr=null
         )
         try:
-            code = await asyncio.wait_for(process.wait(), seconds)
+            code = await finish_within(process.wait(), seconds)
         except TimeoutError:
             process.kill()
             await process.wait()

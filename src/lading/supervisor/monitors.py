@@ -37,6 +37,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from lading.process.concurrency import finish_within
 from lading.supervisor.capture import save_log
 from lading.supervisor.engines import Engine
 from lading.supervisor.inputs.keep_mount import KeepMount
@@ -279,7 +280,7 @@ class LiveView:
             await self._growth(1)
             # No growth within the period: post the present data.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._growth(size), period)
+                await finish_within(self._growth(size), period)
 
     async def post(self) -> None:
         """Post the growth of every file."""

@@ -27,7 +27,7 @@ import msgspec
 
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Unavailable
-from lading.process.concurrency import cancel_all
+from lading.process.concurrency import cancel_all, finish_within
 from lading.process.telemetry import event
 from lading.supervisor.engines.choice import EngineChoice
 from lading.wiring.database_room import keep_room
@@ -338,7 +338,7 @@ class ChildService:
             # The child has its copy; with this one closed, the end of the child ends the pipe.
             os.close(write)
         try:
-            ready = await asyncio.wait_for(_read_line(read), self._start_timeout)
+            ready = await finish_within(_read_line(read), self._start_timeout)
         except TimeoutError:
             await self.stop()
             said = self._last_words(began) or "it reported nothing; is the machine overloaded?"
@@ -379,7 +379,7 @@ class ChildService:
             return 0
         with suppress(TimeoutError):
             # The pipe closes a moment before the process ends.
-            await asyncio.wait_for(ended(self._process.pid), _LAST_BREATH)
+            await finish_within(ended(self._process.pid), _LAST_BREATH)
         return self._process.poll() or 0
 
     async def keep(self) -> None:
@@ -408,7 +408,7 @@ class ChildService:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(ended(process.pid), _STOP_TIMEOUT)
+            await finish_within(ended(process.pid), _STOP_TIMEOUT)
         except TimeoutError:
             process.kill()
         process.wait()

@@ -7,8 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from lading.supervisor import linux
-from lading.supervisor.engines.stopping import terminate
+from lading.supervisor.engines.stopping import stop_by_init, terminate
 from lading.supervisor.limits.counters import descendants
 from tests.reality import need_root
 
@@ -83,3 +85,20 @@ async def test_a_process_outside_a_container_gets_no_signal() -> None:
 
 async def test_a_container_that_has_ended_is_not_waited_for() -> None:
     assert await terminate(1 << 30, grace=PATIENCE)
+
+
+async def test_a_container_that_ends_as_it_becomes_ready_is_not_waited_for() -> None:
+    signals: list[str] = []
+
+    async def send(name: str) -> None:
+        signals.append(name)
+
+    async def ready() -> None:
+        # As the engine does when the command has ended.
+        stopping.cancel()
+
+    stopping = asyncio.create_task(stop_by_init(send, ready, grace=3600.0))
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(PATIENCE):
+            await stopping
+    assert signals == []

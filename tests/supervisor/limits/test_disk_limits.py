@@ -165,3 +165,25 @@ async def test_nobody_ends_before_the_others_have_been_heard(run: Path) -> None:
         async with asyncio.timeout(1.5):
             await watch(run, kept=kept).run_until_full()
     assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept, hearing=0.0))
+
+
+@jumping
+async def test_the_largest_ends_as_soon_as_the_others_have_been_heard(run: Path) -> None:
+    write(run / "mounts" / "mine", 40 * MIB)
+    (run.parent / "other").mkdir()
+    (run.parent / "other" / "journal").touch()
+    device = run.stat().st_dev
+    (run.parent / "third").mkdir()
+    third = Neighbours(run.parent / "third", lambda: 0.0)
+    third.tell({device: DiskWriter("third", Amount(1, 1), Amount(1 << 61, 1))})
+    watching = watch(run, kept=Amount(read_disk(run).free.size + (1 << 40), 0))
+    ending = asyncio.create_task(ends(watching))
+    # Its first measurement does not end it, as the other one is unknown.
+    while not any(writer.taken.size for writer in third.others(device)):
+        await asyncio.sleep(0)
+    heard = watching.clock()
+    Neighbours(run.parent / "other", lambda: 0.0).tell(
+        {device: DiskWriter("other", Amount(1, 1), Amount(1, 1))}
+    )
+    assert "takes the most, 40.0 MiB" in await ending
+    assert watching.clock() - heard < 0.2

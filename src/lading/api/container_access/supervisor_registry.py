@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -21,6 +20,7 @@ from lading.core.containers.writers import Role
 from lading.core.errors import Unavailable
 from lading.net.pipes import Pipe
 from lading.net.tunnel import Tunnel
+from lading.process.concurrency import wait_at_most
 
 # More than the containers that one server is likely to have running. A supervisor that is dropped
 # is asked again (`container_access.log_streaming`).
@@ -145,8 +145,7 @@ class Tunnels:
         waiting.append(coming)
         try:
             # None came in time; the caller raises the error.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(coming.wait(), self.patience)
+            await wait_at_most(coming, self.patience)
         finally:
             waiting.remove(coming)
             if not waiting:

@@ -29,6 +29,7 @@ from lading.client.record_events import events
 from lading.client.retry import Outage
 from lading.core.containers.attempts.spot import about
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
+from lading.process.concurrency import wait_at_most
 
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMPED = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
@@ -511,10 +512,7 @@ class Follower:
         return is_news
 
     async def _wait(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return
+        await wait_at_most(self._changed, seconds)
         self._changed.clear()
 
     @asynccontextmanager

@@ -35,6 +35,7 @@ from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import DEFAULT_PATH
+from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, stopping
 from lading.supervisor.engines.refusals import start_refusal
@@ -109,7 +110,7 @@ async def version(program: str, argument: str) -> str:
         asked = await asyncio.create_subprocess_exec(
             program, argument, stdin=null, stdout=pipe, stderr=null
         )
-        said, _ = await asyncio.wait_for(asked.communicate(), _PATIENCE)
+        said, _ = await finish_within(asked.communicate(), _PATIENCE)
     except (OSError, TimeoutError) as error:
         name = Path(program).name
         raise ExecutionError(
@@ -127,14 +128,14 @@ async def delete(command: Sequence[str], states: Iterable[Path]) -> None:
         deleted = await asyncio.create_subprocess_exec(
             *command, "delete", "--force", container.name, stdin=null, stdout=null, stderr=null
         )
-        await asyncio.wait_for(deleted.wait(), _PATIENCE)
+        await finish_within(deleted.wait(), _PATIENCE)
 
 
 async def stop(find_runtime: Callable[[], int | None], *, grace: float) -> None:
     """Send TERM to each process of the container of a crun, and KILL after `grace` seconds."""
     # The process has ended already, or never started.
     with contextlib.suppress(ProcessLookupError, TimeoutError):
-        first = await asyncio.wait_for(_find_init(find_runtime), grace)
+        first = await finish_within(_find_init(find_runtime), grace)
         await stopping.terminate(first, grace=grace)
         os.kill(first, signal.SIGKILL)
 

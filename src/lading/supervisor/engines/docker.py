@@ -34,7 +34,7 @@ from lading.client.images.docker_api import learn_version
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
-from lading.process.concurrency import cancel_all, drain, in_thread
+from lading.process.concurrency import cancel_all, drain, finish_within, in_thread
 from lading.process.confined import Stop, Stopped
 from lading.supervisor.engines import (
     Bind,
@@ -343,9 +343,7 @@ class DockerEngine:
                     # "not-running" can only mean ended.
                     await container.wait(condition="not-running")
                     await drain(moving, stop, limit=_DRAIN, grace=_STOP_DRAIN)
-                    events = (
-                        await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
-                    )
+                    events = await finish_within(counting, _TIMEOUT) if counting else LimitEvents()
                 finally:
                     tasks = [moving, stopping, *([counting] if counting else [])]
                     await cancel_all(*tasks)

@@ -21,6 +21,7 @@ from aiodocker.execs import Exec as DockerExec
 from aiodocker.stream import Stream
 
 from lading.core.errors import ExecutionError, Failure
+from lading.process.concurrency import finish_within
 from lading.supervisor.engines import Exec, Execution, Size
 
 # Seconds between HUP and KILL.
@@ -155,7 +156,7 @@ class DockerExecution:
                 await self.signal(signal.SIGHUP)
                 # The command did not end in time and is killed below.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wait(), _GRACE)
+                    await finish_within(self.wait(), _GRACE)
                 if (await self._look()).get("Running"):
                     await self.signal(signal.SIGKILL)
         finally:

@@ -28,7 +28,7 @@ import msgspec
 
 from lading.core import images
 from lading.core.errors import ExecutionError, Failure
-from lading.process.concurrency import cancel_all
+from lading.process.concurrency import cancel_all, finish_within
 from lading.supervisor.engines import Exec, Execution, Size
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.crun import null
@@ -116,7 +116,7 @@ class ProcessExecution:
             await self.signal(signal.SIGHUP)
             # The command did not end in time and is killed below.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _GRACE)
+                await finish_within(self._process.wait(), _GRACE)
         if self._process.returncode is None:
             await self.signal(signal.SIGKILL)
             # The process has ended meanwhile.
@@ -385,7 +385,7 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
         env={"PATH": images.DEFAULT_PATH},
         cwd="/",
     )
-    code = await asyncio.wait_for(made.wait(), _START_PATIENCE)
+    code = await finish_within(made.wait(), _START_PATIENCE)
     if code != 0:
         raise OSError(f"crun {verb} ended with {code}; has the image a /bin/sh?")
 

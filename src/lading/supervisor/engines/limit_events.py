@@ -20,6 +20,7 @@ import aiodocker
 import aiohttp
 from aiodocker.exceptions import DockerError
 
+from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.limits.cgroup import find_hierarchy, memory_kills, refused_processes
 from lading.supervisor.limits.counters import find_folders
@@ -74,7 +75,7 @@ async def reported_late(docker: aiodocker.Docker, state: Mapping[str, Any], name
     )
     with contextlib.suppress(DockerError, aiohttp.ClientError, TimeoutError):
         try:
-            return await asyncio.wait_for(reports.get(), _LATE) is not None
+            return await finish_within(reports.get(), _LATE) is not None
         finally:
             # It raises the error that ended the reports.
             await docker.events.stop()  # type: ignore[no-untyped-call]

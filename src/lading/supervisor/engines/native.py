@@ -32,6 +32,7 @@ from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.process import removal
+from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,
@@ -310,7 +311,7 @@ class NativeEngine:
             # milliseconds later.
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 if first is not None:
-                    await asyncio.wait_for(linux.ended(first), _CHECK_TIME)
+                    await finish_within(linux.ended(first), _CHECK_TIME)
         self._is_held = False
 
     async def remove(self) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
+from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.limits.counters import descendants
 
@@ -85,7 +86,7 @@ async def stop_by_init(
     loop = asyncio.get_running_loop()
     until = loop.time() + grace
     with suppress(TimeoutError):
-        await asyncio.wait_for(ready(), grace)
+        await finish_within(ready(), grace)
         await send("SIGTERM")
     await asyncio.sleep(max(0.0, until - loop.time()))
     await send("SIGKILL")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.errors import ExecutionError, LadingError
-from lading.process.concurrency import WorkCancelled
+from lading.process.concurrency import WorkCancelled, wait_at_most
 from lading.supervisor.container_spec import amount
 from lading.supervisor.ending import refused_by_kernel, signal_name
 from lading.supervisor.engines import Exit
@@ -154,5 +153,4 @@ async def _keep_failure(run: ContainerRun, ended: Exit) -> None:
     except LadingError as error:
         run.log.say(f"the container of the failed command is not kept: {error.message}")
         return
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+    await wait_at_most(stop, seconds)

@@ -83,6 +83,8 @@ class DiskWatch:
     _measured: bool = False
     _has_layers: bool = False
     _urgent_since: float = math.inf
+    # The last judgement waits for reports of others.
+    _is_put_off: bool = False
 
     async def run_until_full(self) -> str:
         """Watch; return the reason for which the container has to end. Raises OSError when the disk
@@ -101,10 +103,15 @@ class DiskWatch:
                 tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
             disks = self._look()
             urgent = self._note_urgency(disks)
-            if self._is_due(disks, urgent=urgent):
-                why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
-                if why:
-                    return why
+            is_due = self._is_due(disks, urgent=urgent)
+            why = await self._measure(neighbours) if is_due else ""
+            # Judged by the last measurement once the others have reported theirs: until the next
+            # one, the container would go on.
+            if not why and urgent and (is_due or self._is_put_off):
+                why = self._judge(neighbours)
+            if why:
+                return why
+            if is_due:
                 disks = self._look()
             await asyncio.sleep(self._pause(disks))
 
@@ -208,7 +215,9 @@ class DiskWatch:
         """Reason for which this container has to end, as the largest user of a disk that is nearly
         full, or "".
         """
-        if neighbours.are_unknown() and self.clock() - self._urgent_since < self.hearing:
+        is_heard = self.clock() - self._urgent_since >= self.hearing
+        self._is_put_off = not is_heard and neighbours.are_unknown()
+        if self._is_put_off:
             return ""
         for device, disk in self._look().items():
             others = neighbours.others(device)

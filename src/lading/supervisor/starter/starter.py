@@ -32,6 +32,7 @@ import msgspec
 from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
+from lading.process.concurrency import finish_within
 from lading.supervisor.engines import ContainerSpec, Exec, Execution, stopping
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.seccomp import make_program
@@ -112,7 +113,7 @@ class Starter:
         """Send TERM to each process of the container, and KILL after `grace` seconds."""
         # The container has ended already, or is never ready.
         with contextlib.suppress(ProcessLookupError, TimeoutError):
-            first = await asyncio.wait_for(self._until_ready(_STATUS, None), grace)
+            first = await finish_within(self._until_ready(_STATUS, None), grace)
             with _opened(self._run / _STATUS) as container:
                 # The first process passes it on to all that are there, and then lets them end.
                 present = descendants(first)
@@ -172,7 +173,7 @@ class Starter:
         try:
             gate = Gate(descriptor=reading, join=join, is_kept=True)
             self._held = self._spawn(self._run / _HELD, gate, (null(),) * 3)
-            await asyncio.wait_for(self._until_ready(_HELD, self._held), _PATIENCE)
+            await finish_within(self._until_ready(_HELD, self._held), _PATIENCE)
         except BaseException as error:
             os.close(writing)
             if self._held is not None:
