@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 def _attributes(command: Any = ("x",), **changes: Any) -> dict[str, Any]:
     options: dict[str, Any] = {
         "vcpus": 1, "ram": "1GiB", "tmp": (), "stdout": None, "network": False, "durations": {},
-        "moments": {}, "attributes": {},
+        "moments": {}, "attributes": {}, "gpu": (None, None, (), None),
     }  # fmt: skip
     return request_attributes(command, now=NOW, **{**options, **changes})
 
@@ -71,6 +71,28 @@ def test_attributes_of_a_request() -> None:
     assert (scheduling["partitions"], scheduling["max_run_time"]) == (["p"], 60)
     assert scheduling["deadline"].startswith("2026-01-02T14")
     assert set(_attributes(tmp="/b")["mounts"]) == {"/out", "/b"}
+
+
+def test_gpus_are_a_constraint() -> None:
+    assert "gpu" not in _attributes()["runtime_constraints"]
+    constraint = _attributes(gpu=(2, "16GiB", ["ampere"], 12.4))["runtime_constraints"]["gpu"]
+    assert constraint == {
+        "device_count": 2, "vram": 16 << 30, "hardware_target": ["ampere"], "stack": "cuda",
+        "driver_version": "12.4",
+    }  # fmt: skip
+    assert _attributes(gpu=(None, None, "gfx90a", None))["runtime_constraints"]["gpu"] == {
+        "device_count": 1, "vram": 0, "hardware_target": ["gfx90a"], "stack": "rocm",
+        "driver_version": "0.0",
+    }  # fmt: skip
+    for gpu, message in (
+        (("x", None, (), None), "gpus: 'x': write a number"),
+        ((None, "16", (), None), "gpu_memory: '16': is 16 bytes"),
+        ((None, None, "", None), "gpu_type: is empty"),
+        ((None, None, (), "new"), "cuda: 'new': write a version"),
+        ((0, None, (), "12.4"), "ask for 1 or leave these out"),
+    ):
+        with pytest.raises(Invalid, match=message):
+            _attributes(gpu=gpu)
 
 
 def test_what_is_no_command() -> None:

@@ -156,6 +156,16 @@ cat >data/config.yml <<'END'
 END
 """
 
+GPU_MACHINE: Final = """Containers: {DeviceRoot: /home/ann/machine}
+Local: {GPUDriverVersion: "12.2", GPUHardwareTargets: ["8.6"], GPUMemory: 24GiB}"""
+# Device files without a GPU behind them.
+GPUS: Final = f"""
+mkdir -p machine/dev
+for name in nvidia0 nvidia1 nvidiactl nvidia-uvm; do mknod -m 666 machine/dev/$name c 1 3; done
+{serve(GPU_MACHINE)}
+{IMAGE}
+"""
+
 MPI: Final = ("crun", "mpicc", "mpirun", "sshd")
 HPC_IMAGE: Final = "lading image hpc\n"
 CLOUD: Final = """
@@ -187,6 +197,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/python.md": Site(
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")
     ),
+    "docs/gpus.md": Site(GPUS, ("crun",)),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/secrets.md": Site(TOOLS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),

@@ -8,16 +8,25 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from lading.core.containers.gpu_words import (
+    gpu_constraint,
+    parse_count,
+    parse_kinds,
+    parse_version,
+)
 from lading.core.errors import Invalid
 from lading.core.secrets import parse_option, read_content
 
 OUT = "/out"
 """The working directory of the container, whose files are kept."""
 _MEGABYTE = 1_000_000
+_STACKS = {"nvidia": "cuda", "amd": "rocm"}
+_GPUS_OF = {"nvidia_gpu": "nvidia", "amd_gpu": "amd"}
+_Value = TypeVar("_Value")
 _LEAST_RAM = 64 << 20
 _OPTIONS = {"bash": "-euo pipefail", "zsh": "-euo pipefail"}
 
@@ -50,7 +59,8 @@ def read_secrets(given: Iterable[str], environment: Mapping[str, str]) -> dict[s
 
 def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:
     """Constraints, scheduling parameters and working directory by the resources of a job: mem_mb,
-    disk_mb, runtime (minutes), gpu and what it has to be, lading_partition, lading_priority.
+    disk_mb, runtime (minutes), gpu and what it has to be, lading_partition, lading_priority. Raises
+    Invalid for GPUs that cannot be meant.
     """
 
     def number(name: str) -> int:
@@ -59,14 +69,8 @@ def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:
 
     constraints: dict[str, Any] = {"vcpus": max(threads, 1)}
     constraints["ram"] = max(number("mem_mb") * _MEGABYTE, _LEAST_RAM)
-    if count := number("gpu"):
-        maker = str(resources.get("gpu_manufacturer", "")).lower()
-        constraints["gpu"] = {
-            "device_count": count,
-            "stack": "rocm" if maker == "amd" else "cuda",
-            "driver_version": str(resources.get("gpu_driver_version", "11.0")),
-            "hardware_target": str(resources.get("gpu_hardware_target", "")).split(),
-        }
+    if gpu := _gpus(resources):
+        constraints["gpu"] = gpu
     scheduling: dict[str, Any] = {}
     if minutes := number("runtime"):
         scheduling["max_run_time"] = minutes * 60
@@ -83,6 +87,35 @@ def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:
     if priority := number("lading_priority"):
         found["priority"] = priority
     return found
+
+
+def _gpus(resources: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The GPU constraint: `gpu`, or `nvidia_gpu` and `amd_gpu` for those of one maker; None without
+    any. Raises Invalid naming the resource.
+    """
+
+    def read(name: str, parse: Callable[[Any], _Value]) -> _Value | None:
+        value = resources.get(name)
+        try:
+            return None if value is None or value == "" else parse(value)
+        except Invalid as error:
+            raise Invalid(f"{name}: {error.message}") from None
+
+    counts = {name: read(name, parse_count) or 0 for name in ("gpu", *_GPUS_OF)}
+    if not any(counts.values()):
+        return None
+    makers = {str(resources.get("gpu_manufacturer") or "").lower()} - {""}
+    makers |= {maker for name, maker in _GPUS_OF.items() if counts[name]}
+    # A machine can have models of several makers, a container has GPUs of one.
+    if not makers <= _STACKS.keys() or len(makers) > 1:
+        raise Invalid(f"gpu_manufacturer: {', '.join(sorted(makers))}: write nvidia or amd")
+    kinds = [read(name, parse_kinds) or () for name in ("gpu_model", "gpu_hardware_target")]
+    return gpu_constraint(
+        max(counts.values()),
+        kinds=sorted({*kinds[0], *kinds[1]}),
+        version=read("gpu_driver_version", parse_version) or "",
+        stack=_STACKS[makers.pop()] if makers else "",
+    )
 
 
 def target(path: str) -> str:

@@ -45,23 +45,48 @@ def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> Non
         read_secrets(["Z"], {})
 
 
-def test_gpus() -> None:
-    def gpu(**resources: object) -> object:
-        return needs(1, resources)["runtime_constraints"]["gpu"]
+def gpus(**resources: object) -> dict[str, object] | None:
+    found: dict[str, object] | None = needs(1, resources)["runtime_constraints"].get("gpu")
+    return found
 
-    assert gpu(gpu=1) == {
-        "device_count": 1,
-        "stack": "cuda",
-        "driver_version": "11.0",
-        "hardware_target": [],
-    }
-    amd = gpu(gpu=2, gpu_manufacturer="AMD", gpu_driver_version="6.0", gpu_hardware_target="a b")
-    assert amd == {
-        "device_count": 2,
-        "stack": "rocm",
-        "driver_version": "6.0",
-        "hardware_target": ["a", "b"],
-    }
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (
+            {"gpu": 1},
+            {
+                "device_count": 1,
+                "stack": "cuda",
+                "driver_version": "0.0",
+                "hardware_target": [],
+                "vram": 0,
+            },
+        ),
+        (
+            {"gpu": 2, "gpu_manufacturer": "AMD", "gpu_driver_version": "6.0"},
+            {"device_count": 2, "stack": "rocm", "driver_version": "6.0"},
+        ),
+        ({"gpu": "2", "gpu_model": "Ampere,Ada"}, {"hardware_target": ["ada", "ampere"]}),
+        ({"gpu": 1, "gpu_hardware_target": "gfx90a"}, {"stack": "rocm"}),
+        ({"nvidia_gpu": 2, "gpu_model": "a100"}, {"stack": "cuda", "hardware_target": ["a100"]}),
+        ({"amd_gpu": 1, "gpu_model": "MI300X"}, {"stack": "rocm", "hardware_target": ["MI300X"]}),
+    ],
+)
+def test_gpus(resources: dict[str, object], expected: dict[str, object]) -> None:
+    assert gpus(**resources) == (gpus(**resources) or {}) | expected
+
+
+def test_what_is_no_gpu() -> None:
+    assert gpus(gpu=0, gpu_model="a100") is None
+    for resources, message in (
+        ({"gpu": 1, "gpu_manufacturer": "intel"}, "gpu_manufacturer: intel: write nvidia or amd"),
+        ({"nvidia_gpu": 1, "amd_gpu": 1}, "amd, nvidia: write nvidia or amd"),
+        ({"gpu": "some"}, "gpu: 'some': write a number"),
+        ({"gpu": 1, "gpu_driver_version": "new"}, "gpu_driver_version: 'new'"),
+    ):
+        with pytest.raises(Invalid, match=message):
+            gpus(**resources)
 
 
 def test_inputs_have_their_paths() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lading.cli import display
 from lading.cli.options import ASSIGNMENT, DURATION, SECRET, SIZE, PassingCommand
+from lading.cli.running.gpu_options import gpu_options
 from lading.cli.running.inputs import Input
 from lading.cli.running.secrets import SecretOption
 from lading.cli.running.submission import RequestSpec
@@ -81,6 +82,7 @@ def hpc() -> None:
     metavar="SIZE",
     help="RAM of each container.",
 )
+@gpu_options("Options")
 @click.option(
     "--max-run-time",
     type=DURATION,
@@ -118,6 +120,7 @@ def run(
     overwrite: bool,
     no_reuse: bool,
     name: str | None,
+    **gpus: Any,
 ) -> None:
     """Run COMMAND in a cluster of N containers, show its output, and exit with its exit code.
 
@@ -141,6 +144,7 @@ def run(
         environment=dict(param),
         vcpus=vcpus or 1,
         ram=ram,
+        **gpus,
         max_run_time=max_run_time,
         gang={
             "nodes": size,

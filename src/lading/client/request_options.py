@@ -11,12 +11,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from lading.core.containers.gpu_words import (
+    gpu_constraint,
+    parse_count,
+    parse_kinds,
+    parse_memory,
+    parse_version,
+)
 from lading.core.errors import Invalid
+from lading.core.gpu_architectures import CUDA
 from lading.core.quantities import format_time, parse_duration, parse_size
+from lading.core.secrets import mounts_of, read_content
 from lading.core.values import printable
 
 if TYPE_CHECKING:
@@ -28,13 +38,17 @@ Duration: TypeAlias = "float | str | timedelta"
 """Seconds, or a text as `90s`, `2h30m`, `14d`."""
 Moment: TypeAlias = "str | datetime"
 """A time, or a text: `18:00`, `2026-12-24T18:00`, or `2h` for so long from now."""
+GpuOptions: TypeAlias = (
+    "tuple[int | None, int | str | None, str | Iterable[str], str | float | None]"
+)
+"""GPUs: their number, the memory of each, kinds, and the version of CUDA of their driver."""
 
 LEAST_RAM: Final = 1 << 20
 """Bytes below which the unit was most likely forgotten."""
 OUTPUT: Final = "/out"
 _OPTIONS: Final = (
-    "after", "env", "expires", "image", "inputs", "project", "ram", "reuse", "secrets", "stdout",
-    "tmp", "vcpus",
+    "after", "cuda", "env", "expires", "gpu_memory", "gpu_type", "gpus", "image", "inputs",
+    "project", "ram", "reuse", "secrets", "stdout", "tmp", "vcpus",
 )  # fmt: skip
 # A time of day, and the beginning of a date (others are durations).
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
@@ -104,6 +118,7 @@ def request_attributes(
     tmp: str | Iterable[str] | Mapping[str, int | str],
     stdout: str | None,
     network: bool,
+    gpu: GpuOptions,
     durations: Mapping[str, Duration | None],
     moments: Mapping[str, Moment | None],
     attributes: Mapping[str, Any],
@@ -123,6 +138,8 @@ def request_attributes(
     }
     if network:
         constraints |= {"API": True, "internet": True}
+    if constraint := _gpu_constraint(gpu):
+        constraints["gpu"] = constraint
     mounts: Record = {OUTPUT: {"kind": "tmp"}, **_scratch(tmp)}
     if stdout is not None:
         mounts["stdout"] = {"kind": "file", "path": f"{OUTPUT}/{stdout}"}
@@ -137,6 +154,17 @@ def request_attributes(
     body = _with_times(body, durations, moments, now)
     check_sendable(body)
     return body
+
+
+def secret_mounts(secrets: Mapping[str, str | Path]) -> Record:
+    """The attribute with the contents of secrets, those of files read; none without secrets. Raises
+    Invalid, OSError.
+    """
+    contents = {
+        name: read_content(name, value.read_bytes()) if isinstance(value, Path) else value
+        for name, value in secrets.items()
+    }
+    return {"secret_mounts": mounts_of(contents)} if contents else {}
 
 
 def check_sendable(attributes: Mapping[str, Any]) -> None:
@@ -211,6 +239,17 @@ def _with_times(
     if "expires" in given:
         given["expires_at"] = given.pop("expires")
     return {**body, **given, **({"scheduling_parameters": scheduling} if scheduling else {})}
+
+
+def _gpu_constraint(options: GpuOptions) -> Record | None:
+    count, memory, kinds, version = options
+    return gpu_constraint(
+        None if count is None else _named("gpus", partial(parse_count, count)),
+        memory=0 if memory is None else _named("gpu_memory", partial(parse_memory, memory)),
+        kinds=_named("gpu_type", partial(parse_kinds, kinds)),
+        version="" if version is None else _named("cuda", partial(parse_version, version)),
+        stack="" if version is None else CUDA,
+    )
 
 
 def _scratch(tmp: str | Iterable[str] | Mapping[str, int | str]) -> Record:

@@ -41,6 +41,7 @@ from lading.client.request_options import (
     Moment,
     check_sendable,
     request_attributes,
+    secret_mounts,
 )
 from lading.client.runs import Output, Run, Runs, Source, check_inputs, check_runs, follow
 from lading.client.servers.environment import default_data_directory
@@ -48,7 +49,6 @@ from lading.client.servers.own_site import find_or_start, tell
 from lading.client.transport import Transport
 from lading.core import placeholders
 from lading.core.errors import Invalid, NotFound, TooLarge
-from lading.core.secrets import mounts_of, read_content
 from lading.process.concurrency import cancel_all, together
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
 _TEXT = 1 << 16
 """Bytes of an input that are a part of the request; a longer one is a collection."""
-# `{}` or `{0}`: an input by its position.
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
 
@@ -114,6 +113,10 @@ class Site:
         image: str | None = None,
         vcpus: Amount = 1,
         ram: Amount = 256 << 20,
+        gpus: int | None = None,
+        gpu_memory: int | str | None = None,
+        gpu_type: str | Iterable[str] = (),
+        cuda: str | float | None = None,
         tmp: str | Iterable[str] | Mapping[str, int | str] = (),
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str | Path] | None = None,
@@ -136,7 +139,9 @@ class Site:
 
         The command starts in /out, and the files there become its output. `inputs`: what is mounted
         at each path. `image`: its name, hash or collection; by default the one that you added last.
-        `ram`: a size as "1GiB", a range as "1GiB-4GiB", or bytes. `tmp`: paths of empty directories
+        `ram`: a size as "1GiB", a range as "1GiB-4GiB", or bytes. `gpus`: a number of GPUs, each
+        with `gpu_memory` as "16GiB", of a `gpu_type` as "8.0" or "ampere" and with a driver for
+        `cuda` as "12.4"; 1 if only these are given. `tmp`: paths of empty directories
         that are not kept, or a size by each path. `secrets`: contents, as texts or files here, by
         the name of a variable or by a path there; no record shows them, so whoever runs the request
         again gives them again. `stdout`: a file of the output that takes the standard output.
@@ -156,6 +161,7 @@ class Site:
             tmp=tmp,
             stdout=stdout,
             network=network,
+            gpu=(gpus, gpu_memory, gpu_type, cuda),
             durations={"max_run_time": max_run_time, "output_ttl": output_ttl},
             moments={"start_after": start_after, "expires": expires, "deadline": deadline},
             attributes={
@@ -167,7 +173,7 @@ class Site:
                 "strict_output": strict_output,
                 "name": name,
                 **({"owner_uuid": project} if project else {}),
-                **({"secret_mounts": mounts_of(_texts(secrets))} if secrets else {}),
+                **secret_mounts(secrets or {}),
                 **attributes,
             },
         )
@@ -551,14 +557,6 @@ def connect(data: str | Path | None = None, *, start: bool = True) -> Site:
     is_chosen = data is not None
     server = find_or_start(os.environ, place, say=tell, may_start=start, is_chosen=is_chosen)
     return Site(server.transport(), server.token)
-
-
-def _texts(secrets: Mapping[str, str | Path]) -> dict[str, str]:
-    """The contents of secrets, those of files read. Raises Invalid, OSError."""
-    return {
-        name: read_content(name, one.read_bytes()) if isinstance(one, Path) else one
-        for name, one in secrets.items()
-    }
 
 
 def _bound(output: Output, numbers: Mapping[Run, str]) -> Record:

@@ -100,12 +100,14 @@ def test_failures_are_listed_and_the_first_one_is_the_exit_code(
 
 
 def test_every_command_reads_all_of_standard_input(site: Site, image: str, reads: Path) -> None:
-    ask = ("map", "--image", image, "--detach", "-i", "reads/*.fq", "--stdin")
+    ask = ("map", "--image", image, "--detach", "-i", "reads/*.fq", "--stdin", "--gpu-type", "8")
     done = site.lading(*ask, "--", "grep", "-f-", "{}", stdin=b"what")
-    shown = [
-        json.loads(site.lading("request", "show", "--json", uuid).stdout)["mounts"]["stdin"]
+    records = [
+        json.loads(site.lading("request", "show", "--json", uuid).stdout)
         for uuid in done.stdout.split()
     ]
+    assert all(record["runtime_constraints"]["gpu"]["device_count"] == 1 for record in records)
+    shown = [record["mounts"]["stdin"] for record in records]
     assert len(shown) == 3
     assert shown[0] == shown[1] == shown[2]
     assert site.lading("cat", f"{shown[0]['portable_data_hash']}/stdin").stdout == "what"

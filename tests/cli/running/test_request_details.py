@@ -52,13 +52,13 @@ def test_mounts_are_described() -> None:
         "uuid": "u", "name": None, "state": "Committed", "created_at": "2026-01-02T03:04:05Z",
         "priority": 1, "command": ["x"], "container_image": "i",
         "output_uuid": None, "log_uuid": None, "owner_uuid": "zzzzz-tpzed-000000000000000",
-        "runtime_constraints": {"vcpus": [1, 4], "ram": 1 << 30},
+        "runtime_constraints": {"vcpus": [1, 4], "ram": 1 << 30, "gpu": {"device_count": 2}},
         "mounts": {"/a": {"kind": "collection", "uuid": "c", "path": "p"}, "/b": {"kind": "tmp"}},
     }  # fmt: skip
     described = dict(describe(request, None, datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC), names={}))
     assert (described["mount /a"], described["mount /b"]) == ("c/p", "tmp")
     assert described["created"].endswith("(1 h ago)")
-    assert described["needs"] == "1 to 4 vcpus, 1.0 GiB"
+    assert described["needs"] == "1 to 4 vcpus, 1.0 GiB, 2 GPUs"
 
 
 def test_every_attempt_is_shown_with_class_amounts_and_cost(site: Site, image: str) -> None:

@@ -129,7 +129,8 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
         "--input", f"/in/part={stored}/reads", "--input", f"stdin={stored}/reads",
         "--vcpus", "2", "--ram", "1.5GiB", "--env", "A=b=c", "--name", "N", "--workdir", "/tmp",
         "--output-path", "/o", "--output-glob", "*.txt", "--tmp", "/scratch", "--priority", "7",
-        "--strict-output",
+        "--strict-output", "--gpus", "2", "--gpu-memory", "16GiB", "--gpu-type", "Ampere",
+        "--gpu-type", "sm_90", "--cuda", "12.4.1",
         "--max-run-time", "2h", "--attempts", "2", "--network", "--", "x", "-y",
     )  # fmt: skip
     made = json.loads(done.stdout)
@@ -147,6 +148,10 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
     assert (made["container_count_max"], made["strict_output"]) == (2, True)
     constraints = made["runtime_constraints"]
     assert (constraints["vcpus"], constraints["ram"], constraints["API"]) == (2, 3 << 29, True)
+    assert constraints["gpu"] == {
+        "device_count": 2, "vram": 16 << 30, "hardware_target": ["9.0", "ampere"],
+        "stack": "cuda", "driver_version": "12.4",
+    }  # fmt: skip
     assert made["scheduling_parameters"]["max_run_time"] == 7200
     mounts = made["mounts"]
     assert mounts["/in/reads"] == {
@@ -317,6 +322,11 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
             ["--ram", "lots", "--", "c"],
             "'lots': write an amount, or the least and the most, for example 2GiB-8GiB",
         ),
+        (["--gpus", "some", "--", "c"], "'some': write a number of GPUs, for example 1"),
+        (["--gpu-memory", "16", "--", "c"], "is 16 bytes, which no GPU has; write a unit"),
+        (["--gpu-type", "", "--", "c"], "is empty; write a kind of GPUs"),
+        (["--gpu-type", "gfx90a", "--cuda", "12.4", "--", "c"], "has GPUs of one maker"),
+        (["--gpus", "0", "--cuda", "12.4", "--", "c"], "ask for 1 or leave these out"),
         (["--max-run-time", "long", "--", "c"], "not a duration: 'long'"),
         (["--env", "=x", "--", "c"], "'=x' is not K=V"),
         (["--env", "NO_SUCH_VARIABLE", "--", "c"], "NO_SUCH_VARIABLE is not set here"),

@@ -63,6 +63,22 @@ async def test_an_earlier_request_with_changes(here: PageSite, browser: Browser)
     assert not found["use_existing"]
 
 
+async def test_gpus(here: PageSite, browser: Browser) -> None:
+    fields = {"gpus": "2", "gpu_memory": "16 GiB", "gpu_type": "MI300X, amd", "gpu_version": "6.2"}
+    first = await _submitted(here, browser, **fields)
+    assert first["runtime_constraints"]["gpu"] == {
+        "device_count": 2, "stack": "rocm", "vram": 16 << 30, "driver_version": "6.2",
+        "hardware_target": ["MI300X"],
+    }  # fmt: skip
+    text = await browser.text(f"{PLACE}?from={first['uuid']}")
+    for value in ('value="amd, MI300X"', 'value="16384 MiB"', 'value="6.2"'):
+        assert value in text
+    without = await _submitted(here, browser, **{"from": first["uuid"]})
+    assert without["runtime_constraints"]["gpu"]["device_count"] == 0
+    one = await _submitted(here, browser, gpu_type="ampere")
+    assert one["runtime_constraints"]["gpu"]["device_count"] == 1
+
+
 @pytest.mark.parametrize(
     ("field", "text", "said"),
     [
@@ -77,6 +93,9 @@ async def test_an_earlier_request_with_changes(here: PageSite, browser: Browser)
         ("inputs", "/out=" + "0" * 32 + "+0", "is taken"),
         ("inputs", "/a={0}\n/a={0}".format("0" * 32 + "+0"), "given twice"),
         ("environment", "A", "is not NAME=VALUE"),
+        ("gpus", "two", "write a number of GPUs"),
+        ("gpu_memory", "16", "write a unit"),
+        ("gpu_version", "new", "write a version"),
     ],
 )
 async def test_faults_stand_beside_their_fields(

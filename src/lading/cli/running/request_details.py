@@ -28,6 +28,7 @@ from lading.client.request_states import (
     whole_command,
 )
 from lading.client.sharing import names_of
+from lading.core.containers import gpu_words
 from lading.core.containers.attempts import spot
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import told_time
@@ -123,7 +124,7 @@ def describe(
         (
             "needs",
             f"{_amount(constraints.get('vcpus'), str)} vcpus, "
-            f"{_amount(constraints.get('ram'), display.size)}",
+            f"{_amount(constraints.get('ram'), display.size)}{_gpus(constraints)}",
         ),
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
         ("after", ", ".join(found.get("depends_on") or ())),
@@ -189,6 +190,11 @@ def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
     if isinstance(value, list):
         return f"{shown(value[0])} to {shown(value[1])}"
     return shown(value or 0)
+
+
+def _gpus(constraints: Mapping[str, Any]) -> str:
+    words = gpu_words.described(constraints)
+    return f", {words}" if words else ""
 
 
 def _took(container: Record) -> str:

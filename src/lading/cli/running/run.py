@@ -40,6 +40,7 @@ from lading.cli.references import (
     find_request,
     find_tree,
 )
+from lading.cli.running.gpu_options import gpu_options
 from lading.cli.running.inputs import LINKS, LINKS_OPTION, STDIN, Input
 from lading.cli.running.secrets import (
     SecretOption,
@@ -162,6 +163,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="SIZE|SIZE-SIZE",
     help="Memory, as 2GiB-8GiB.",
 )
+@gpu_options("Needs")
 @_needs(
     "--env",
     "environment",

@@ -24,9 +24,12 @@ from lading.cli.references import (
     find_stored,
 )
 from lading.cli.running.inputs import Input
+from lading.core.containers.gpu_words import gpu_constraint
 from lading.core.data.globs import relative_pattern
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound
+from lading.core.gpu_architectures import CUDA
 from lading.core.ids import Infix, is_pdh, is_uuid
+from lading.core.values import JsonObject
 
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
@@ -56,6 +59,11 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     secret_mounts: Mapping[str, Any] = msgspec.field(default_factory=dict)
     vcpus: int | list[int] = 1
     ram: int | list[int] = 256 << 20
+    gpus: int | None = None
+    gpu_memory: int | None = None
+    """Bytes of each GPU."""
+    gpu_type: tuple[str, ...] = ()
+    cuda: str | None = None
     workdir: str = OUTPUT
     output_path: str = OUTPUT
     output_glob: tuple[str, ...] = ()
@@ -96,6 +104,20 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     start_after: str | None = None
     expires: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other. Raises Invalid."""
+        self.gpu_constraint()
+
+    def gpu_constraint(self) -> JsonObject | None:
+        """The `gpu` of its runtime constraints; None without GPUs. Raises Invalid."""
+        return gpu_constraint(
+            self.gpus,
+            memory=self.gpu_memory or 0,
+            kinds=self.gpu_type,
+            version=self.cuda or "",
+            stack=CUDA if self.cuda else "",
+        )
 
 
 def _inputs(
@@ -153,6 +175,8 @@ def request_body(
         body["runtime_constraints"]["API"] = True
     if internet is not None:
         body["runtime_constraints"]["internet"] = internet
+    if gpu := spec.gpu_constraint():
+        body["runtime_constraints"]["gpu"] = gpu
     return body | {name: value for name, value in _asked_for(spec, after).items() if value}
 
 

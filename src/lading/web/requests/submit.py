@@ -13,7 +13,16 @@ from lading.client import sharing
 from lading.client.api import Record
 from lading.client.images.links import list_images
 from lading.client.request_states import repeated
+from lading.core.containers.gpu_words import (
+    NO_VERSION,
+    gpu_constraint,
+    parse_count,
+    parse_kinds,
+    parse_memory,
+    parse_version,
+)
 from lading.core.errors import Invalid, LadingError
+from lading.core.gpu_architectures import ROCM, default_stack
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_size
 from lading.core.secrets import needed_names, restored
@@ -24,13 +33,19 @@ _OUTPUT: Final = "/out"
 _PRIORITY: Final = 500
 # Suggested in the form; any other name can be typed.
 _MOST_IMAGES: Final = 200
-_TEXTS: Final = ("name", "image", "command", "inputs", "environment", "vcpus", "ram", "project")
+_GPUS: Final = ("gpus", "gpu_memory", "gpu_type", "gpu_version")
+_TEXTS: Final = (
+    "name", "image", "command", "inputs", "environment", "vcpus", "ram", *_GPUS, "project",
+)  # fmt: skip
 _SWITCHES: Final = ("reuse", "internet")
 _EMPTY: Final[Mapping[str, str]] = {
     **dict.fromkeys((*_TEXTS, *_SWITCHES), ""), "vcpus": "1", "ram": "256 MiB", "reuse": "yes",
 }  # fmt: skip
 _STORED: Final = ("collection", "output")
 """Kinds of the mounts that the field of inputs has."""
+_GPU_PARSERS: Final[Sequence[Callable[[str], Any]]] = (
+    parse_count, parse_memory, parse_kinds, parse_version,
+)  # fmt: skip
 _Value = TypeVar("_Value")
 
 
@@ -160,6 +175,11 @@ def _body(reading: _Reading, base: Record, project: str) -> Record:
         "vcpus": reading.read("vcpus", _number),
         "ram": reading.read("ram", _ram),
     }
+    # The older form of the constraint means the same, and would come back as `gpu`.
+    for name in ("gpu", "cuda"):
+        constraints.pop(name, None)
+    if gpu := _gpu(reading):
+        constraints["gpu"] = gpu
     if reading.texts["internet"] or constraints.get("internet"):
         constraints["internet"] = bool(reading.texts["internet"])
     owner = project or base.get("owner_uuid")
@@ -178,6 +198,22 @@ def _body(reading: _Reading, base: Record, project: str) -> Record:
         "state": "Committed",
         **({"owner_uuid": owner} if owner else {}),
     }
+
+
+def _gpu(reading: _Reading) -> Record | None:
+    """The constraint of the fields about GPUs, None for none."""
+    count, memory, kinds, version = (
+        reading.read(name, parse) if reading.texts[name] else None
+        for name, parse in zip(_GPUS, _GPU_PARSERS, strict=True)
+    )
+    if not reading.faults.keys().isdisjoint(_GPUS):
+        return None
+    return reading.read(
+        "gpus",
+        lambda _: gpu_constraint(
+            count, memory=memory or 0, kinds=kinds or (), version=version or ""
+        ),
+    )
 
 
 def _image(text: str) -> str:
@@ -262,9 +298,27 @@ def _texts_of(request: Record) -> dict[str, str]:
         ),
         "vcpus": str(vcpus or 1),
         "ram": f"{-(-(ram or 0) // (1 << 20)) or 256} MiB",
+        **_gpu_texts(constraints),
         "project": str(request["owner_uuid"]),
         "reuse": "yes" if request["use_existing"] else "",
         "internet": "yes" if constraints.get("internet") else "",
+    }
+
+
+def _gpu_texts(constraints: Mapping[str, Any]) -> dict[str, str]:
+    """The fields about GPUs; a request of any GPU of AMD names its maker as the kind."""
+    gpu = constraints.get("gpu") or {}
+    count, memory = gpu.get("device_count"), gpu.get("vram")
+    if not count:
+        return dict.fromkeys(_GPUS, "")
+    kinds, version = gpu.get("hardware_target") or [], str(gpu.get("driver_version") or "")
+    if gpu.get("stack") == ROCM and default_stack(kinds) != ROCM:
+        kinds = ["amd", *kinds]
+    return {
+        "gpus": str(count),
+        "gpu_memory": f"{-(-memory // (1 << 20))} MiB" if memory else "",
+        "gpu_type": ", ".join(kinds),
+        "gpu_version": "" if version == NO_VERSION else version,
     }
 
 
