@@ -200,6 +200,8 @@ def test_resources() -> None:
     [
         ({"gpu_ram_gb": "1"}, {"stack": "cuda", "device_count": 1, "vram": 10**9}),
         ({"gpu_count": "2"}, {"stack": "cuda", "device_count": 2, "hardware_target": []}),
+        ({"gpu_type": "Ampere, 8.9"}, {"hardware_target": ["8.9", "ampere"], "stack": "cuda"}),
+        ({"gpu_type": "amd"}, {"hardware_target": [], "stack": "rocm"}),
         ({"gpu_type": "gfx90a"}, {"stack": "rocm", "hardware_target": ["gfx90a"]}),
     ],
 )
@@ -209,6 +211,13 @@ def test_the_api_takes_the_gpus_of_a_task(
     made = request(resources={"backend_parameters": backend})["runtime_constraints"]
     constraints.check(constraints.fill(made), committed=True)
     assert made["gpu"] == made["gpu"] | expected
+
+
+def test_a_task_without_gpus() -> None:
+    for backend in ({"gpu_count": "0", "gpu_type": "8.0"}, {"gpu_type": "gfx90a,8.0"}):
+        assert (
+            "gpu" not in request(resources={"backend_parameters": backend})["runtime_constraints"]
+        )
 
 
 def test_what_has_no_effect_is_told_and_dropped() -> None:

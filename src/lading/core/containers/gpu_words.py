@@ -107,11 +107,10 @@ def gpu_constraint(
         raise Invalid("0 GPUs have no memory, kind or version; ask for 1 or leave these out")
     if not count and not needs_some:
         return None
-    stacks = {stack} if stack else set()
-    stacks |= {found for kind in kinds if (found := _stack_of(kind))}
+    stacks = {stack, *map(_stack_of, kinds)} - {""}
     if len(stacks) > 1:
         raise Invalid(
-            f"{', '.join([*kinds, *([stack] if stack else [])])}: one container has GPUs of one "
+            f"{', '.join(filter(None, [*kinds, stack]))}: one container has GPUs of one "
             "maker; leave out those of NVIDIA or those of AMD"
         )
     targets: list[Json] = [kind for kind in kinds if kind not in _MAKERS]
@@ -132,17 +131,27 @@ def described(constraints: Mapping[str, object]) -> str:
     count = gpu.get("device_count") if isinstance(gpu, Mapping) else None
     if not isinstance(gpu, Mapping) or not isinstance(count, int) or count < 1:
         return ""
-    targets, memory, version = gpu.get("hardware_target"), gpu.get("vram"), gpu.get(_DRIVER)
+    targets = gpu.get("hardware_target")
     kinds = [*map(str, targets)] if isinstance(targets, list) else []
-    stack = gpu.get("stack") or default_stack(kinds)
-    words = [" or ".join(kinds)] if kinds else []
-    if isinstance(memory, int) and memory:
-        words.append(f"{size(memory)}{' each' if count > 1 else ''}")
-    if version not in (None, "", NO_VERSION):
-        words.append(f"{_STACKS.get(str(stack), '')} {version}")
-    more = f" ({', '.join(words)})" if words else ""
+    stack = str(gpu.get("stack") or default_stack(kinds))
+    properties = [
+        " or ".join(kinds),
+        _memory_words(gpu.get("vram"), count),
+        _version_words(gpu.get(_DRIVER), stack),
+    ]
+    more = ", ".join(filter(None, properties))
     maker = "AMD " if stack == ROCM and not kinds else ""
-    return f"{count} {maker}GPU{'s' if count > 1 else ''}{more}"
+    return f"{count} {maker}{'GPU' if count == 1 else 'GPUs'}{f' ({more})' if more else ''}"
+
+
+def _memory_words(memory: object, count: int) -> str:
+    if not isinstance(memory, int) or not memory:
+        return ""
+    return f"{size(memory)}{'' if count == 1 else ' each'}"
+
+
+def _version_words(version: object, stack: str) -> str:
+    return "" if version in (None, "", NO_VERSION) else f"{_STACKS.get(stack, stack)} {version}"
 
 
 def _kind(word: str) -> str:

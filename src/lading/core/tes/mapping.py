@@ -26,9 +26,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from lading.core.containers.gpu_words import gpu_constraint, parse_kinds
 from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
-from lading.core.gpu_architectures import default_stack
+from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
 from lading.core.tes.document import (
     DocumentFault,
@@ -44,7 +45,7 @@ from lading.core.tes.file_roots import FileRoot, is_below_root
 from lading.core.tes.input_mounts import as_copy, output_globs, own_directories
 from lading.core.tes.locations import LocationScheme, parse_location
 from lading.core.tes.transfers import TransferPhase, first_phase, is_fetched, live_place
-from lading.core.values import Json, JsonObject, printable
+from lading.core.values import Json, JsonObject, integer, printable
 
 PROPERTY = "tes"
 """Property of requests that are tasks: {"task", "warnings"}."""
@@ -110,11 +111,21 @@ def _size(text: str) -> int | None:
     return math.ceil(found * GB) if 0 <= found < 1 << 31 else None
 
 
+def _gpu_kinds(text: str) -> Json:
+    """Kinds of GPUs of one maker, or None."""
+    try:
+        kinds = parse_kinds(text)
+        gpu_constraint(1, kinds=kinds)
+    except Invalid:
+        return None
+    return [*kinds]
+
+
 BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
     {
         "gpu_count": _whole,
         "gpu_ram_gb": _size,
-        "gpu_type": lambda text: text or None,
+        "gpu_type": _gpu_kinds,
         "keep_on_failure": _seconds,
         "max_run_time": _whole,
         "missing_outputs": lambda text: text if text in ("ignore", "fail") else None,
@@ -341,16 +352,13 @@ def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
         "ram": _bytes(resources.get("ram_gb") or _RAM_GB),
         "internet": backend.get("network", True),
     }
-    if any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
-        targets = [str(backend["gpu_type"])] if "gpu_type" in backend else []
-        found["gpu"] = {
-            "stack": default_stack(targets),
-            "device_count": backend.get("gpu_count", 1),
-            # The API takes no empty version; this one demands nothing.
-            "driver_version": "0.0",
-            "hardware_target": [*targets],
-            "vram": backend.get("gpu_ram_gb", 0),
-        }
+    count = integer(backend.get("gpu_count", 1))
+    if count and any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
+        found["gpu"] = gpu_constraint(
+            count,
+            memory=integer(backend.get("gpu_ram_gb")) or 0,
+            kinds=[*map(str, array(backend, "gpu_type"))],
+        )
     return found
 
 
