@@ -13,7 +13,7 @@ purpose=$asked
 run_tools=(crun fusermount3 nft slirp4netns)
 test_tools=(
     crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
-    fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter nft slirp4netns newuidmap
+    fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter nft slirp4netns pasta newuidmap
     mmdebstrap chromium promtool
 )
 # Beside those of tests: of a control plane, and of a node with a kubelet.
@@ -24,7 +24,7 @@ declare -A package=(
     [bcftools]=bcftools [curl]=curl [ip]=iproute2 [git]=git [initdb]=postgresql
     [slurmctld]=slurm-wlm [slurmd]=slurm-wlm [munged]=munge [podman]=podman [docker-registry]=docker-registry
     [ssh]=openssh-client [sftp-server]=openssh-sftp-server [fusermount3]=fuse3 [cadaver]=cadaver [mount.davfs]=davfs2 [unzip]=unzip [node]=nodejs [gcc]=build-essential [pkg-config]=pkg-config [fuse.pc]=libfuse-dev
-    [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux [nft]=nftables [slirp4netns]=slirp4netns [newuidmap]=uidmap [mmdebstrap]=mmdebstrap
+    [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux [nft]=nftables [slirp4netns]=slirp4netns [pasta]=passt [newuidmap]=uidmap [mmdebstrap]=mmdebstrap
     [chromium]=chromium [promtool]=prometheus
     [etcd]=etcd-server [libseccomp.pc]=libseccomp-dev [host-local]=containernetworking-plugins
 )

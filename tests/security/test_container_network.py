@@ -21,47 +21,28 @@ from msgspec import structs
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSettings, NetworkAccess
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, NetworkAccess
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.testing.conformance.engines import Kit
+from lading.testing.ordinary_user import user_with_tun
 from tests.reality import need_program, need_root
 from tests.security import networks
+from tests.security.network_probe import Seen, python, python_binds, run_probe
 from tests.security.networks import PORT, Surroundings, surroundings
 from tests.system.cluster import running_cluster
 
-_PROBE = """
-import json, os, socket, sys
-out = {}
-for name, how, host, port in json.loads(sys.argv[1]):
-    try:
-        internet = socket.AF_INET6 if ":" in host else socket.AF_INET
-        family = socket.AF_UNIX if how == "abstract" else internet
-        with socket.socket(family) as s:
-            s.settimeout(3)
-            if how == "bound":
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
-            if how == "bind":
-                s.bind((host, port)); s.listen(); out[name] = "bound"; continue
-            s.connect("\\0" + host if how == "abstract" else (host, port))
-            out[name] = s.recv(100).decode()
-    except OSError as error:
-        out[name] = "refused: " + str(error)
-out["namespace"] = os.readlink("/proc/self/ns/net")
-out["resolv"] = open("/etc/resolv.conf").read() if os.path.exists("/etc/resolv.conf") else ""
-print(json.dumps(out))
-"""
-_ENGINES = ("native", "docker", "podman")
+_USER = "native, ordinary user, by "
+_ENGINES = ("native", "docker", "podman", f"{_USER}pasta", f"{_USER}slirp4netns")
 _LISTED = "10.66.0.0/16"
-Seen = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def around() -> Iterator[Surroundings]:
     """The services that the attackers look for; every one of them answers the host."""
     need_root()
-    for program in ("ip", "nft", "slirp4netns", "unshare", "crun"):
+    for program in ("ip", "nft", "slirp4netns", "pasta", "unshare", "crun"):
         need_program(program)
     with surroundings() as made:
         for host, port in (("127.0.0.1", made.loopback), (networks.GATEWAY, made.everywhere)):
@@ -150,14 +131,25 @@ def probe(
     reach = NetworkAccess(
         api=api if kind != "internet" else (), internet=kind != "api", refused=(_LISTED,)
     )
-    command = (python(), "-c", _PROBE, json.dumps(targets(around)))
+    if engine.startswith(_USER):
+        program = engine.removeprefix(_USER)
+        need_program(program)
+        return probe_as_user(program, reach, json.dumps(targets(around)))
     with EngineKit(engine, request, directory) as kit:
-        ended, out, said = asyncio.run(
-            kit.run_command(command, network=True, reach=reach, binds=python_binds())
-        )
-    assert ended.code == 0, said
-    found: Seen = json.loads(out)
-    return found
+        return run_probe(kit, reach, json.dumps(targets(around)))
+
+
+def probe_as_user(program: str, reach: NetworkAccess, tried: str) -> Seen:
+    """Run the probe in a container of an ordinary user, which a program connects."""
+    with user_with_tun() as user:
+        fields = {"api": reach.api, "internet": reach.internet, "refused": reach.refused}
+        arguments = (str(user.temporary), program, json.dumps(fields), tried)
+        command = (sys.executable, "-m", "tests.security.user_network", *arguments)
+        process = user.start(command, cwd=Path(__file__).parents[2], stderr=None)
+        out, _ = process.communicate()
+    assert process.returncode == 0
+    seen: Seen = json.loads(out)
+    return seen
 
 
 _CLONE_FS = 0x200
@@ -196,22 +188,6 @@ class EngineKit:
             assert ctypes.CDLL(None).unshare(_CLONE_FS) == 0
             enter_namespace(self._before)
             os.chdir(self._folder)
-
-
-def python() -> str:
-    """This Python, as it is without its environment."""
-    return str(Path(sys.executable).resolve())
-
-
-def python_binds() -> tuple[Bind, ...]:
-    """What it needs."""
-    folders = [Path(one) for one in ("/usr", "/lib", "/lib64", sys.base_prefix)]
-    chosen = [
-        one
-        for one in folders
-        if one.is_dir() and not any(other in one.parents for other in folders)
-    ]
-    return tuple(Bind(str(one.resolve()), str(one), True) for one in dict.fromkeys(chosen))
 
 
 _EVERY = pytest.mark.parametrize("engine", _ENGINES)

@@ -271,9 +271,27 @@ def test_the_network_of_containers(machine: CheckedMachine) -> None:
         _find(replace(machine, which=lambda name: None), "container network").mend
         == "apt install slirp4netns"
     )
-    assert "user id 5" in _find(replace(machine, user=5), "container network").found
+    assert _find(machine, "container network").found == "slirp4netns, nft"
     assert not internet_fault(machine)
-    assert internet_fault(replace(machine, user=5)).endswith("(sudo chmod 666 /dev/net/tun)")
+
+
+def test_the_network_of_containers_of_an_ordinary_user(machine: CheckedMachine) -> None:
+    user = replace(machine, user=5)
+    assert "user id 5" in _find(user, "container network").found
+    assert internet_fault(user).endswith("(sudo chmod 666 /dev/net/tun)")
+    (machine.root / "dev/net").mkdir(parents=True)
+    (machine.root / "dev/net/tun").touch()
+    (machine.root / "dev/net/tun").chmod(0o666)
+    assert _find(user, "container network").found == "pasta, nft"
+    for installed in ({"pasta"}, {"slirp4netns"}):
+        only = replace(user, which={name: name for name in installed}.get)
+        assert internet_fault(only) == (
+            "containers have no internet without nft (sudo apt install nftables)"
+        )
+    assert internet_fault(replace(user, which=lambda name: None)) == (
+        "containers have no internet without nft and pasta or slirp4netns"
+        " (sudo apt install nftables slirp4netns)"
+    )
 
 
 def test_podman_without_root(machine: CheckedMachine) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,14 @@ from lading.core.hpc.gang import FILES, KEYS, NO_GANG, read_gang
 from lading.core.scheduling import gpu_devices
 from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices
 from lading.core.scheduling.instance_types import Gpu, requested_gpus
-from lading.supervisor.engines import Bind, ContainerSpec, Device, NetworkAccess, Spread
+from lading.supervisor.engines import (
+    Bind,
+    ContainerSpec,
+    Device,
+    NetworkAccess,
+    Spread,
+    ignore_fault,
+)
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.machine import certificates
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -182,11 +189,12 @@ def specify(
     stderr: int,
     notices: int = -1,
     spread: Spread | None = None,
+    on_network_fault: Callable[[str], None] = ignore_fault,
 ) -> ContainerSpec:
     """Make the specification.
 
     `token` is the container's own token, which it gets only when it may use the API; `given` has
-    its GPUs.
+    its GPUs. `on_network_fault` hears of a network that is lost.
     """
     scheduling = container.scheduling_parameters
     gang = NO_GANG if scheduling.keys().isdisjoint(KEYS) else read_gang(scheduling)
@@ -224,6 +232,7 @@ def specify(
                 container.runtime_constraints, with_api=assignment.internet_with_api
             ),
             refused=assignment.refused_networks,
+            on_fault=on_network_fault,
         ),
         devices=given.devices,
         cuda=given.cuda,

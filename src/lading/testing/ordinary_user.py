@@ -25,14 +25,14 @@ _ACCOUNTS = ("passwd", *_RANGES)
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryUser:
-    """A user, its home, and a directory for its temporary files. `accounts` is a directory with
-    files that its processes see in the place of those in /etc.
+    """A user, its home, and a directory for its temporary files. `preparation` are commands of
+    root for a shell, which change the machine that its processes see, in a mount namespace.
     """
 
     number: int
     home: Path
     temporary: Path
-    accounts: Path | None = None
+    preparation: str = ""
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of its processes."""
@@ -51,8 +51,8 @@ class OrdinaryUser:
     ) -> subprocess.Popen[bytes]:
         """Start a command as this user, without further groups. Raises OSError."""
         is_root = os.geteuid() == 0
-        if self.accounts is not None:
-            command = self._with_accounts(command)
+        if self.preparation:
+            command = self._prepared(command)
             is_root = False
         return subprocess.Popen(
             command,
@@ -66,16 +66,12 @@ class OrdinaryUser:
             extra_groups=[] if is_root else None,
         )
 
-    def _with_accounts(self, command: Sequence[str]) -> list[str]:
-        """The command of root that starts a command as this user in a mount namespace of its own,
-        where /etc has the files of `accounts`.
+    def _prepared(self, command: Sequence[str]) -> list[str]:
+        """The command of root that starts a command as this user after the preparation, in a mount
+        namespace of its own.
         """
-        binds = [
-            f"mount --bind {shlex.quote(f'{self.accounts}/{name}')} /etc/{name}"
-            for name in _ACCOUNTS
-        ]
         change = f"exec setpriv --reuid {self.number} --regid {self.number} --clear-groups"
-        script = " && ".join([*binds, f'{change} -- "$@"'])
+        script = f'{self.preparation} && {change} -- "$@"'
         return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
 
 
@@ -95,7 +91,20 @@ def user_with_ids() -> Iterator[OrdinaryUser]:
             # A mount needs a file below it; an empty one gives ids to nobody.
             Path("/etc", name).touch(mode=0o644)
             (accounts / name).write_text(f"{user.number}:{_FIRST_SUBORDINATE}:65536\n")
-        yield replace(user, accounts=accounts)
+        binds = (
+            f"mount --bind {shlex.quote(f'{accounts}/{name}')} /etc/{name}" for name in _ACCOUNTS
+        )
+        yield replace(user, preparation=" && ".join(binds))
+
+
+@contextmanager
+def user_with_tun() -> Iterator[OrdinaryUser]:
+    """A user for whom the device of network interfaces is there, as distributions have it; made so
+    for the test if the caller is root.
+    """
+    with ordinary_user(offset=8) as user:
+        device = "mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200"
+        yield user if os.geteuid() else replace(user, preparation=device)
 
 
 @contextmanager

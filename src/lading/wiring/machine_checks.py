@@ -330,7 +330,8 @@ def _container_network(machine: CheckedMachine) -> Check:
     fault, mend = _network_fault(machine)
     if fault:
         return Check(name=name, verdict=CheckResult.WARNING, found=fault, mend=mend)
-    return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
+    uplink = next(name for name in _uplinks(machine) if _has_program(machine, name))
+    return Check(name=name, verdict=CheckResult.OK, found=f"{uplink}, nft")
 
 
 def internet_fault(machine: CheckedMachine) -> str:
@@ -341,19 +342,33 @@ def internet_fault(machine: CheckedMachine) -> str:
 
 def _network_fault(machine: CheckedMachine) -> tuple[str, str]:
     """The fault and the mend; two times "" if containers can reach the internet."""
-    packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
-    # nft is in /usr/sbin, which is not on the PATH of users without root.
-    programs = [machine.root / "usr/sbin" / program for program in packages]
-    there = [path.name for path in programs if machine.which(path.name) or path.exists()]
-    lacking = [package for program, package in packages.items() if program not in there]
+    uplinks = _uplinks(machine)
+    lacking = {}
+    if not _has_program(machine, "nft"):
+        lacking["nft"] = "nftables"
+    if not any(_has_program(machine, name) for name in uplinks):
+        # Every distribution has this one.
+        lacking[" or ".join(uplinks)] = "slirp4netns"
     if lacking:
         fault = f"containers have no internet without {' and '.join(lacking)}"
-        return fault, f"apt install {' '.join(lacking)}"
+        return fault, f"{'sudo ' if machine.user else ''}apt install {' '.join(lacking.values())}"
     tun = machine.root / "dev/net/tun"
     if machine.user and not (tun.exists() and tun.stat().st_mode & stat.S_IWOTH):
         fault = f"user id {machine.user} may not use /dev/net/tun: no internet for containers"
         return fault, "sudo chmod 666 /dev/net/tun"
     return "", ""
+
+
+def _uplinks(machine: CheckedMachine) -> list[str]:
+    """The programs that can connect a container of this user, the preferred one first."""
+    from lading.supervisor.network.uplink import usable_programs
+
+    return [program.name for program in usable_programs(is_root=machine.user == 0)]
+
+
+def _has_program(machine: CheckedMachine, name: str) -> bool:
+    # nft is in /usr/sbin, which is not on the PATH of users without root.
+    return machine.which(name) is not None or (machine.root / "usr/sbin" / name).exists()
 
 
 def _docker(machine: CheckedMachine) -> Check:

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.testing.engine import StubEngine
+from lading.testing.pulse import Bell
 from lading.testing.supervising import CONTAINER
-from tests.supervisor.lifecycle.scripts import FOREVER, WAIT_FOR_TERM, then
+from tests.supervisor.lifecycle.scripts import FOREVER, WAIT_FOR_TERM, ring, then
 from tests.supervisor.supervised import STAMP, Bench
 
 
@@ -252,3 +254,15 @@ async def test_the_live_view_grows_with_the_log(bench: Bench) -> None:
     bench.server.on_call = lambda call: bench.stop.set() if call == "POST live" else None
     await bench.run()
     assert bench.server.live["stdout.txt"] == f"{STAMP} up\n".encode()
+
+
+async def test_a_network_that_is_lost_is_told_in_the_log(bench: Bench) -> None:
+    def lose(engine: StubEngine) -> None:
+        assert engine.spec is not None
+        engine.spec.reach.on_fault("the container has no internet any more")
+
+    with Bell(bench.directory / "bell") as bell:
+        bench.add(f"{ring(bell)}; exec sleep 0.2", runtime_constraints={"internet": True})
+        bench.on_engine = lambda engine: then(bell.rung(), lambda: lose(engine))
+        await bench.run()
+    assert "Z the container has no internet any more\n" in bench.log()

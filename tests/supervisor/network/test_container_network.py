@@ -11,6 +11,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import NetworkAccess
 from lading.supervisor.network import container_network, routes
 from lading.supervisor.network.container_network import ContainerNetwork, inside, open_namespace
+from lading.supervisor.network.uplink import UplinkProgram, has_ipv6
 from tests.reality import need_program, need_root
 from tests.supervisor.network.namespaces import other_network
 
@@ -85,7 +86,9 @@ async def test_a_new_address_of_the_machine_is_refused_too(
     need_root()
     for program in ("nft", "slirp4netns"):
         need_program(program)
-    network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
+    faults: list[str] = []
+    reach = NetworkAccess(internet=True, on_fault=faults.append)
+    network = ContainerNetwork(reach, tmp_path, hostname="lading")
     network.binds()
     known: list[tuple[str, ...]] = [("192.0.2.1/32",)]
     monkeypatch.setattr(routes, "own_networks", lambda: known[-1])
@@ -101,6 +104,7 @@ async def test_a_new_address_of_the_machine_is_refused_too(
         await network.refresh()
         assert network.uplink is None
         await network.close()
+    assert ["filter cannot be updated" in fault for fault in faults] == [True]
 
 
 async def test_the_network_of_the_machine_is_never_taken_for_the_containers(tmp_path: Path) -> None:
@@ -112,38 +116,41 @@ async def test_the_network_of_the_machine_is_never_taken_for_the_containers(tmp_
     assert "[Errno" not in made.value.message
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("FILTER_PROGRAM", "nftables"), ("UPLINK_PROGRAM", "slirp4netns")]
-)
-async def test_a_program_that_is_missing_is_told_and_nothing_is_connected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+async def test_a_missing_filter_is_told_and_nothing_is_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_root()
     need_program("slirp4netns")
-    assert package in ("nftables", "slirp4netns")
-    monkeypatch.setattr(container_network, name, "no-such-program")
+    monkeypatch.setattr(container_network, "FILTER_PROGRAM", "no-such-program")
     network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
     with other_network() as pid:
         with pytest.raises(
-            ExecutionError, match="no-such-program, which is not installed"
+            ExecutionError, match="no-such-program, .* install the package nftables"
         ) as caught:
             await network.open(pid)
         assert caught.value.failure is Failure.NODE
         assert network.uplink is None
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("FILTER_PROGRAM", "refuses"), ("UPLINK_PROGRAM", "cannot join")]
-)
-async def test_a_program_that_fails_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
-) -> None:
+async def test_a_filter_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_root()
     need_program("slirp4netns")
-    monkeypatch.setattr(container_network, name, "false")
+    monkeypatch.setattr(container_network, "FILTER_PROGRAM", "false")
     network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
-    with other_network() as pid, pytest.raises(ExecutionError, match=said):
+    with other_network() as pid, pytest.raises(ExecutionError, match="refuses"):
         await network.open(pid)
+
+
+async def test_an_uplink_that_fails_is_told(tmp_path: Path) -> None:
+    need_root()
+    need_program("nft")
+    failing = (UplinkProgram("false", "coreutils", lambda attachment: ["false"]),)
+    network = ContainerNetwork(
+        NetworkAccess(internet=True), tmp_path, hostname="lading", programs=failing
+    )
+    with other_network() as pid, pytest.raises(ExecutionError, match="false cannot join"):
+        await network.open(pid)
+    assert network.uplink is None
 
 
 async def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
@@ -161,27 +168,23 @@ async def test_two_services_at_one_place_are_told_and_nothing_stays_open(tmp_pat
         await network.open(pid)
 
 
-async def test_a_program_that_hangs_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_filter_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_root()
-    need_program("nft")
+    need_program("slirp4netns")
     program = tmp_path / "hangs"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    for name, said in (("UPLINK_PROGRAM", "in time"), ("FILTER_PROGRAM", "does not end")):
-        with monkeypatch.context() as patch:
-            patch.setattr(container_network, name, str(program))
-            network = ContainerNetwork(
-                NetworkAccess(internet=True), tmp_path, hostname="lading", timeout=0.2
-            )
-            with other_network() as pid, pytest.raises(ExecutionError, match=said):
-                await network.open(pid)
+    monkeypatch.setattr(container_network, "FILTER_PROGRAM", str(program))
+    network = ContainerNetwork(
+        NetworkAccess(internet=True), tmp_path, hostname="lading", timeout=0.2
+    )
+    with other_network() as pid, pytest.raises(ExecutionError, match="does not end|in time"):
+        await network.open(pid)
 
 
 def test_a_machine_without_a_way_by_ipv6() -> None:
     need_root()
     with other_network() as pid:
         descriptor = open_namespace(pid)
-        assert inside(descriptor, container_network.has_ipv6) is False
+        assert inside(descriptor, has_ipv6) is False
         os.close(descriptor)

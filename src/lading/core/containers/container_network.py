@@ -26,6 +26,11 @@ UPLINK = "198.19.255.0/24"
 """Network of the interface to the internet: part of the range for benchmarks (RFC 2544), which
 sites do not use for machines.
 """
+UPLINK_ADDRESS, UPLINK_GATEWAY = "198.19.255.100", "198.19.255.2"
+"""Addresses of the container and of the gateway in that network; slirp4netns takes these ones by
+itself.
+"""
+UPLINK_ADDRESS6, UPLINK_GATEWAY6 = "fd00::100", "fd00::2"
 INTERFACE = "eth0"
 TABLE = "lading"
 NOT_INTERNET = (

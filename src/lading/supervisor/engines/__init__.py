@@ -99,6 +99,10 @@ class Device(msgspec.Struct, frozen=True):
     target: str
 
 
+def ignore_fault(sentence: str) -> None:
+    """Tell nobody of a fault of a network."""
+
+
 class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Destinations that a container with a network may reach; all others are refused
     (`lading.supervisor.network`).
@@ -112,6 +116,8 @@ class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
     """
     refused: tuple[str, ...] = ()
     """Networks that are excluded from the internet, such as 10.0.0.0/8."""
+    on_fault: Callable[[str], None] = ignore_fault
+    """Hears a sentence when a running container loses a destination."""
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,6 +119,7 @@ def _specify(run: ContainerRun, stage: Stage, gpus: Given) -> ContainerSpec:
         stderr=stage.stderr if stage.stderr >= 0 else run.add_pump(STDERR),
         notices=run.add_pump(RANKS) if run.nodes > 1 else -1,
         spread=_start_ranks(run) if run.nodes > 1 else None,
+        on_network_fault=run.log.say,
     )
 
 

@@ -2,9 +2,9 @@
 
     the API         a listener in the namespace, at the address in the container's environment;
                     the supervisor makes the connection (`forwarder`)
-    the internet    an interface whose packets slirp4netns turns into connections of the host; a
-                    packet filter in the namespace refuses this machine, metadata services and
-                    the configured networks; a resolver (`forwarder`)
+    the internet    an interface whose packets a program turns into connections of the host
+                    (`uplink`); a packet filter in the namespace refuses this machine, metadata
+                    services and the configured networks; a resolver (`forwarder`)
 
 The host's namespace gets no address, route or filter: everything ends with the processes of the
 container and with the supervisor, also when they are killed. The container cannot change the
@@ -20,7 +20,7 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,21 +31,19 @@ from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
 from lading.process.concurrency import cancel_all, together
 from lading.supervisor.engines import Bind, NetworkAccess
-from lading.supervisor.network import routes
+from lading.supervisor.network import routes, uplink
 from lading.supervisor.network.forwarder import CONFIGURATION, PORT, Forwarder, Resolver
+from lading.supervisor.network.uplink import Uplink, UplinkProgram
+from lading.supervisor.rootless import entered
 
-UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
+FILTER_PROGRAM = "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
-# Bytes. Larger packets cost less, and these go to slirp4netns only, which allows at most 65,521.
-_MTU = 65520
 # Seconds for each helper program.
 _TIMEOUT = 20.0
 # Connections that wait to be accepted.
 _BACKLOG = 128
 # Of linux/in6.h; the socket module has no name for it.
 _IPV6_FREEBIND = 78
-# An address for documentation (RFC 3849), at the discard port.
-_DOCUMENTATION = ("2001:db8::1", 9)
 _logger = logging.getLogger("lading.supervisor")
 # Of linux/sched.h.
 _CLONE_NEWNET = 0x40000000
@@ -71,15 +69,21 @@ class ContainerNetwork:
     """The network of `reach`, with its files in `directory`; `hostname` is the container's."""
 
     def __init__(
-        self, reach: NetworkAccess, directory: Path, *, hostname: str, timeout: float = _TIMEOUT
+        self,
+        reach: NetworkAccess,
+        directory: Path,
+        *,
+        hostname: str,
+        timeout: float = _TIMEOUT,
+        programs: Sequence[UplinkProgram] = (),
     ) -> None:
         self._timeout = timeout
+        # Root of a user namespace is an ordinary user outside of it.
+        self._programs = programs or uplink.usable_programs(is_root=entered() is None)
         self._reach, self._directory, self._hostname = reach, directory, hostname
         self._namespace = -1
         self._services: list[Forwarder | Resolver] = []
-        self.uplink: asyncio.subprocess.Process | None = None
-        """The program that connects the container with the internet, while it does."""
-        self._exit = -1
+        self._uplink: Uplink | None = None
         self._own: tuple[str, ...] = ()
         self._watching: socket.socket | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -124,6 +128,11 @@ class ContainerNetwork:
         except BaseException:
             await self.close()
             raise
+
+    @property
+    def uplink(self) -> asyncio.subprocess.Process | None:
+        """The program that connects the container with the internet, while it does."""
+        return self._uplink.process if self._uplink is not None else None
 
     async def close(self) -> None:
         """Disconnect it. Idempotent."""
@@ -198,61 +207,19 @@ class ContainerNetwork:
         asyncio.get_running_loop().add_reader(watching, self.refresh)
 
     async def _start_uplink(self) -> None:
-        ready, ready_end = os.pipe2(os.O_CLOEXEC)
-        ending, self._exit = os.pipe2(os.O_CLOEXEC)
-        ipv6 = ["--enable-ipv6"] if has_ipv6() else []
-        command = [
-            UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback",
-            "--disable-dns", f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp",
-            *ipv6, f"--ready-fd={ready_end}", f"--exit-fd={ending}", "--netns-type=path",
-            f"/proc/self/fd/{self._namespace}", rules.INTERFACE,
-        ]  # fmt: skip
-        log = self._directory / "uplink.log"
-        try:
-            with log.open("wb") as output:
-                self.uplink = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=_environment(),
-                    cwd="/",
-                    pass_fds=(ready_end, ending, self._namespace),
-                )
-        except FileNotFoundError as error:
-            raise _missing(UPLINK_PROGRAM) from error
-        finally:
-            os.close(ready_end)
-            os.close(ending)
-        try:
-            async with asyncio.timeout(self._timeout):
-                if not await _first_byte(ready):
-                    said = " ".join(_read(log).split())
-                    raise ExecutionError(
-                        f"{UPLINK_PROGRAM} cannot join the container: {said}", Failure.NODE
-                    )
-        except TimeoutError as error:
-            raise ExecutionError(
-                f"{UPLINK_PROGRAM} does not join the container in time", Failure.NODE
-            ) from error
-        finally:
-            os.close(ready)
+        self._uplink = Uplink(
+            self._namespace,
+            self._directory / "uplink.log",
+            programs=self._programs,
+            on_fault=self._reach.on_fault,
+            timeout=self._timeout,
+        )
+        await self._uplink.open()
 
     async def _end_uplink(self) -> None:
-        # slirp4netns ends when the writing end of this pipe is closed, also by the death of this
-        # process.
-        if self._exit >= 0:
-            os.close(self._exit)
-            self._exit = -1
-        uplink, self.uplink = self.uplink, None
-        if uplink is None:
-            return
-        try:
-            async with asyncio.timeout(self._timeout):
-                await uplink.wait()
-        except TimeoutError:
-            uplink.kill()
-            await uplink.wait()
+        connection, self._uplink = self._uplink, None
+        if connection is not None:
+            await connection.close()
 
     def refresh(self) -> asyncio.Task[None]:
         """Follow the addresses of the machine, which may have changed; the task that does so."""
@@ -275,10 +242,9 @@ class ContainerNetwork:
                 )
                 self._own = own
         except (OSError, ExecutionError) as error:
-            _logger.error(
-                "a container loses the internet, as its filter cannot be brought up to date: %s",
-                error,
-            )
+            fault = f"the container loses the internet, as its filter cannot be updated: {error}"
+            _logger.error("%s", fault)
+            self._reach.on_fault(fault)
             await self._end_uplink()
 
 
@@ -292,11 +258,11 @@ def _load_filter(text: str, timeout: float) -> None:
             text=True,
             check=False,
             timeout=timeout,
-            env=_environment(),
+            env=uplink.program_environment(),
             cwd="/",
         )
     except FileNotFoundError as error:
-        raise _missing(FILTER_PROGRAM) from error
+        raise uplink.missing_program(FILTER_PROGRAM, "nftables") from error
     except subprocess.TimeoutExpired as error:
         raise ExecutionError(f"{FILTER_PROGRAM} does not end", Failure.NODE) from error
     if done.returncode != 0:
@@ -326,42 +292,6 @@ def _listen(host: str, port: int) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def _missing(program: str) -> ExecutionError:
-    package = {FILTER_PROGRAM: "nftables"}.get(program, program)
-    return ExecutionError(
-        f"a container with the internet needs {program}, which is not installed;"
-        f" install the package {package}",
-        Failure.NODE,
-    )
-
-
-def has_ipv6() -> bool:
-    """Whether this machine has a route to the internet by IPv6. Nothing is sent (udp(7))."""
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_DOCUMENTATION)
-        except OSError:
-            # No route to any IPv6 address.
-            return False
-    return True
-
-
-async def _first_byte(descriptor: int) -> bytes:
-    """First byte of a pipe; empty at its end."""
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(descriptor)
-    return os.read(descriptor, 1)
-
-
-# nft is in /usr/sbin, which may not be on PATH.
-def _environment() -> dict[str, str]:
-    return {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "LC_ALL": "C"}
 
 
 def _read(path: Path) -> str:
