@@ -38,6 +38,8 @@ WITHOUT_READER: Final = MappingProxyType(
     {
         "cancellations.get": "the handler answers its user and admins alone",
         "cancellations.unfinished": _WORK,
+        "cancellations.features_in_use": "decides which features take part in a transaction",
+        "cancellations.taken": _WORK,
         "cancellations.page": "the conditions have those of what the user may cancel",
         "cancellations.containers_of": "of requests of such a page; decides what is cancelled",
         "cancellations.with_dependents": "of requests of such a page; decides how one is cancelled",

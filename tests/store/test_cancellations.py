@@ -29,6 +29,24 @@ async def test_a_cancellation_is_stored_changed_and_forgotten(database: Database
         assert await cancellations.get(tx, "2") is None
 
 
+async def test_it_is_a_feature_in_use_until_it_has_ended(database: Database) -> None:
+    async with database.writing() as tx:
+        assert await cancellations.features_in_use(tx, "zzzzz") == set()
+        await cancellations.put(tx, ONE)
+        assert await cancellations.features_in_use(tx, "zzzzz") == {cancellations.IN_USE}
+        await cancellations.put(tx, replace(ONE, finished_at="5"))
+        assert await cancellations.features_in_use(tx, "zzzzz") == set()
+
+
+async def test_containers_that_were_taken_come_in_pages(database: Database) -> None:
+    states = ("Queued", "Locked", "Running", "Complete", "Running")
+    async with database.writing() as tx:
+        for number, state in enumerate(states):
+            await records.insert(tx, CONTAINERS, {"uuid": f"c{number}", "state": state})
+        assert await cancellations.taken(tx, after="", most=2) == ["c1", "c2"]
+        assert await cancellations.taken(tx, after="c2", most=2) == ["c4"]
+
+
 def test_one_server_at_a_time_holds_it() -> None:
     held = replace(ONE, holder="a", held_until="5")
     assert [held.is_held(holder, "4") for holder in "ab"] == [False, True]

@@ -22,7 +22,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
 from lading.process.tracing import current_traceparent
-from lading.store import cascades, lineage, quotas, records
+from lading.store import cancellations, cascades, lineage, records
 from lading.store.cascades import Cascade, CascadeKind
 from lading.store.database import Transaction
 
@@ -60,6 +60,8 @@ class Feature(Enum):
 
     QUOTAS = auto()
     SHARES = auto()
+    CANCELLATIONS = auto()
+    """Requests are being cancelled by filters."""
 
 
 class Mark(Enum):
@@ -128,19 +130,25 @@ class Unit:
         self._parts: dict[object, object] = {}
         self._marks: dict[Mark, dict[str, None]] = {}
         self._groups: dict[GroupKey, None] = {}
-        self._quota_kinds: frozenset[str] | None = None
+        self._in_use: frozenset[str] | None = None
 
     async def uses(self, feature: Feature) -> bool:
         """Whether the site uses a feature."""
         if feature is Feature.SHARES:
             return self.services.config.Containers.FairShare.Enabled
+        if feature is Feature.CANCELLATIONS:
+            return cancellations.IN_USE in await self._features()
         return bool(await self.quota_kinds())
 
     async def quota_kinds(self) -> frozenset[str]:
         """The kinds of subjects that have quotas."""
-        if self._quota_kinds is None:
-            self._quota_kinds = await quotas.kinds(self.tx, self.services.config.ClusterID)
-        return self._quota_kinds
+        return await self._features() - {cancellations.IN_USE}
+
+    async def _features(self) -> frozenset[str]:
+        if self._in_use is None:
+            cluster = self.services.config.ClusterID
+            self._in_use = await cancellations.features_in_use(self.tx, cluster)
+        return self._in_use
 
     def part(self, make: Callable[[Unit], _Part]) -> _Part:
         """What a feature knows while this unit lasts; made at its first use."""

@@ -17,6 +17,7 @@ import msgspec
 
 from lading.core.records.expressions import Expression, SortKey
 from lading.core.records.schema import JSON, Record
+from lading.store import quotas
 from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.leases import WorkLease
 from lading.store.query import ConditionWriter, order_by
@@ -26,6 +27,15 @@ TABLES: Final = (
     " filters TEXT NOT NULL, created_at TEXT NOT NULL, total BIGINT, cancelled BIGINT NOT NULL,"
     " refused BIGINT NOT NULL, position_at TEXT NOT NULL, position_uuid TEXT NOT NULL,"
     " finished_at TEXT, error TEXT NOT NULL, holder TEXT NOT NULL, held_until TEXT NOT NULL)",
+    # Each lock looks for one.
+    "CREATE INDEX IF NOT EXISTS cancellations_unfinished ON cancellations (created_at, id)"
+    " WHERE finished_at IS NULL",
+)
+IN_USE: Final = "cancellations"
+"""Among the features in use while a cancellation is not finished."""
+_IN_USE: Final = (
+    f"{quotas.KINDS} UNION ALL SELECT '{IN_USE}'"
+    " WHERE EXISTS (SELECT 1 FROM cancellations WHERE finished_at IS NULL)"
 )
 _COLUMNS: Final = (
     "id, user_uuid, filters, created_at, total, cancelled, refused, position_at, position_uuid,"
@@ -89,6 +99,24 @@ async def unfinished(tx: Transaction) -> list[Cancellation]:
         f"SELECT {_COLUMNS} FROM cancellations WHERE finished_at IS NULL ORDER BY created_at, id"
     )
     return [_cancellation(row) for row in rows]
+
+
+async def features_in_use(tx: Transaction, cluster: str) -> frozenset[str]:
+    """The kinds of subjects that have quotas, as `quotas.kinds`, and IN_USE: by one query, as each
+    lock and each end of a container asks.
+    """
+    rows = await tx.fetch(_IN_USE, quotas.kinds_values(cluster))
+    return frozenset(str(row[0]) for row in rows)
+
+
+async def taken(tx: Transaction, *, after: str, most: int) -> list[str]:
+    """The containers that a dispatcher has taken, or that run, whose uuids come after one."""
+    rows = await tx.fetch(
+        "SELECT uuid FROM containers WHERE state IN ('Locked', 'Running') AND uuid > ?"
+        " ORDER BY uuid LIMIT ?",
+        (after, most),
+    )
+    return [str(row[0]) for row in rows]
 
 
 async def forget(tx: Transaction, *, before: str) -> None:

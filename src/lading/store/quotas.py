@@ -49,12 +49,13 @@ WORKFLOWS: Final = "/workflows"
 """Follows a subject in the rows of requests that wait for the half of its quota that is for
 workflows: a queue of their own."""
 SUBJECTS: Final = (Infix.USER, Infix.GROUP, Infix.REQUEST)
-_KINDS: Final = " UNION ALL ".join(
+KINDS: Final = " UNION ALL ".join(
     f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM quotas WHERE subject_uuid >= ?"
     # "~" follows all characters of a uuid.
     " AND subject_uuid < ? || '~')"
     for one in SUBJECTS
 )
+"""Query for `kinds`, with the values `kinds_values`."""
 
 
 def _sum(column: str) -> str:
@@ -111,8 +112,13 @@ class QuotaWait:
 async def kinds(tx: Transaction, cluster: str) -> frozenset[str]:
     """The kinds of subjects that have quotas, as infixes of uuids; empty without any quota."""
     # Three looks at an index, however many quotas there are: each lock and each end asks.
-    rows = await tx.fetch(_KINDS, tuple(f"{cluster}-{one}-" for one in SUBJECTS for _ in (0, 1)))
+    rows = await tx.fetch(KINDS, kinds_values(cluster))
     return frozenset(str(row[0]) for row in rows)
+
+
+def kinds_values(cluster: str) -> tuple[str, ...]:
+    """The values of KINDS."""
+    return tuple(f"{cluster}-{one}-" for one in SUBJECTS for _ in (0, 1))
 
 
 async def concerning(tx: Transaction, key: QuotaKey, known: frozenset[str]) -> list[Quota]:

@@ -178,7 +178,7 @@ async def test_a_page_a_transaction_and_it_goes_on_where_it_was(it: World) -> No
     it.clock.advance(60)
     await worker(it).work()
     done = await progress(it, made)
-    assert (done["total"], done["cancelled"]) == (3, 5)
+    assert (done["total"], done["cancelled"]) == (5, 5)
 
 
 async def test_events_are_those_of_each(it: World) -> None:

@@ -19,6 +19,7 @@ from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.containers.set_cancellation import (
     WaitingRequest,
     is_cancelled_in_set,
+    is_stopping,
     plan_step,
 )
 
@@ -35,6 +36,7 @@ REQUESTS = st.builds(
     max_parallel=st.integers(0, 1),
     is_shared=st.booleans(),
     is_refused=st.booleans(),
+    has_priority=st.booleans(),
 )
 
 
@@ -71,9 +73,10 @@ def test_a_step_is_a_beginning_of_the_page(page: list[WaitingRequest], most: int
     count = int(step.last) + 1
     taken = page[:count]
     assert sorted((*step.together, *step.singly), key=int) == [
-        one.uuid for one in taken if not one.is_refused
+        one.uuid for one in taken if not one.is_refused and not is_stopping(one)
     ]
     assert step.refused == sum(one.is_refused for one in taken)
+    assert step.stopping == sum(is_stopping(one) and not one.is_refused for one in taken)
     assert len(step.singly) <= most
     # It ends at the end of the page, or before a request for which there is no room.
     assert count == len(page) or len(step.singly) == most

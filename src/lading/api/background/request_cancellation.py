@@ -27,12 +27,11 @@ from typing import Final
 
 import msgspec
 
-from lading.api import authorization
+from lading.api.background import cancellation_scope
+from lading.api.background.cancellation_scope import before, principal_of, query_of
 from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.metrics import METRICS
-from lading.api.resources import generic
-from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.transaction import ABANDONED, UnitOfWork
@@ -47,22 +46,15 @@ from lading.core.containers.set_cancellation import (
 )
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
-from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.expressions import (
-    All,
     Column,
     Compare,
-    Either,
-    Expression,
-    Query,
 )
-from lading.core.records.filters import check_filters
-from lading.core.records.permissions import Level
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.process.concurrency import cancel_all, together
-from lading.store import cancellations, permissions, records
+from lading.store import cancellations, records
 from lading.store.background_work import WorkLoop
 from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction, TransactionInterrupted
@@ -79,6 +71,8 @@ _AT_A_TIME: Final = 2
 _HELD: Final = 10.0
 # Seconds after which a server looks for cancellations that another server has stored or left.
 _LONGEST: Final = 10.0
+# Containers that were taken, whose requests are looked for by one query.
+_TAKEN_AT_ONCE: Final = 200
 _NO_CONTAINER: Final[tuple[Record, bool]] = ({}, False)
 _STATE: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
 _logger = logging.getLogger("lading.api.background.request_cancellation")
@@ -130,6 +124,7 @@ class CancellationWorker:
 
     async def _finish(self, one: Cancellation) -> None:
         try:
+            await self._stop_taken(one)
             if one.total is None:
                 await self._count(one)
             await together(*(self._steps(one.id) for _ in range(_AT_A_TIME)))
@@ -147,14 +142,43 @@ class CancellationWorker:
             ahead, self._ahead = self._ahead, None
             await cancel_all(ahead)
 
+    async def _stop_taken(self, one: Cancellation) -> None:
+        """Cancel the requests whose containers a dispatcher has taken, or run: they are few, and
+        each moment may start one of them.
+        """
+        services, after = self._services, ""
+        while True:
+            async with services.database.reading() as tx:
+                uuids = await cancellations.taken(tx, after=after, most=_TAKEN_AT_ONCE)
+                if not uuids:
+                    return
+                meant = cancellation_scope.of_containers(uuids)
+                rows = await cancellation_scope.left_of(tx, services, one, meant)
+            after = uuids[-1]
+            going = [str(row["uuid"]) for row in rows if row["priority"]]
+            for start in range(0, len(going), _SINGLY):
+                await self._stop(one.id, going[start : start + _SINGLY])
+
+    async def _stop(self, id: str, uuids: Sequence[str]) -> None:
+        services = self._services
+        async with services.database.writing() as tx:
+            one = await cancellations.get(tx, id)
+            # Another server may have finished it since.
+            if one is not None and one.finished_at is None:
+                ended = await cancellation_scope.cancel_each(tx, services, one, uuids)
+                await cancellations.put(tx, replace(one, cancelled=one.cancelled + ended))
+
     async def _count(self, one: Cancellation) -> None:
         """Store the number of the requests, before the first of them is cancelled."""
         database = self._services.database
         async with database.reading() as tx:
-            principal = await _principal(tx, self._services.ids, one)
-            query = await _query(tx, self._services.clock, principal, one)
-            query = replace(query, where=(*query.where, *_before(one.position)))
+            principal = await principal_of(tx, self._services.ids, one)
+            query = await query_of(tx, self._services.clock, principal, one)
+            query = replace(query, where=(*query.where, *before(one.position)))
             total = await records.count(tx, tx.dialect, REQUESTS, query)
+            fresh = await cancellations.get(tx, one.id)
+            # Some were cancelled before their turn.
+            total += fresh.cancelled if fresh is not None else 0
         async with database.writing() as tx:
             fresh = await cancellations.get(tx, one.id)
             if fresh is not None and fresh.total is None:
@@ -248,11 +272,11 @@ async def look(tx: Transaction, services: ApiServices, one: Cancellation, *, siz
     """The next page of a cancellation, of at most `size` requests."""
     # First: a change that the further queries do not see has a later row.
     number = await audit.latest_in(tx)
-    principal = await _principal(tx, services.ids, one)
+    principal = await principal_of(tx, services.ids, one)
     if not principal.is_active:
         raise LadingError(f"{one.user_uuid}: the user is not active any more")
     dialect = services.database.dialect
-    query = await _query(tx, services.clock, principal, one)
+    query = await query_of(tx, services.clock, principal, one)
     rows = await cancellations.page(tx, dialect, query.where, one.position, size=size)
     if not rows:
         return Page(one.position, number, {}, {}, None)
@@ -275,16 +299,12 @@ async def advance(
     if page.step.together:
         some = [page.requests[uuid] for uuid in page.step.together]
         await cancel_in_set(unit, some, [page.containers[row["container_uuid"]][0] for row in some])
-    for uuid in page.step.singly:
-        # Read now: an earlier one may have ended it.
-        row = await records.get(tx, REQUESTS, uuid)
-        if row is not None and row["state"] == RequestState.COMMITTED:
-            await unit.cancel(row)
-            await unit.settle()
+    await cancellation_scope.cancel_each(tx, services, one, page.step.singly)
+    done = len(page.step.together) + len(page.step.singly) + page.step.stopping
     return replace(
         one,
         position=page.after,
-        cancelled=one.cancelled + len(page.step.together) + len(page.step.singly),
+        cancelled=one.cancelled + done,
         refused=one.refused + page.step.refused,
     )
 
@@ -346,33 +366,6 @@ async def _give_way() -> None:
     await asyncio.sleep(0)
 
 
-async def _principal(tx: Transaction, identifiers: Identifiers, one: Cancellation) -> Principal:
-    """The user who asked for the cancellation, with the rights that the user has now."""
-    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
-    return await authorization.committer(tx, identifiers, owner)
-
-
-async def _query(
-    tx: Transaction, clock: ApiClock, principal: Principal, one: Cancellation
-) -> Query:
-    """The Committed requests that are meant."""
-    where: list[Expression] = [
-        # Trashed requests may be stopped too.
-        *access.readable(REQUESTS, principal, now=clock.now(), include_trash=True),
-        _STATE,
-        *check_filters(one.filters, REQUESTS),
-    ]
-    return await generic.narrowed(tx, REQUESTS, Query(where=tuple(where)), principal)
-
-
-def _before(position: tuple[str, str]) -> tuple[Expression, ...]:
-    """Conditions that a request is older than a position."""
-    at, uuid = position
-    created = Column("created_at", Type.TIME)
-    same = Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid)
-    return Compare(created, "<=", at), Either((Compare(created, "<", at), All(same)))
-
-
 async def _facts(
     unit: UnitOfWork,
     principal: Principal,
@@ -385,7 +378,7 @@ async def _facts(
     charged = set(held) if await unit.uses(Feature.SHARES) else set[str]()
     if await unit.uses(Feature.QUOTAS):
         charged |= await cancellations.with_charges(unit.tx, dialect, list(held))
-    refused = await _refused(unit.tx, principal, rows)
+    refused = await cancellation_scope.refused(unit.tx, principal, rows)
     found = []
     for row in rows:
         container, is_shared = held.get(row["container_uuid"] or "", _NO_CONTAINER)
@@ -403,21 +396,7 @@ async def _facts(
                 has_times=bool(row["expires_at"] or row["start_after"] or row["retry_after"]),
                 has_charges=row["container_uuid"] in charged,
                 is_refused=row["uuid"] in refused,
+                has_priority=bool(row["priority"]),
             )
         )
     return found
-
-
-async def _refused(tx: Transaction, principal: Principal, rows: Sequence[Record]) -> set[str]:
-    """The requests that the user may read but not change."""
-    owners = {str(row["owner_uuid"]) for row in rows} - {principal.user_uuid}
-    flags = await permissions.flags_by_group(tx, owners)
-    refused = {row["uuid"] for row in rows if (f := flags.get(row["owner_uuid"])) and f.frozen}
-    if principal.is_admin:
-        return refused
-    for row in rows:
-        if row["owner_uuid"] != principal.user_uuid and row["uuid"] not in refused:
-            level = await authorization.level_of(tx, REQUESTS, row, principal)
-            if level < Level.WRITE:
-                refused.add(row["uuid"])
-    return refused

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lading.api import authorization
+from lading.api.background import cancellation_scope
 from lading.api.events import audit
 from lading.api.http import ApiCall
 from lading.api.resources.dispatching import is_own_log
@@ -26,6 +27,7 @@ from lading.core.values import printable
 from lading.store import contents, records
 from lading.store.database import Transaction
 
+_TAKEN: Final = (ContainerState.LOCKED, ContainerState.RUNNING)
 _LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
 
 
@@ -61,9 +63,11 @@ async def store_change(
     tx: Transaction, call: ApiCall, row: Record, change: lifecycle.ContainerChange
 ) -> Record:
     """Store a container's change and carry out its effects; the new row. Raises Conflict when
-    another call changed the container first.
+    another call changed the container first, and BeingCancelled for a lock that comes too late.
     """
     unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
+    if row["state"] == ContainerState.QUEUED and change.container.state in _TAKEN:
+        await cancellation_scope.check_lock(unit, row["uuid"])
     row = await unit.change_container(row, _with_class_warning(call.services, change))
     await unit.settle()
     status = change.container.runtime_status

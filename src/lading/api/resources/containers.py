@@ -11,6 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lading.api import authorization, quotas
+from lading.api.background.cancellation_scope import BeingCancelled, cancel_container
 from lading.api.container_access import port_addresses
 from lading.api.container_access.gateway_client import choose_address
 from lading.api.events import audit
@@ -228,7 +229,7 @@ async def _lock_first(
         try:
             row, before = await _lock_within(call, amounts, candidates)
             return row, [*passed, *before]
-        except NoRoom:
+        except (NoRoom, BeingCancelled):
             candidates = candidates[candidates.index(call.uuid) + 1 :]
             if not candidates:
                 raise
@@ -285,10 +286,14 @@ async def _lock_within(
     call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
 ) -> tuple[Record, list[Record]]:
     """Lock a container as the quotas of its requests allow: with the least amounts where these
-    have no room. Raises NoRoom; `call` names the container then.
+    have no room. Raises NoRoom and BeingCancelled; `call` names the container then.
     """
     try:
         return await _lock(call, amounts, candidates)
+    except BeingCancelled:
+        # The transaction of the lock was undone.
+        await cancel_container(call.services, call.uuid)
+        raise
     except NoRoom:
         if amounts:
             return await _lock_within(call, {}, candidates)

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from lading.api import authorization, expectations, learning, priorities
+from lading.api.background import cancellation_scope
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
@@ -45,7 +46,12 @@ from lading.core.records.expressions import (
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, Type
-from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, unassigned
+from lading.core.scheduling.wait_reasons import (
+    Scene,
+    WaitReason,
+    delays,
+    unassigned,
+)
 from lading.store import containers, contents, records, waiting
 from lading.store.database import Transaction
 
@@ -348,6 +354,7 @@ async def _scene(
         share = await position(tx, services.clock, services.config, container, ahead, reader=reader)
     now = services.clock.now()
     return Scene(
+        cancelled_since=await _cancelled_since(tx, call, subject),
         judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
         if subject.state is request.RequestState.COMMITTED
         else READY,
@@ -360,6 +367,15 @@ async def _scene(
         most=_MOST_AHEAD,
         share=share,
     )
+
+
+async def _cancelled_since(tx: Transaction, call: ApiCall, subject: ContainerRequest) -> str | None:
+    """The time of the cancellation that has yet to reach a request; None without one."""
+    if subject.state is not request.RequestState.COMMITTED:
+        return None
+    itself = Compare(Column("uuid", Type.STRING), "=", subject.uuid)
+    pending = await cancellation_scope.left(tx, call.services, itself)
+    return pending[0][0].created_at if pending else None
 
 
 def _silence(last: str | None, now: str) -> str:

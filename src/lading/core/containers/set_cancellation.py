@@ -30,7 +30,7 @@ class WaitingRequest(msgspec.Struct, frozen=True, kw_only=True):
     `is_shared`: another Committed request wants it. `has_dependents`: requests wait for this one.
     `has_costs`: its earlier attempts cost something. `has_times`: one of expires_at, start_after
     and retry_after is set. `has_charges`: a quota or a share was charged for its container, or
-    holds it back. `is_refused`: the user may not change it.
+    holds it back. `is_refused`: the user may not change it. `has_priority`: its own is above 0.
     """
 
     uuid: str
@@ -45,6 +45,7 @@ class WaitingRequest(msgspec.Struct, frozen=True, kw_only=True):
     has_times: bool = False
     has_charges: bool = False
     is_refused: bool = False
+    has_priority: bool = True
 
 
 def is_cancelled_in_set(one: WaitingRequest) -> bool:
@@ -61,16 +62,23 @@ def is_cancelled_in_set(one: WaitingRequest) -> bool:
     )
 
 
+def is_stopping(one: WaitingRequest) -> bool:
+    """Whether the request was cancelled and its container runs: it is Final once that has ended."""
+    return not one.has_priority and one.container_state is ContainerState.RUNNING
+
+
 @dataclass(frozen=True, slots=True)
 class CancellationStep:
     """The first requests of a page: those that are cancelled as a set, those one by one, and the
-    number of those that the user may not change; `last` is the last of all.
+    number of those that the user may not change, and of those that are stopping; `last` is the last
+    of all.
     """
 
     together: tuple[str, ...]
     singly: tuple[str, ...]
     refused: int
     last: str
+    stopping: int = 0
 
 
 def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> CancellationStep:
@@ -79,10 +87,12 @@ def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> Cancellati
     """
     together: list[str] = []
     singly: list[str] = []
-    refused, last = 0, ""
+    refused, stopping, last = 0, 0, ""
     for one in page:
         if one.is_refused:
             refused += 1
+        elif is_stopping(one):
+            stopping += 1
         elif is_cancelled_in_set(one):
             together.append(one.uuid)
         elif len(singly) < most_singly:
@@ -90,4 +100,4 @@ def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> Cancellati
         else:
             break
         last = one.uuid
-    return CancellationStep(tuple(together), tuple(singly), refused, last)
+    return CancellationStep(tuple(together), tuple(singly), refused, last, stopping)

@@ -2,9 +2,10 @@
 times.
 
 The present reasons are sorted, the one that has to end first at the front. Found here: image,
-resolving, inputs, unassigned, priority, expired, "start time", dependency, "broken dependency",
-parent, lock, attempts, position, "no dispatcher", unreported. The others are those of the
-dispatchers (`planning.Category`: capacity with the nearest fit, quota, held, ...), in their words.
+cancellation, resolving, inputs, unassigned, priority, expired, "start time", dependency, "broken
+dependency", parent, lock, attempts, position, "no dispatcher", unreported. The others are those of
+the dispatchers (`planning.Category`: capacity with the nearest fit, quota, held, ...), in their
+words.
 
 The past ones (`Wait`) are stretches of time, each with its cause. A dispatcher notes the cause at
 each look at its queue. A cause that comes again adds to its time, so that a container that waited
@@ -58,6 +59,7 @@ class WaitReason:
 class Scene:
     """Facts about a request and its surroundings.
 
+    `cancelled_since` is the time of a cancellation of many requests that has yet to reach this one;
     `parent` is the container that made it; `image` a sentence with the fault of its image, ""
     without one; `earlier` the container that was tried before the present one. `said` are the
     reports of dispatchers about its container, `silence` a sentence for the case that no dispatcher
@@ -66,6 +68,7 @@ class Scene:
     """
 
     judgement: ReadinessVerdict = READY
+    cancelled_since: str | None = None
     parent: Container | None = None
     image: str = ""
     earlier: Container | None = None
@@ -77,7 +80,11 @@ class Scene:
 
     @property
     def status(self) -> str | None:
-        """Status from the dispatcher that is nearest to running the container; None without one."""
+        """Status from the dispatcher that is nearest to running the container; None without one. Of
+        a request that is being cancelled, this.
+        """
+        if self.cancelled_since is not None:
+            return cancelled(self.cancelled_since)
         return min(self.said, key=_hopeless).sentence if self.said else None
 
 
@@ -92,6 +99,8 @@ def delays(
         return image
     if request.state is requests_.RequestState.FINAL:
         return ()
+    if scene.cancelled_since is not None:
+        image = (WaitReason("cancellation", cancelled(scene.cancelled_since)), *image)
     if container is None:
         return (unassigned(request), *image, *_of_request(request, scene))
     if container.state is ContainerState.LOCKED:
@@ -99,6 +108,11 @@ def delays(
     if container.state is ContainerState.QUEUED:
         return (*image, *_of_request(request, scene), *_of_queue(container, scene))
     return ()
+
+
+def cancelled(since: str) -> str:
+    """The sentence about a request that a cancellation of many has yet to reach."""
+    return f"It is being cancelled, as asked at {since}: it does not start any more."
 
 
 def unassigned(request: ContainerRequest) -> WaitReason:

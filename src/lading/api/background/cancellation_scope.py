@@ -1,0 +1,148 @@
+"""The requests that stored cancellations have yet to cancel.
+
+A cancellation of many requests (`api.background.request_cancellation`) takes a while to reach all
+of them. It holds from the call on: no container is locked any more that only such requests want
+(`check_lock`), and those requests are cancelled at once instead (`cancel_container`).
+
+Source: docs/spec/api, section Cancelling many requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lading.api import authorization
+from lading.api.resources import generic
+from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.api.services import ApiServices
+from lading.api.transaction import UnitOfWork
+from lading.api.unit import Feature
+from lading.core.containers.request import RequestState
+from lading.core.errors import Conflict
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.expressions import All, Among, Column, Compare, Either, Expression, Query
+from lading.core.records.filters import check_filters
+from lading.core.records.permissions import Level
+from lading.core.records.record_types import REQUESTS
+from lading.core.records.schema import Record, Type
+from lading.store import cancellations, permissions, records
+from lading.store.cancellations import Cancellation
+from lading.store.database import Transaction
+
+_COMMITTED: Final = Compare(Column("state", Type.STRING), "=", RequestState.COMMITTED)
+
+
+class BeingCancelled(Conflict):
+    """A container cannot be locked: all requests that want it are being cancelled."""
+
+
+async def principal_of(tx: Transaction, identifiers: Identifiers, one: Cancellation) -> Principal:
+    """The user who asked for the cancellation, with the rights that the user has now."""
+    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
+    return await authorization.committer(tx, identifiers, owner)
+
+
+async def query_of(
+    tx: Transaction, clock: ApiClock, principal: Principal, one: Cancellation
+) -> Query:
+    """The Committed requests that are meant, wherever the cancellation has come to."""
+    where: list[Expression] = [
+        # Trashed requests may be stopped too.
+        *access.readable(REQUESTS, principal, now=clock.now(), include_trash=True),
+        _COMMITTED,
+        *check_filters(one.filters, REQUESTS),
+    ]
+    return await generic.narrowed(tx, REQUESTS, Query(where=tuple(where)), principal)
+
+
+def before(position: tuple[str, str]) -> tuple[Expression, ...]:
+    """Conditions that a request is older than a position."""
+    at, uuid = position
+    created = Column("created_at", Type.TIME)
+    same = Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid)
+    return Compare(created, "<=", at), Either((Compare(created, "<", at), All(same)))
+
+
+async def refused(tx: Transaction, principal: Principal, rows: Sequence[Record]) -> set[str]:
+    """The requests that the user may read but not change."""
+    owners = {str(row["owner_uuid"]) for row in rows} - {principal.user_uuid}
+    flags = await permissions.flags_by_group(tx, owners)
+    found = {row["uuid"] for row in rows if (f := flags.get(row["owner_uuid"])) and f.frozen}
+    if principal.is_admin:
+        return found
+    for row in rows:
+        if row["owner_uuid"] != principal.user_uuid and row["uuid"] not in found:
+            level = await authorization.level_of(tx, REQUESTS, row, principal)
+            if level < Level.WRITE:
+                found.add(row["uuid"])
+    return found
+
+
+async def left_of(
+    tx: Transaction, services: ApiServices, one: Cancellation, condition: Expression
+) -> list[Record]:
+    """The requests that meet a condition and that the cancellation has yet to cancel."""
+    principal = await principal_of(tx, services.ids, one)
+    # The next step ends the cancellation of a user who is not active.
+    if not principal.is_active:
+        return []
+    query = await query_of(tx, services.clock, principal, one)
+    where = (*query.where, condition, *before(one.position))
+    rows = await records.find(tx, tx.dialect, REQUESTS, where)
+    kept_back = await refused(tx, principal, rows) if rows else set[str]()
+    return [row for row in rows if row["uuid"] not in kept_back]
+
+
+async def left(
+    tx: Transaction, services: ApiServices, condition: Expression
+) -> list[tuple[Cancellation, list[Record]]]:
+    """Like `left_of`, for each cancellation with such requests, the oldest first."""
+    found = []
+    for one in await cancellations.unfinished(tx):
+        rows = await left_of(tx, services, one, condition)
+        if rows:
+            found.append((one, rows))
+    return found
+
+
+def of_containers(uuids: Sequence[str]) -> Expression:
+    """The condition that a request has one of these containers."""
+    return Among(Column("container_uuid", Type.STRING), tuple(uuids))
+
+
+async def check_lock(unit: UnitOfWork, container_uuid: str) -> None:
+    """Raise BeingCancelled if a container is wanted by requests alone that are being cancelled."""
+    if not await unit.uses(Feature.CANCELLATIONS):
+        return
+    wanting = await unit.committed(container_uuid)
+    pending = await left(unit.tx, unit.services, of_containers([container_uuid]))
+    ending = {row["uuid"] for _, rows in pending for row in rows}
+    if ending and all(not one.priority or one.uuid in ending for _, one in wanting):
+        raise BeingCancelled(f"{container_uuid}: cannot lock: its requests are being cancelled")
+
+
+async def cancel_container(services: ApiServices, container_uuid: str) -> None:
+    """Cancel the requests of a container that are being cancelled, before their turn."""
+    async with services.database.writing() as tx:
+        for one, rows in await left(tx, services, of_containers([container_uuid])):
+            ended = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
+            await cancellations.put(tx, replace(one, cancelled=one.cancelled + ended))
+
+
+async def cancel_each(
+    tx: Transaction, services: ApiServices, one: Cancellation, uuids: Sequence[str]
+) -> int:
+    """Cancel requests as the call `cancel` does, each with its consequences; how many are Final."""
+    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+    ended = 0
+    for uuid in uuids:
+        # Read now: an earlier one may have ended it.
+        row = await records.get(tx, REQUESTS, uuid)
+        if row is not None and row["state"] == RequestState.COMMITTED:
+            changed = await unit.cancel(row)
+            ended += changed["state"] == RequestState.FINAL
+            await unit.settle()
+    return ended
