@@ -180,3 +180,24 @@ def test_an_administrator_runs_no_image_by_the_name_of_a_user_who_has_not_shared
     assert choose(private, link("ada", created="2", name="bio:1", owner="ada")) == "ada"
     assert choose(structs.replace(private, is_own=True)) == "bob"
     assert choose(structs.replace(private, is_of_site=True)) == "bob"
+
+
+@pytest.mark.parametrize(
+    ("user", "maker", "stamp", "is_own", "told"),
+    [
+        ("owner", "maker", "2026", True, "2026"),
+        ("maker", "maker", None, True, None),
+        ("reader", "maker", 7, False, None),
+    ],
+)
+def test_a_link_as_its_user_sees_it(
+    user: str, maker: str, stamp: str | int | None, is_own: bool, told: str | None
+) -> None:
+    record = {
+        "created_at": "1", "name": "x:latest", "owner_uuid": "owner",
+        "modified_by_user_uuid": maker, "properties": {"image_timestamp": stamp},
+    }  # fmt: skip
+    text = f". d41d8cd98f00b204e9800998ecf8427e+0 0:0:{V2[0]}\n"
+    collection = {"uuid": "c", "portable_data_hash": IMAGE, "manifest_text": text}
+    seen = image_names.image_link(record, collection, user)
+    assert (seen.files, seen.is_own, seen.image_timestamp) == (V2, is_own, told)

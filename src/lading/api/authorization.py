@@ -324,7 +324,7 @@ async def _is_present(
 ) -> bool:
     """Whether the record is in no project in the trash, or the call includes trashed records."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
-    if not is_group(place):
+    if place == principal.user_uuid or not is_group(place):
         return True
     flags = await permissions.group_flags(tx, place)
     if flags.trash_at is None or flags.trash_at > clock.now():

@@ -79,7 +79,7 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     await run_times.learn(unit, after)
     effects: list[Effect] = []
     if again is not None:
-        await unit.add_container(again.container)
+        await unit.add_container(again.container.to_record())
         for planned in again.changes:
             subject = left.pop(planned.request.uuid)
             change = await _with_attempt_log(unit, subject, after, planned)

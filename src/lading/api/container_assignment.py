@@ -60,8 +60,10 @@ from lading.core.records.filters import check_filters
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
+from lading.core.scheduling import expected_times
 from lading.core.values import JsonObject
 from lading.store import records
+from lading.store import run_times as stored_run_times
 from lading.store import waiting as waits
 from lading.store.database import Transaction, TransactionInterrupted
 
@@ -272,38 +274,50 @@ async def resolve(
         )
     if not decision.possible:
         raise Invalid(f"Filters: {UNSATISFIABLE}")
-    if isinstance(decision.choice, Reuse):
-        container = decision.choice.container
-        change = await _attach(unit, change, container, decision.recipe)
+    choice = decision.choice
+    uuid = (
+        choice.container.uuid
+        if isinstance(choice, Reuse)
+        else services.ids.new_uuid(Infix.CONTAINER)
+    )
+    rule = reuse_rights.rule(decision.recipe)
+    explanation = reuse_explanation.explain(choice, container_uuid=uuid, trees=trees, rule=rule)
+    if isinstance(choice, Reuse):
+        change = await _attach(unit, change, choice.container, decision.recipe)
         # Facts read before the transaction may be outdated: the call is tried again with a fresh
         # decision.
         if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
             raise TransactionInterrupted(
-                f"{container.uuid}: its log or output was deleted meanwhile; try again"
+                f"{uuid}: its log or output was deleted meanwhile; try again"
             )
     else:
-        has_quotas = await unit.uses(Feature.QUOTAS)
-        uuid = services.ids.new_uuid(Infix.CONTAINER)
-        change = request.then(change, request.assign(subject, uuid))
-        made_of = decision.recipe
-        if decision.advice is not None:
-            made_of = learned.advised(made_of, decision.advice)
-        made_of = await run_times.with_run_time(unit.tx, made_of)
-        container = recipe.new_container(made_of, uuid=uuid, now=unit.now)
-        if has_quotas:
-            await quotas.check_new(unit, change, container)
-        container = await priorities.prioritized(unit, container, change.request)
-        await unit.add_container(container)
-        # They lose this request, and with it perhaps their priority.
-        earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
-        unit.stale(earlier)
-    rule = reuse_rights.rule(decision.recipe)
-    explanation = reuse_explanation.explain(
-        decision.choice, container_uuid=container.uuid, trees=trees, rule=rule
-    )
+        change = await _make_container(unit, change, decision, uuid)
     if decision.advice is not None:
         explanation |= learning.shown(decision.advice)
-    await _remember(unit, change.request, explanation, decision.choice)
+    await _remember(unit, change.request, explanation, choice)
+    return change
+
+
+async def _make_container(
+    unit: Unit, change: request.RequestChange, decision: AssignmentChoice, uuid: str
+) -> request.RequestChange:
+    """The change with a new container, which is stored."""
+    made_of = decision.recipe
+    if decision.advice is not None:
+        made_of = learned.advised(made_of, decision.advice)
+    tool = await run_times.tool_of(unit.tx, made_of)
+    has_quotas = await unit.uses(Feature.QUOTAS)
+    seconds = await stored_run_times.find(unit.tx, tool)
+    change = request.then(change, request.assign(change.request, uuid))
+    container = recipe.new_container(
+        expected_times.with_run_time(made_of, seconds), uuid=uuid, now=unit.now
+    )
+    if has_quotas:
+        await quotas.check_new(unit, change, container)
+    container = await priorities.prioritized(unit, container, change.request)
+    await unit.add_container(container.to_record())
+    # They lose this request, and with it perhaps their priority.
+    unit.stale(earlier for earlier in change.request.attempted_container_uuids if earlier)
     return change
 
 
@@ -379,10 +393,13 @@ async def _may_read(unit: Unit, principal: Principal, uuid: str) -> bool:
 async def _remember(
     unit: Unit, subject: ContainerRequest, explanation: Record, choice: Choice
 ) -> None:
-    unit.tx.after_commit(partial(unit.services.features[METRICS].note_decision, choice, subject))
+    count = partial(unit.services.features[METRICS].note_decision, choice, subject)
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
     summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
-    await audit.note(unit.tx, unit.services, about, LogRowType.RESOLVE, summary, explanation)
+    await audit.note(
+        unit.tx, unit.services, about, LogRowType.RESOLVE, summary, explanation, at=unit.now
+    )
+    unit.tx.after_commit(count)
 
 
 async def _facts(
@@ -405,9 +422,9 @@ async def _facts(
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
-    present = await authorization.present(
-        tx, services.clock, [*hashes, term.pdh] if term.pdh else hashes, acting
-    )
+    if term.pdh:
+        hashes.append(term.pdh)
+    present = await authorization.present(tx, services.clock, hashes, acting) if hashes else set()
     image = await image_lookup.find(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {
@@ -416,7 +433,9 @@ async def _facts(
     }
     if is_limited:
         await _check_scopes(tx, services.clock, acting, image, term.uuid or "", named, found)
-    found |= await _outputs(tx, services.clock, subject, acting)
+    if outputs := mount_resolution.outputs(subject.mounts):
+        found |= await _outputs(tx, services.clock, outputs, acting)
+    shown = mount_resolution.shown(subject.mounts, found)
     if has_live:
         live = mounts.live_places(subject.mounts)
         await check_live_places(tx, services.config, live, acting)
@@ -427,7 +446,7 @@ async def _facts(
         hashes=found,
         user_uuid=acting.user_uuid,
         scopes=acting.scopes if is_limited else access.ALL_SCOPES,
-        contents=_contents_shown(services, subject, found),
+        contents=_contents_shown(services, shown) if shown else {},
     )
 
 
@@ -451,13 +470,14 @@ async def _check_scopes(
 
 
 def _contents_shown(
-    services: ApiServices, subject: ContainerRequest, found: Mapping[str, str | None]
+    services: ApiServices, shown: Mapping[str, tuple[str, str]]
 ) -> dict[str, JsonObject]:
-    """The contents that the mounts show, by target, as far as they were read already."""
+    """The contents that mounts show, by target, as far as they were read already."""
+    known = services.features[CONTENTS].known
     return {
         target: content
-        for target, one in mount_resolution.shown(subject.mounts, found).items()
-        if (content := services.features[CONTENTS].known.get(one)) is not None
+        for target, source in shown.items()
+        if (content := known.get(source)) is not None
     }
 
 
@@ -497,14 +517,14 @@ async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]
 
 
 async def _outputs(
-    tx: Transaction, clock: ApiClock, subject: ContainerRequest, acting: Principal
+    tx: Transaction,
+    clock: ApiClock,
+    named: Sequence[mount_resolution.OutputReference],
+    acting: Principal,
 ) -> dict[str, str | None]:
     """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
     for one that was not made or that the principal cannot read.
     """
-    named = mount_resolution.outputs(subject.mounts)
-    if not named:
-        return {}
     hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
     present = await authorization.present(tx, clock, hashes.values(), acting)
     if access.is_limited(acting):

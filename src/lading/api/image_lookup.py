@@ -15,7 +15,6 @@ from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.site import Config
 from lading.core import image_names
-from lading.core.data import manifest
 from lading.core.errors import Invalid
 from lading.core.image_names import ImageLink, Term
 from lading.core.records import access
@@ -59,7 +58,8 @@ async def find(
 async def _image_links(
     tx: Transaction, services: ApiServices, term: Term, acting: Principal
 ) -> list[ImageLink]:
-    readable = access.readable(LINKS, acting, now=services.clock.now())
+    now = services.clock.now()
+    readable = access.readable(LINKS, acting, now=now)
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
         Compare(link_class, "=", image_names.REPO_TAG),
@@ -74,20 +74,23 @@ async def _image_links(
         links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
     collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
-    usable = {
-        uuid
-        for uuid, one in collections.items()
-        if await can_use(tx, services.clock, services.config, one, acting)
-    }
-    links = [link for link in links if link["head_uuid"] in usable]
-    shared = await _shared_with(tx, services.clock, services.config, links, collections, acting)
     makers = await records.among(
         tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
     )
     admins = {services.ids.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
+    kept = [one for one in collections.values() if not is_trashed(one, now)]
+    usable = {
+        one["uuid"]
+        for one in kept
+        if await authorization.can_read(
+            tx, services.clock, services.config, COLLECTIONS, one, acting
+        )
+    }
+    links = [link for link in links if link["head_uuid"] in usable]
+    shared = await _shared_with(tx, services.clock, services.config, links, collections, acting)
     return [
         structs.replace(
-            _image_link(link, collections[link["head_uuid"]], acting),
+            image_names.image_link(link, collections[link["head_uuid"]], acting.user_uuid),
             is_of_site=link["modified_by_user_uuid"] in admins,
             is_shared=link["uuid"] in shared,
         )
@@ -104,7 +107,7 @@ async def _shared_with(
     acting: Principal,
 ) -> set[str]:
     """The readable links that the principal could read without being an administrator, to
-    collections for which the same holds.
+    collections outside of the trash for which the same holds.
     """
     if not acting.is_admin:
         return {link["uuid"] for link in links}
@@ -113,20 +116,7 @@ async def _shared_with(
         link["uuid"]
         for link in links
         if await authorization.can_read(tx, clock, config, LINKS, link, user)
-        and await can_use(tx, clock, config, collections[link["head_uuid"]], user)
+        and await authorization.can_read(
+            tx, clock, config, COLLECTIONS, collections[link["head_uuid"]], user
+        )
     }
-
-
-def _image_link(link: Record, collection: Record, acting: Principal) -> ImageLink:
-    stamp = link["properties"].get("image_timestamp")
-    streams = manifest.parse(collection["manifest_text"]).streams
-    return ImageLink(
-        collection_uuid=collection["uuid"],
-        pdh=collection["portable_data_hash"],
-        files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
-        created_at=link["created_at"],
-        image_timestamp=stamp if isinstance(stamp, str) else None,
-        name=str(link["name"]),
-        is_own=acting.user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
-        owner_uuid=str(link["owner_uuid"]),
-    )

@@ -185,6 +185,8 @@ async def _judge_others(
         for one in subjects
         if found[one.uuid].counts and (key := priority.group_of(one)) is not None
     }
+    if not grouped:
+        return found
     turns = await _turns(tx, dict.fromkeys(key for _, key in grouped.values()), now)
     return found | {
         uuid: priority.out_of_turn(one)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from msgspec import structs
-
 from lading.api.unit import Unit
-from lading.core.containers.attempts import spot
 from lading.core.containers.container import Container, has_succeeded
 from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.recipe import Recipe
@@ -48,15 +45,3 @@ async def run_time_of(
     tool = await tool_of(tx, of)
     tool = replace(tool, user_uuid=user_uuid or tool.user_uuid)
     return expected_times.run_time(await run_times.find(tx, tool))
-
-
-async def with_run_time(tx: Transaction, made_of: Recipe) -> Recipe:
-    """The recipe of a new container, with the run time of its tool as far as that is known: its
-    place depends on that, and whether it may pass another one.
-    """
-    scheduling = made_of.scheduling_parameters
-    known = await run_time_of(tx, made_of)
-    if known is None:
-        return made_of
-    seconds = max(1, round(known.median))
-    return structs.replace(made_of, scheduling_parameters={**scheduling, spot.RUN_TIME: seconds})

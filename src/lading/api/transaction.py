@@ -65,6 +65,7 @@ from lading.core.records.access import Principal
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import REQUESTS, TOKENS
 from lading.core.records.schema import Record
+from lading.core.values import JsonObject
 from lading.store import cascades, containers, records
 from lading.store import waiting as waits
 from lading.store.cascades import AT_ONCE, CascadeKind
@@ -213,7 +214,8 @@ class UnitOfWork(Unit):
         if asks_for_container(change) and await container_assignment.is_over(self, change):
             return request.then(change, request.fail(change.request))
         commit = Commit(change, principal, trees or NO_TREES, ahead, is_early=trees is None)
-        if asks_for_container(change):
+        # A request depends on those whose outputs it mounts.
+        if change.request.depends_on and asks_for_container(change):
             commit.awaits_output = await container_assignment.waits_for_output(
                 self, change.request, principal
             )
@@ -225,11 +227,11 @@ class UnitOfWork(Unit):
             await self._carry_out(effect, commit)
         return commit.change
 
-    async def add_request(self, change: request.RequestChange) -> Record:
-        """Store a new request whose change was committed (`commit`); its row."""
-        row: Record = {**change.request.to_record(), "modified_at": self.now}
-        await records.add(self.tx, REQUESTS, row)
+    async def add_request(self, values: JsonObject) -> Record:
+        """Store a new request with the values that `commit` has decided; its row."""
+        row: Record = {**values, "modified_at": self.now}
         await audit.created(self.tx, self.services, REQUESTS, row, user_uuid=self.user_uuid)
+        await records.add(self.tx, REQUESTS, row)
         await self.follow(None, row)
         return row
 

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias, TypeVar, cast
 from lading.api.events import audit
 from lading.api.services import ApiServices
 from lading.core.containers import priority, request
-from lading.core.containers.container import FINAL, Container
+from lading.core.containers.container import FINAL
 from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -219,10 +219,10 @@ class Unit:
         )
         return [(row, ContainerRequest.from_record(row)) for row in rows]
 
-    async def add_container(self, container: Container) -> Record:
-        """Store a new container; its row."""
+    async def add_container(self, values: JsonObject) -> Record:
+        """Store a new container with these values; its row."""
         row: Record = {
-            **container.to_record(),
+            **values,
             # The system user owns containers: users read them through their requests alone.
             "owner_uuid": self.services.ids.system_user,
             "created_at": self.now,
@@ -231,12 +231,12 @@ class Unit:
             # Dispatcher and supervisor go on with the trace of this call.
             "traceparent": current_traceparent() or None,
         }
+        await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         await records.add(self.tx, CONTAINERS, row)
         if any(mount.get("portable_data_hash") for mount in row["mounts"].values()):
             # The index by which users of a content are found.
             await lineage.note_inputs(self.tx, row)
-        await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
-        self.made.add(container.uuid)
+        self.made.add(row["uuid"])
         await self._tell_container({}, row)
         return row
 

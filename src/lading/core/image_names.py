@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from lading.core.data import manifest
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
+from lading.core.records.schema import Record
 from lading.core.values import printable
 
 REPO_TAG = "docker_image_repo+tag"
@@ -77,6 +79,22 @@ class ImageLink(msgspec.Struct, frozen=True, kw_only=True):
     owner_uuid: str = ""
     is_shared: bool = True
     """Whether the caller has been given it; administrators read the others too."""
+
+
+def image_link(link: Record, collection: Record, user_uuid: str) -> ImageLink:
+    """A link of a name to a collection, as its user sees it."""
+    stamp = link["properties"].get("image_timestamp")
+    streams = manifest.parse(collection["manifest_text"]).streams
+    return ImageLink(
+        collection_uuid=collection["uuid"],
+        pdh=collection["portable_data_hash"],
+        files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
+        created_at=link["created_at"],
+        image_timestamp=stamp if isinstance(stamp, str) else None,
+        name=str(link["name"]),
+        is_own=user_uuid in (link["owner_uuid"], link["modified_by_user_uuid"]),
+        owner_uuid=str(link["owner_uuid"]),
+    )
 
 
 def same_names(name: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lading.core.scheduling import expected_times
 from lading.core.scheduling.expected_times import RunTime, WorkOff
-from tests.records import USER, make_container
+from tests.records import USER, make_container, make_recipe
 
 SECONDS = st.floats(0, 1e6)
 
@@ -109,3 +109,14 @@ def test_a_tool_is_a_program_an_image_a_user_and_a_size() -> None:
     assert expected_times.tool_of(make_container(command=["sort", "a"]), 1024) != first
     assert expected_times.tool_of(make_container(command=["uniq", "a"]), 1000) != first
     assert expected_times.tool_of(make_container(runtime_user_uuid=None), -1).user_uuid == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [([], None), ([0.1], 1), ([100.0, 20.0, 30.4], 30)]
+)
+def test_a_new_container_has_the_median_run_time_of_its_tool(
+    seconds: list[float], expected: int | None
+) -> None:
+    recipe = make_recipe(scheduling_parameters={"partitions": ["a"]})
+    found = expected_times.with_run_time(recipe, seconds).scheduling_parameters
+    assert (found["partitions"], found.get("expected_run_time")) == (["a"], expected)

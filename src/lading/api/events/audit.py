@@ -215,8 +215,10 @@ async def note(
     event_type: LogRowType | DecisionKind,
     summary: str,
     properties: Record,
+    *,
+    at: str = "",
 ) -> None:
-    """Write a log row of another type about a record."""
+    """Write a log row of another type about a record; its time is `at`, or else now."""
     row = _row(
         services.clock,
         services.ids,
@@ -225,6 +227,7 @@ async def note(
         summary,
         services.ids.system_user,
         properties,
+        at=at,
     )
     await _store(tx, services.database, services.events, row)
 

@@ -70,7 +70,8 @@ async def create_request(call: ApiCall) -> ApiResponse:
     With the parameter `satisfy` the status is then 202, and a draft gets a container too.
     """
     satisfy = bool(call.params.get("satisfy"))
-    select = check_select(call.params.get("select"), REQUESTS)
+    named = call.params.get("select")
+    select = check_select(named, REQUESTS) if named is not None else None
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
     trees = (
@@ -88,6 +89,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
         if change is None:
             change = _new(call, given, parent=await find_parent(tx, call, given))
             change = _satisfied(change, services.policy, satisfy=satisfy)
+        change = request.with_values(change, {"created_at": unit.now})
         record = await _add(unit, call, change, trees, ahead)
         await unit.settle()
     return ApiResponse(
@@ -108,7 +110,9 @@ async def add_to(
     `siblings` are those that the call has created before. Raises the errors of `create_request`.
     """
     parent = await find_parent(unit.tx, call, given) if _has_parent(call, given) else None
-    change = _new(call, given, parent=parent, uuid=uuid)
+    change = request.with_values(
+        _new(call, given, parent=parent, uuid=uuid), {"created_at": unit.now}
+    )
     return await _add(unit, call, change, trees, None, siblings)
 
 
@@ -120,7 +124,6 @@ async def _add(
     ahead: AssignmentChoice | None,
     siblings: Collection[str] = (),
 ) -> Record:
-    change = request.with_values(change, {"created_at": unit.now})
     await authorization.check_owner(unit.tx, call, change.request.owner_uuid)
     await check_dependencies(
         unit.tx,
@@ -131,7 +134,8 @@ async def _add(
         siblings,
         is_new=True,
     )
-    return await unit.add_request(await unit.commit(change, call.caller, trees, ahead))
+    change = await unit.commit(change, call.caller, trees, ahead)
+    return await unit.add_request(change.request.to_record())
 
 
 async def _leave_former(

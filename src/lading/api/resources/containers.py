@@ -95,7 +95,7 @@ async def create_container(call: ApiCall) -> ApiResponse:
     )
     async with services.database.writing() as tx:
         unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
-        row = await unit.add_container(container)
+        row = await unit.add_container(container.to_record())
     return ApiResponse(body=show(CONTAINERS, row))
 
 

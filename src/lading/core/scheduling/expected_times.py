@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final
 
-from lading.core.containers.attempts.spot import about
+from msgspec import structs
+
+from lading.core.containers.attempts.spot import RUN_TIME, about
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.values import JsonObject
@@ -99,6 +101,17 @@ def run_time(seconds: Sequence[float]) -> RunTime | None:
     ordered = sorted(seconds)
     low, middle, high = (_quantile(ordered, part) for part in (0.25, 0.5, 0.75))
     return RunTime(middle, low, high, len(ordered))
+
+
+def with_run_time(made_of: Recipe, seconds: Sequence[float]) -> Recipe:
+    """The recipe of a new container with the run time of its tool, by the runs of that; unchanged
+    without any. Its place depends on that, and whether it may pass another one.
+    """
+    known = run_time(seconds)
+    if known is None:
+        return made_of
+    scheduling = {**made_of.scheduling_parameters, RUN_TIME: max(1, round(known.median))}
+    return structs.replace(made_of, scheduling_parameters=scheduling)
 
 
 def usual_seconds(every: Iterable[float]) -> float | None:
