@@ -204,8 +204,8 @@ def test_starts_without_arguments_and_parameters(rig: Rig) -> None:
     """An earlier daemon wanted both to have been set."""
     rig.code('echo "$#"; env > env', name="hpcaas/code/ring")
     rig.configure(codeName="ring")
-    rig.start()
-    rig.reach(codeStatus="Stopped")
+    assert rig.start().data == {"message": "code started"}
+    assert rig.reach(codeStatus="Stopped")["startedBy"] == "daemon"
     assert rig.call("GET", "/v1/logs/stdout").body == b"0\n"
 
 

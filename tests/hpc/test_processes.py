@@ -7,6 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from lading.hpc import processes
 from lading.hpc.processes import MARK, LiveProcess
 
@@ -60,3 +62,19 @@ def test_what_a_daemon_started_did_not_come_from_outside(tmp_path: Path) -> None
         assert set(processes.started_outside(program.name)) == {foreign.pid}
         for one in (foreign, own):
             one.communicate(b"\n")
+
+
+def test_what_ends_while_it_is_looked_at_did_not_come_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / f"out{os.getpid()}"
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o755)
+    with subprocess.Popen([program], env={**os.environ, MARK: "x"}, stdin=subprocess.PIPE) as own:
+        listed = processes.LiveProcess(own.pid, os.getpid(), program.name, 1)
+        assert own.stdin is not None
+        own.stdin.close()
+        # Ended, and not collected: the kernel shows its name, and no environment any more.
+        os.waitid(os.P_PID, own.pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(processes, "everything", lambda: iter([listed]))
+        assert processes.started_outside(program.name) == {}

@@ -162,13 +162,21 @@ def _is_here(pid: int) -> bool:
 
 
 def _is_a_daemons(pid: int) -> bool:
+    """Whether a daemon started a process. True also for one that has ended or is still becoming its
+    program: the kernel shows no mark of it, and a later look tells.
+    """
+    process = _PROC / str(pid)
     try:
-        return any(
-            one.startswith(f"{MARK}=".encode())
-            for one in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-        )
+        environment = (process / "environ").read_bytes()
+        # Without either there is no program; one with an empty environment has a command.
+        if not environment and not (process / "cmdline").read_bytes():
+            return True
+    except (FileNotFoundError, ProcessLookupError):
+        return True
     except OSError:
+        # It belongs to another user, and not to this daemon's code.
         return False
+    return any(one.startswith(f"{MARK}=".encode()) for one in environment.split(b"\0"))
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
