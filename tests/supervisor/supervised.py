@@ -39,6 +39,7 @@ class Bench:
     out_of_memory: bool = False
     on_idle: Callable[[], None] | None = None
     engine: StubEngine | None = None
+    clock: Callable[[], datetime] = lambda: MOMENT
     on_engine: Callable[[StubEngine], None] | None = None
 
     def add(self, script: str, **changes: Any) -> dict[str, Any]:
@@ -73,7 +74,7 @@ class Bench:
         transport = AsgiTransport(self.server)
         return await supervise(
             self.assignment(),
-            clock=lambda: MOMENT,
+            clock=self.clock,
             transport=transport,
             engines=self._make_engine,
             controls=Controls(

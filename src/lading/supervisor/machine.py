@@ -260,7 +260,7 @@ class Costing:
     clock: Clock
     began: datetime = field(init=False)
     ended: datetime | None = None
-    """End of the last process of the container; None while one runs."""
+    """End of the last process of the command; None while one runs."""
     _heard: bytes = b""
     _prices: tuple[Price, ...] = ()
 
@@ -278,10 +278,10 @@ class Costing:
         self.began = self.clock()
 
     def end(self) -> None:
-        """Stop the clock of the cost: no process of the container runs any more. Reporting the end
-        may take longer, when the server is away.
+        """Stop the clock of the cost, once: no process of the command runs any more. The container
+        may be kept, and reporting the end may take longer, when the server is away.
         """
-        self.ended = self.clock()
+        self.ended = self.ended or self.clock()
 
     def look(self) -> bool:
         """Read the prices of the register; whether they have changed. An invalid history is

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.core.quantities import format_time
 from lading.testing.engine import StubEngine
 from lading.testing.pulse import Bell
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.lifecycle.scripts import FOREVER, WAIT_FOR_TERM, ring, then
-from tests.supervisor.supervised import STAMP, Bench
+from tests.supervisor.supervised import MOMENT, STAMP, Bench
 
 
 async def test_the_room_is_free_once_the_command_has_ended(bench: Bench) -> None:
@@ -79,6 +81,26 @@ async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -
     bench.stop.set()
     assert await running == 0
     assert (record["state"], record["exit_code"]) == ("Complete", 3)
+
+
+async def test_the_time_for_which_a_container_is_kept_is_no_run_time(bench: Bench) -> None:
+    record = bench.add("exit 3", scheduling_parameters={"keep_on_failure": 600})
+    bench.settings = {"instance_type": {"Price": 1.0}, "instance_share": 1.0}
+    times = [MOMENT]
+    bench.clock = lambda: times[-1]
+
+    def pass_time(engine: StubEngine) -> None:
+        async def hold() -> None:
+            times.append(MOMENT + timedelta(hours=9))
+            bench.stop.set()
+
+        setattr(engine, "hold", hold)  # noqa: B010 - a method of this engine alone
+
+    bench.on_engine = pass_time
+    assert await bench.run() == 0
+    assert (record["state"], record["exit_code"]) == ("Complete", 3)
+    assert record["finished_at"] == format_time(MOMENT)
+    assert record["cost"] == 0.0
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -152,6 +152,18 @@ def test_the_group_of_a_short_command_is_found_at_once(
     assert short.used == {"memory": 99.0, "cpu": 2.0}
 
 
+async def test_after_its_end_nothing_is_sampled(log: Log, tmp_path: Path) -> None:
+    sampled = usage(log, tmp_path)
+    sampled.finish()
+    used, lines = sampled.used, (log.directory / "crunch-run.txt").read_text()
+    (tmp_path / "cpuacct.stat").write_text("user 250\nsystem 50\n")
+    # As for a container that is kept after its command.
+    await asyncio.wait_for(sampled.run(lambda: None, interval=0.0, mounts=""), 10)
+    sampled.finish()
+    assert sampled.used == used
+    assert (log.directory / "crunch-run.txt").read_text() == lines
+
+
 async def test_without_groups_the_processes_are_sampled(log: Log, tmp_path: Path) -> None:
     times = iter(range(1000))
     sampled = UsageSampler(log, tmp_path, 1, lambda: float(next(times)), sample=0.0, look=0.0)

@@ -138,6 +138,10 @@ async def _keep_failure(run: ContainerRun, ended: Exit) -> None:
     seconds = amount(run.session.container.scheduling_parameters, KEEP_ON_FAILURE)
     if ended.code == 0 or not seconds or stop.is_set():
         return
+    # What sessions use in the time for which it is kept is no use by the command.
+    run.costing.end()
+    if run.monitors is not None:
+        run.monitors.usage.finish()
     try:
         run.facts.is_kept = True
         await run.unless_stopped(run.engine.hold())

@@ -118,6 +118,7 @@ class UsageSampler:
     _most_of: dict[str, float] = field(default_factory=dict)
     _fullest: Values = field(default_factory=dict)
     _warned: int = 0
+    _has_finished: bool = False
     # Of processes without a control group, at the last look.
     _last_cpu: Values = field(default_factory=dict)
 
@@ -137,17 +138,21 @@ class UsageSampler:
     async def run(
         self, find_pid: Callable[[], int | None], *, interval: float, mounts: str
     ) -> None:
-        """Sample until cancelled: memory each second, everything each `interval` seconds."""
+        """Sample until cancelled or finished: memory each second, everything each `interval`
+        seconds.
+        """
         hierarchy = find_hierarchy(mounts)
         await self._find(find_pid, hierarchy)
         host: CgroupCounters | None = None
         # For a shorter container the totals at its end suffice.
         await asyncio.sleep(_FIRST)
-        while True:
+        while self._goes_on():
             self.report()
             until = self.clock() + interval
             while self.clock() < until:
                 await asyncio.sleep(min(self.sample, max(0.0, until - self.clock())))
+                if not self._goes_on():
+                    return
                 self.watch_memory()
                 if host is None:
                     host = own_folders("self", hierarchy) or CgroupCounters(hierarchy.version, {})
@@ -193,8 +198,11 @@ class UsageSampler:
 
     def finish(self) -> None:
         """Report a last time while the counters still exist, and write totals and maxima to the
-        supervisor's log.
+        supervisor's log. Later calls do nothing.
         """
+        if self._has_finished:
+            return
+        self._has_finished = True
         if self.folders is None and not self._pid:
             return
         # The control group may be gone. Of processes that have ended nothing is known any more.
@@ -211,6 +219,9 @@ class UsageSampler:
             **({"cpu": cpu["user"] + cpu["sys"]} if cpu else {}),
         }
         self.log.say("\n".join(self.summary()))
+
+    def _goes_on(self) -> bool:
+        return not self._has_finished
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
         """Wait until the container's control group exists, or its process when it has no group of
