@@ -104,7 +104,8 @@ pages: ## Run every console block of README and docs as it is written, also what
 
 hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py tests/system/test_hpc_ipv6.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py tests/system/test_hpc_ipv6.py \
+		tests/system/test_gang_first_process.py
 
 SESSIONS := $(addprefix tests/system/test_,shell.py services.py forwarding.py live_logs.py many_tunnels.py)
 shell: ## Enter containers with OpenSSH on every engine and fleet, directly and through tunnels; services, logs, two servers, 1,000 tunnels

@@ -124,6 +124,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_gpus.py": (
         "dispatch.capacity", "dispatch.fleets.local", "dispatch.fleets.slurm", "supervisor.engines",
     ),
+    "tests/system/test_gang_first_process.py": (
+        "hpc", "supervisor.engines", "supervisor.gang", "supervisor.starter",
+    ),
     "tests/system/test_hostile_images.py": ("supervisor.inputs", "client.images"),
     "tests/system/test_hostile_worker.py": ("api.authorization", "api.resources.containers"),
     "tests/system/test_hpc.py": ("cli.hpc", "hpc", "supervisor.gang"),

@@ -14,7 +14,14 @@ import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import container_init
-from lading.supervisor.engines.container_init import NOT_STARTED, ContainerInit, open_init
+from lading.supervisor.engines.container_init import (
+    NOT_STARTED,
+    ContainerInit,
+    open_init,
+    rank_init,
+)
+from tests.reality import need
+from tests.supervisor.engines.old_kernel import refuse_close_range
 
 READY, FAULT, ENDED = 1, 2, 3
 
@@ -112,8 +119,7 @@ def test_an_installation_without_the_program_says_so_once(
 def test_a_full_pipe_does_not_keep_the_program_from_its_end(
     init: ContainerInit, is_full: bool
 ) -> None:
-    if not container_init.has_init():
-        pytest.skip("lading-start was not built")
+    need(container_init.has_init(), "lading-start")
     if is_full:
         # The first report has room, and the last has none.
         script = (
@@ -123,3 +129,39 @@ def test_a_full_pipe_does_not_keep_the_program_from_its_end(
         script = "exit 7"
     command = [str(container_init.PROGRAM), "init", init.pipe.source, "sh", "-c", script]
     assert subprocess.run(command, timeout=60, check=False).returncode == 7
+
+
+def test_a_rank_of_a_gang_tells_a_fault_on_its_console() -> None:
+    need(container_init.has_init(), "lading-start")
+    (program,), (_, *before) = rank_init([])
+    done = subprocess.run(
+        [program.source, *before, "no-such-program"], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (127, b"")
+    assert b"executable file `no-such-program` not found in $PATH" in done.stderr
+    done = subprocess.run(
+        [program.source, *before, "sh", "-c", "echo ran; kill -KILL $$"],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (137, b"ran\n", b"")
+
+
+def test_ranks_without_the_program_say_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_init, "PROGRAM", tmp_path / "none")
+    notes: list[str] = []
+    for _ in range(2):
+        assert rank_init(notes) == ((), ())
+    assert notes == [container_init.LACKING]
+
+
+def test_it_runs_on_a_kernel_without_close_range() -> None:
+    need(container_init.has_init(), "lading-start")
+    command = [str(container_init.PROGRAM), "init", "-", "sh", "-c", "exit 7"]
+    done = subprocess.run(
+        command, preexec_fn=refuse_close_range, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (7, b"")

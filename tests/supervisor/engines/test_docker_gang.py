@@ -14,8 +14,15 @@ from msgspec import structs
 from lading.core.errors import ExecutionError
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
-from lading.supervisor.engines import Bind, ContainerSpec, Exit
-from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
+from lading.supervisor.engines import Bind, ContainerSpec, Exit, container_init
+from lading.supervisor.engines.docker_gang import (
+    LABEL,
+    NO_ADDRESS,
+    DockerGang,
+    each,
+    remove_gang,
+    with_init,
+)
 from lading.supervisor.engines.gang import GangFiles
 from tests.hpc_daemon import until
 
@@ -154,3 +161,21 @@ async def test_a_container_that_stays_is_told() -> None:
     daemon.refusals = 1000
     with pytest.raises(DockerError, match="in progress"):
         await remove_gang(daemon, "u", pause=0)  # type: ignore[arg-type]
+
+
+def test_the_first_process_of_a_rank_starts_the_command_of_the_image(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config: dict[str, Any] = {"Image": "i", "Cmd": [], "HostConfig": {"Mounts": [], "Memory": 1}}
+    image = {"Entrypoint": ["env"], "Cmd": ["daemon"]}
+    monkeypatch.setattr(container_init, "has_init", lambda: True)
+    made = with_init(config, image, [])
+    assert made["Entrypoint"] == ["/.lading-init", "init", "-", "env", "daemon"]
+    (mount,) = made["HostConfig"]["Mounts"]
+    assert (mount["Target"], mount["ReadOnly"]) == ("/.lading-init", True)
+    # The daemon of the machine tells what lacks.
+    assert with_init(config, {"Cmd": None}, []) == config
+    monkeypatch.setattr(container_init, "has_init", lambda: False)
+    notes: list[str] = []
+    assert with_init(config, image, notes) == config
+    assert notes == [container_init.LACKING]

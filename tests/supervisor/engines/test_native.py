@@ -68,6 +68,13 @@ async def test_processes_that_do_not_die_are_told(
         await engine.remove()
 
 
+def _make_root(layers: object, bundle: Path, *_: object, name: str) -> tuple[Path, str]:
+    """An empty directory in the place of the mounted layers."""
+    root = bundle / name
+    root.mkdir(parents=True, exist_ok=True)
+    return root, ""
+
+
 async def test_a_kept_container_leaves_no_descriptor_open(
     engine: NativeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +85,7 @@ async def test_a_kept_container_leaves_no_descriptor_open(
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setattr(images, "DEFAULT_PATH", str(programs))
     monkeypatch.setattr(linux, "has_own_mounts", lambda: True)
-    monkeypatch.setattr(native, "mount_root", lambda layers, bundle, *_, name: (bundle / name, ""))
+    monkeypatch.setattr(native, "mount_root", _make_root)
     counts = []
     for _ in range(2):
         await engine.prepare(ArchiveImage(*tiny_image(programs=())))

@@ -7,7 +7,8 @@ the exit code of the command, as a shell shows it; all others end with it.
 
 It is mounted into the container, and reports through a named pipe whether the command was started.
 The container can write to this pipe too: a report is at most a reason in words for the end of its
-own command.
+own command. In the ranks of a gang it has no pipe: there the command is the daemon of the image,
+whose end the conductor notices, and a fault is the last line of the console.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ LACKING: Final = (
     " no orphans: this installation was built without a C compiler"
 )
 """Note about a container without the program."""
-_TARGET, _REPORTS = "/.lading-init", "/.lading-reports"
+_TARGET, _REPORTS, _NO_REPORTS = "/.lading-init", "/.lading-reports", "-"
+_PROGRAM_BIND: Final = Bind(str(PROGRAM), _TARGET, True)
 # struct report of fault.h: kind, value, text.
 _REPORT: Final = struct.Struct("=ii504s")
 _READY, _FAULT = 1, 2
@@ -60,6 +62,17 @@ def open_init(directory: Path, notes: list[str], owner: int = 0) -> ContainerIni
     return None
 
 
+def rank_init(notes: list[str]) -> tuple[tuple[Bind, ...], tuple[str, ...]]:
+    """The mounts of the first process of a rank, and its arguments before those of the image's own
+    command; empty, with a note, where nobody compiled the program.
+    """
+    if has_init():
+        return (_PROGRAM_BIND,), (_TARGET, "init", _NO_REPORTS)
+    if LACKING not in notes:
+        notes.append(LACKING)
+    return (), ()
+
+
 class ContainerInit:
     """The first process of one container. `close` it."""
 
@@ -80,7 +93,7 @@ class ContainerInit:
     @property
     def program(self) -> Bind:
         """The mount of the program."""
-        return Bind(str(PROGRAM), _TARGET, True)
+        return _PROGRAM_BIND
 
     @property
     def pipe(self) -> Bind:

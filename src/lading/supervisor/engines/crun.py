@@ -38,6 +38,7 @@ from lading.core.images import DEFAULT_PATH
 from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, stopping
+from lading.supervisor.engines.container_init import ContainerInit
 from lading.supervisor.engines.refusals import start_refusal
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
 from lading.supervisor.limits.cgroup import Cgroup
@@ -129,6 +130,23 @@ async def delete(command: Sequence[str], states: Iterable[Path]) -> None:
             *command, "delete", "--force", container.name, stdin=null, stdout=null, stderr=null
         )
         await finish_within(deleted.wait(), _PATIENCE)
+
+
+async def stop_by_init(
+    find_runtime: Callable[[], int | None], init: ContainerInit, *, grace: float
+) -> None:
+    """Let the first process of the container of a crun send TERM to each process, and send KILL
+    after `grace` seconds.
+    """
+    # The process has ended already, or never started.
+    with contextlib.suppress(ProcessLookupError, TimeoutError):
+        first = await finish_within(_find_init(find_runtime), grace)
+        await finish_within(init.ready(), grace)
+        # The first process passes it on to all that are there, and then lets them end.
+        present = descendants(first)
+        os.kill(first, signal.SIGTERM)
+        await stopping.terminate(first, grace=grace, but=present)
+        os.kill(first, signal.SIGKILL)
 
 
 async def stop(find_runtime: Callable[[], int | None], *, grace: float) -> None:

@@ -52,7 +52,7 @@ from lading.supervisor.engines.accounts import check_architecture
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.container_init import ContainerInit, open_init
 from lading.supervisor.engines.docker_configuration import make_config
-from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
+from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang, with_init
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end, reported_late
 from lading.supervisor.engines.refusals import (
@@ -254,7 +254,7 @@ class DockerEngine:
         if spec.nodes > 1:
             if spec.network:
                 self.notes.append(NO_WAY_OUT)
-            config = self._configure(each(spec))
+            config = with_init(self._configure(each(spec)), self._settings, self.notes)
             podman = self._name == "podman"
             hidden = not podman and os.geteuid() == 0
             self._gang = DockerGang(

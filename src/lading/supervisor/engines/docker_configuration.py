@@ -87,7 +87,7 @@ def _gpus(spec: ContainerSpec, *, nvidia: bool) -> dict[str, Any]:
 
 
 def _binds(spec: ContainerSpec) -> dict[str, Any]:
-    mounts = [_mount(bind) for bind in spec.binds if bind.memory is None]
+    mounts = [make_mount(bind) for bind in spec.binds if bind.memory is None]
     memory = ((bind.target, bind.memory) for bind in spec.binds if bind.memory is not None)
     return {"Mounts": mounts, "Tmpfs": {target: _in_memory(size) for target, size in memory}}
 
@@ -107,5 +107,6 @@ def _in_memory(size: int) -> str:
     return f"rw,exec,nosuid,nodev,mode=1777{f',size={size}' if size else ''}"
 
 
-def _mount(bind: Bind) -> dict[str, Any]:
+def make_mount(bind: Bind) -> dict[str, Any]:
+    """A bind as the daemon's API takes it."""
     return {"Type": "bind", "Source": bind.source, "Target": bind.target, "ReadOnly": bind.readonly}

@@ -14,6 +14,7 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import aiodocker
 from aiodocker.exceptions import DockerError
@@ -23,6 +24,8 @@ from lading.core.errors import ExecutionError
 from lading.process.concurrency import cancel_all
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Exit
+from lading.supervisor.engines.container_init import rank_init
+from lading.supervisor.engines.docker_configuration import make_mount
 from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.gang.gang_output import GangOutput
 
@@ -52,6 +55,25 @@ def each(spec: ContainerSpec) -> ContainerSpec:
         vcpus=vcpus,
         processes=processes,
     )
+
+
+def with_init(
+    config: Mapping[str, Any], image: Mapping[str, Any], notes: list[str]
+) -> Mapping[str, Any]:
+    """The configuration of a rank with `lading-start` as its first process, if this installation
+    has it: that starts the command of the image's settings. Without a command it stays as it is.
+    """
+    command = [*(image.get("Entrypoint") or ()), *(image.get("Cmd") or ())]
+    binds, before = rank_init(notes)
+    if not command or not before:
+        return config
+    around = config["HostConfig"]
+    mounts = [*around["Mounts"], *map(make_mount, binds)]
+    return {
+        **config,
+        "Entrypoint": [*before, *command],
+        "HostConfig": {**around, "Mounts": mounts},
+    }
 
 
 class DockerGang:

@@ -339,13 +339,13 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
             console.close()
 
 
-async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
+async def hold(uuid: str, bundle: Path, *, command: Sequence[str], init: Sequence[str] = ()) -> int:
     """Make the container of a bundle once more, without its gate, and leave it there. Raises
     ExecutionError.
 
     A container with a user namespace can be entered only while a program of it runs: a shell that
-    waits until the returned descriptor is closed. In other cases none is started, and -1 is
-    returned.
+    waits until the returned descriptor is closed, started by the first process `init`. In other
+    cases none is started, and -1 is returned.
     """
     reading, writing = -1, -1
     try:
@@ -353,7 +353,7 @@ async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
         # The gate must not wait again.
         config.pop("hooks", None)
         if "uidMappings" in config.get("linux", ()):
-            config["process"]["args"] = _WAIT
+            config["process"]["args"] = [*init, *_WAIT]
             reading, writing = os.pipe2(os.O_CLOEXEC)
         (bundle / "config.json").write_bytes(msgspec.json.encode(config))
         await _run(command, "create", "--bundle", str(bundle), uuid, stdin=reading)

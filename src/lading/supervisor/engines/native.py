@@ -35,6 +35,7 @@ from lading.process import removal
 from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.engines import (
+    Bind,
     ContainerSpec,
     EngineSettings,
     Exec,
@@ -55,6 +56,7 @@ from lading.supervisor.engines.bundle import (
     make_config,
     mount_root,
 )
+from lading.supervisor.engines.container_init import ContainerInit, open_init, rank_init
 from lading.supervisor.engines.crun import null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.mount_points import make_points, volume_binds
@@ -103,6 +105,9 @@ class NativeEngine:
         if self.has_starter and starter.is_available():
             self._starter = Starter(self._run, self._log)
         self._config: dict[str, object] = {}
+        self._init: ContainerInit | None = None
+        # Arguments with which the first process of crun's container starts the command.
+        self._before: tuple[str, ...] = ()
         self._is_held = False
         self._is_bundle_bare = False
         self._policy = settings.user_namespaces
@@ -226,6 +231,8 @@ class NativeEngine:
         # After a failure the log of crun shows whether the command was started.
         if code != 0 and not stop.is_set() and not is_killed:
             crun.check_started(self._log)
+            if self._init is not None:
+                self._init.check_started(code)
         program = crun.PROGRAM if self._starter is None else starter.NAME
         return Exit(
             code=code if code >= 0 else 128 - code,
@@ -292,7 +299,9 @@ class NativeEngine:
             self._gate = await self._starter.hold(join=self._cgroup.join_files)
         else:
             command = [*self._joining(), *self._crun_command()]
-            self._gate = await executing.hold(self._uuid, self._described, command=command)
+            self._gate = await executing.hold(
+                self._uuid, self._described, command=command, init=self._before
+            )
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
@@ -334,6 +343,7 @@ class NativeEngine:
         removal.discard(self._run / "bundle", aside=removal.beside(self._run))
         if self._state == self._run:
             removal.discard(self._run / "crun", aside=removal.beside(self._run))
+        self._close_init()
         self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)
@@ -393,7 +403,8 @@ class NativeEngine:
         network = self._network = self._make_network(spec)
         scratch = volume_binds(image.config.volumes, spec.binds, self._run / "bundle" / "volumes")
         of_network = network.binds() if network else ()
-        spec = structs.replace(spec, binds=(*of_network, *spec.binds, *scratch))
+        program = self._open_init(spec)
+        spec = structs.replace(spec, binds=(*of_network, *spec.binds, *scratch, *program))
         if self._namespace is not None:
             devices = self._namespace.devices(spec.devices)
             spec = structs.replace(
@@ -401,6 +412,9 @@ class NativeEngine:
             )
         else:
             check_live(spec.binds, "; ".join(self.notes) or "Containers.UserNamespaces is never")
+        if self._init is not None:
+            # It belongs to the container's root already.
+            spec = structs.replace(spec, binds=(*spec.binds, self._init.pipe))
         if spec.nodes == 1:
             self._described.mkdir(mode=0o700, exist_ok=True)
             self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())
@@ -455,6 +469,30 @@ class NativeEngine:
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         return f"/proc/{os.getpid()}/fd/{self._reading}"
 
+    def _open_init(self, spec: ContainerSpec) -> tuple[Bind, ...]:
+        """Prepare the first process of a container of crun; the mount of its program. Raises
+        OSError.
+        """
+        self._close_init()
+        if self._starter is not None:
+            return ()
+        if spec.nodes > 1:
+            binds, self._before = rank_init(self.notes)
+            return binds
+        # The root of a user namespace may not enter the run directory.
+        inside = self._namespace
+        place, owner = (inside.directory, inside.root) if inside is not None else (self._run, 0)
+        init = self._init = open_init(place, self.notes, owner)
+        if init is None:
+            return ()
+        self._before = init.arguments()
+        return (init.program,)
+
+    def _close_init(self) -> None:
+        if self._init is not None:
+            self._init.close()
+        self._init, self._before = None, ()
+
     def _close_gate(self) -> None:
         for descriptor in (self._gate, self._reading):
             if descriptor >= 0:
@@ -480,6 +518,8 @@ class NativeEngine:
         process = images.process(
             image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
         )
+        if process.arguments:
+            process = structs.replace(process, arguments=(*self._before, *process.arguments))
         account = account_of(process.user, rootfs)
         if self._namespace is not None and (ids := self._namespace.lacking(account)):
             raise LargeIds(ids)
@@ -562,6 +602,8 @@ class NativeEngine:
             return
         if self._starter is not None:
             await self._starter.stop(grace=grace)
+        elif self._init is not None:
+            await crun.stop_by_init(lambda: self.pid, self._init, grace=grace)
         else:
             await crun.stop(lambda: self.pid, grace=grace)
         await asyncio.sleep(grace)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,7 +79,14 @@ int mount_file_system(int context, uint64_t attributes) {
 }
 
 int close_from(unsigned first, unsigned last, int only_on_exec) {
-    return first > last ? 0 : (int)syscall(CLOSE_RANGE, first, last, only_on_exec ? RANGE_ON_EXEC : 0);
+    if (first > last) return 0;
+    const int result = (int)syscall(CLOSE_RANGE, first, last, only_on_exec ? RANGE_ON_EXEC : 0);
+    struct rlimit most;
+    /* Linux 5.9 brought the call; containers of crun and of daemons run on older kernels, too. */
+    if (result == 0 || errno != ENOSYS || only_on_exec || getrlimit(RLIMIT_NOFILE, &most) < 0) return result;
+    for (rlim_t number = first; number <= last && number < most.rlim_cur; number++)
+        if (close((int)number) < 0 && errno != EBADF) return -1;
+    return 0;
 }
 
 pid_t fork_into(unsigned long namespaces) {

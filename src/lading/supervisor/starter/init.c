@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,7 +60,16 @@ static pid_t start_command(const struct plan *plan) {
     return command;
 }
 
+/* Returns 0 where nobody hears reports. */
+static int tell(int keeper, enum report_kind kind, int value) {
+    return keeper < 0 ? 0 : send_report(keeper, kind, value);
+}
+
 static void keep_only(int pipe) {
+    if (pipe < 0) {
+        if (close_from(0, ~0u, 0) < 0) fault("descriptors");
+        return;
+    }
     if (close_from(0, (unsigned)pipe - 1, 0) < 0 || close_from((unsigned)pipe + 1, ~0u, 0) < 0) fault("descriptors");
 }
 
@@ -73,7 +83,7 @@ static int collect(pid_t command, int keeper, int *code) {
         if (ended == command) {
             *code = code_of(status);
             /* Without the keeper the kernel ends this process (PR_SET_PDEATHSIG). */
-            if (send_report(keeper, REPORT_ENDED, *code) < 0) _exit(*code);
+            if (tell(keeper, REPORT_ENDED, *code) < 0) _exit(*code);
         }
     return ended == 0;
 }
@@ -81,7 +91,7 @@ static int collect(pid_t command, int keeper, int *code) {
 _Noreturn void run_init(struct plan *plan, int keeper, int gate) {
     const sigset_t heard = heard_signals();
     const int is_kept = first_record(plan, KEEP) != NULL;
-    if (send_report(keeper, REPORT_READY, 0) < 0) fault("report");
+    if (tell(keeper, REPORT_READY, 0) < 0) fault("report");
     if (gate >= 0) wait_at(gate);
     const pid_t command = is_kept ? 0 : start_command(plan);
     keep_only(keeper);
@@ -117,10 +127,15 @@ _Noreturn void run_bare_init(const char *reports, char **arguments) {
     sigset_t all;
     sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0) fault("signals");
-    /* Without waiting: the command can fill the pipe, and must not stop this process by that. */
-    const int keeper = open(reports, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    if (keeper < 0) fault("%s", reports);
-    faults_to_keeper(keeper);
+    int keeper = -1;
+    if (strcmp(reports, "-") != 0) {
+        /* Without waiting: the command can fill the pipe, and must not stop this process by that. */
+        keeper = open(reports, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+        if (keeper < 0) fault("%s", reports);
+        faults_to_keeper(keeper);
+    }
+    /* Nobody in the container may trace this process, or open what it has open. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
     plan.lists[ARGUMENT - 'A'] = list_of(arguments);
     plan.lists[ENVIRONMENT - 'A'] = list_of(environ);
     run_init(&plan, keeper, -1);

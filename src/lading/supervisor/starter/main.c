@@ -3,7 +3,7 @@
  *   lading-start run PLAN STATUS LOG    PLAN: a descriptor; STATUS, LOG: files that are made
  *   lading-start exec PLAN NUMBER       NUMBER: a file for the number of the command's process
  *   lading-start init REPORTS COMMAND   is the first process of a container of another program, and
- *                                       reports to a named pipe
+ *                                       reports to a named pipe; -: only faults, to standard error
  *   lading-start check                  whether this kernel has all that is needed */
 #define _GNU_SOURCE
 #include <fcntl.h>
