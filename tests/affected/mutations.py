@@ -50,7 +50,7 @@ MUTATIONS: Final = (
         "tests/dispatch", ("system/test_dispatchers.py", "system/test_two_dispatchers.py"),
     ),
     Mutation(
-        "supervisor/engines/native.py", "self._close_gate()", "pass",
+        "supervisor/engines/native.py", "self._runtime.close_gate()", "pass",
         "tests/supervisor/engines", ("system/test_engines.py", "system/test_supervisor.py"),
     ),
     Mutation(

@@ -55,7 +55,7 @@ MAY_WALK = {
     ),
     "supervisor/limits/memory_samples.py": "the /proc of a container, by a descriptor",
     "supervisor/limits/open_files.py": "/proc",
-    "supervisor/engines/native.py": "the state directory of crun",
+    "supervisor/engines/runtimes/crun_runtime.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/engines/rootless_engine.py": "the machine's own /proc",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",

@@ -25,6 +25,7 @@ from lading.supervisor.engines import ContainerSpec, EngineSettings, Exit
 from lading.supervisor.engines.accounts import account_of
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.owner_namespace import OwnerNamespace, admit
+from lading.supervisor.engines.runtimes import Prepared
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
@@ -107,7 +108,7 @@ class RootlessEngine(NativeEngine):
 
     async def _kill_rest(self) -> None:
         # Without control groups a crun that never started the command is found by its arguments.
-        if self._crun is None or self._crun.poll() is None:
+        if self._process is None or self._process.poll() is None:
             await asyncio.to_thread(kill_runtime, str(self._run / "crun"))
         await super()._kill_rest()
 
@@ -115,7 +116,7 @@ class RootlessEngine(NativeEngine):
         return linux.find_init(counters.descendants(self.pid)) if self.pid else None
 
     def _configure(
-        self, spec: ContainerSpec, image: Unpacked, rootfs: Path, gate: str
+        self, spec: ContainerSpec, image: Unpacked, rootfs: Path, prepared: Prepared
     ) -> dict[str, object]:
         account = account_of(image.config.user, rootfs)
         admitted, note = admit(account, self._entered_as.ids)
@@ -123,7 +124,7 @@ class RootlessEngine(NativeEngine):
             self.notes.append(note)
         if admitted != account:
             image = structs.replace(image, config=structs.replace(image.config, user=""))
-        return with_limits(super()._configure(spec, image, rootfs, gate), self._limits)
+        return with_limits(super()._configure(spec, image, rootfs, prepared), self._limits)
 
     def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
         is_merging, ids = self._entered_as.root_kind is not RootKind.OVERLAY, self._entered_as.ids
