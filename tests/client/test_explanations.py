@@ -49,9 +49,26 @@ def test_what_was_learned_about_the_tool() -> None:
     assert said[-1] == ("learned", "c needed more.")
 
 
+def test_an_error_of_several_attempts_is_told_once() -> None:
+    status = {"failure": "node", "error": "broken"}
+    ends = [
+        {"uuid": uuid, "state": "Cancelled", "exit_code": None, "runtime_status": one}
+        for uuid, one in (("a", status), ("b", {**status, "error": "lost"}), ("c", status))
+    ]
+    answer = {**_ANSWER, "attempted_container_uuids": ["a", "b", "c"], "attempts": ends}
+    told: set[str] = set()
+    fields = explanations.why_fields(answer, told=told)
+    assert [text for name, text in fields if name == "tried before"] == [
+        "a: failed (node): broken (2 attempts)",
+        "b: failed (node): lost",
+        "c: failed (node), the same error",
+    ]
+    assert told == {"broken", "lost"}
+
+
 def test_an_attempt_without_amounts() -> None:
     ended: dict[str, Any] = {"state": "Cancelled", "exit_code": None, "runtime_status": {}}
-    assert explanations.attempt_text(ended) == "cancelled"
+    assert explanations.attempt_texts([ended]) == ["cancelled"]
 
 
 def test_a_container_of_another_user_is_not_named_in_a_preview() -> None:

@@ -7,7 +7,8 @@ unchanged; absent parts are left out (`core.containers.reuse` makes them).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 import msgspec
@@ -22,8 +23,11 @@ _SIZES: Final = frozenset({"memory", "ram", "keep_cache_ram", "keep_cache_disk",
 _DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
 
 
-def why_fields(answer: Explanation) -> list[tuple[str, str]]:
-    """Names and texts of the response of `container_requests/{uuid}/why`; some texts are empty."""
+def why_fields(answer: Explanation, *, told: set[str] | None = None) -> list[tuple[str, str]]:
+    """Names and texts of the response of `container_requests/{uuid}/why`; some texts are empty.
+
+    `told` are the errors that its reader has been told; those of earlier attempts are added.
+    """
     container = answer["container"] or {}
     decision = answer["decision"]
     reasons = [_text(one["sentence"]) for one in answer.get("waits") or ()]
@@ -40,7 +44,7 @@ def why_fields(answer: Explanation) -> list[tuple[str, str]]:
             ("waited", _text(one["text"]).removeprefix("waited "))
             for one in answer.get("waited") or ()
         ),
-        *(("tried before", text) for text in _tried(answer)),
+        *(("tried before", text) for text in _tried(answer, told, reasons)),
         ("decision", decision_text(decision) if decision else ""),
         ("learned", learned_text(decision or {})),
         *evidence_fields(answer.get("evidence") or {}),
@@ -149,29 +153,79 @@ def further_text(resolution: Explanation) -> str:
     return f"further: {'; '.join(said)}" if said else ""
 
 
-def _tried(answer: Explanation) -> list[str]:
-    """The containers that were tried before, with their ends."""
+def _tried(answer: Explanation, told: set[str] | None, reasons: Sequence[str]) -> list[str]:
+    """The containers that were tried before, with their ends; the reasons are told before."""
     attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
+    told = set() if told is None else told
+    told.update(
+        error
+        for error in map(_error_of, attempts.values())
+        if error and any(error in reason for reason in reasons)
+    )
+    uuids = answer["attempted_container_uuids"] or ()
+    shown = [uuid for uuid in uuids if uuid in attempts]
+    texts = attempt_texts([attempts[uuid] for uuid in shown], told=told)
+    ends = dict(zip(shown, texts, strict=True))
+    return [f"{uuid}: {ends[uuid]}" if uuid in ends else uuid for uuid in uuids]
+
+
+def end_texts(containers: Sequence[Explanation], *, told: set[str] | None = None) -> list[str]:
+    """Descriptions of the ends of containers: status, exit code, kind of failure and error.
+
+    An error of several is told once, with their number, and not again if it is in `told`, to which
+    the errors are added.
+    """
+    told = set() if told is None else told
+    counts = Counter(map(_error_of, containers))
+    texts = []
+    for container in containers:
+        error, text = _error_of(container), shown_container(container)
+        if error and error in told:
+            text += ", the same error"
+        elif error:
+            text += f": {with_count(error, counts[error])}"
+            told.add(error)
+        texts.append(text)
+    return texts
+
+
+def with_count(error: str, attempts: int) -> str:
+    """An error, with the number of attempts that ended with it if these are several."""
+    return f"{error} ({attempts} attempts)" if attempts > 1 else error
+
+
+def shorten(text: str, told: Iterable[str]) -> str:
+    """A text without the errors that its reader has been told."""
+    for error in filter(None, told):
+        text = text.replace(f" ({error})", "").replace(f": {error}", ", the same error")
+    return text
+
+
+def attempts_with(error: str, containers: Iterable[Explanation]) -> int:
+    """Number of the containers that ended with this error."""
+    return sum(_error_of(container) == error for container in containers)
+
+
+def _error_of(container: Explanation) -> str:
+    return _text((container["runtime_status"] or {}).get("error"))
+
+
+def attempt_texts(containers: Sequence[Explanation], *, told: set[str] | None = None) -> list[str]:
+    """Descriptions of attempts: their ends as in `end_texts`, the ram of each, its cost in
+    dollars.
+    """
     return [
-        f"{uuid}: {attempt_text(attempts[uuid])}" if uuid in attempts else uuid
-        for uuid in answer["attempted_container_uuids"] or ()
+        "; ".join(filter(None, (end, _amounts(container))))
+        for container, end in zip(containers, end_texts(containers, told=told), strict=True)
     ]
 
 
-def end_text(container: Explanation) -> str:
-    """Description of a container's end: its status, exit code, kind of failure and error."""
-    status = container["runtime_status"] or {}
-    error = f": {status['error']}" if status.get("error") else ""
-    return f"{shown_container(container)}{error}"
-
-
-def attempt_text(container: Explanation) -> str:
-    """Description of an attempt: its end, the ram that it had, and its cost in dollars."""
+def _amounts(container: Explanation) -> str:
     ram = (container.get("runtime_constraints") or {}).get("ram")
     cost = (container.get("cost") or 0) + (container.get("subrequests_cost") or 0)
     more = [f"{format_bytes(ram)} of ram"] if isinstance(ram, int) else []
     more += [f"cost {cost:.4f}"] if cost else []
-    return "; ".join((end_text(container), *((", ".join(more),) if more else ())))
+    return ", ".join(more)
 
 
 def learned_text(resolution: Explanation) -> str:

@@ -46,6 +46,7 @@ async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
     words = await browser.words(path)
     assert "✗ failed 3" in words
     assert "ended failed 3" in words
+    assert "the same error" not in words
     assert "out.txt 6 B" in words
     assert "sse-connect" not in await browser.text(path)
     assert b"<html" not in (await browser.get(f"{path}/state")).body
@@ -251,6 +252,26 @@ async def test_attempts_are_drawn(here: PageSite, browser: Browser) -> None:
     here.world.clock.advance(5)
     await here.world.run(found["container_uuid"], exit_code=3)
     assert 'class="runs bad"' in await browser.text(path)
+
+
+async def test_an_error_of_all_attempts_is_shown_once(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    request = await world.submit("x", name="tried")
+    path = f"/ui/requests/{request['uuid']}"
+    status = {"failure": "node", "error": "the disk of n1 is broken"}
+    attempts = 0
+    while request["state"] != "Final":
+        container = f"containers/{request['container_uuid']}"
+        token = await world.lock(request["container_uuid"])
+        for change in ({"state": "Running"}, {"state": "Cancelled", "runtime_status": status}):
+            await world.ok("PUT", container, change, token=token)
+        attempts += 1
+        words = await browser.words(path)
+        assert words.count("the disk of n1 is broken") == 1
+        request = await world.ok("GET", f"container_requests/{request['uuid']}")
+    assert attempts > 2
+    assert f"the disk of n1 is broken ({attempts} attempts)" in words
+    assert words.count("failed (node), the same error") == 2 * attempts - 1
 
 
 async def test_owner_inputs_and_output_lead_to_their_pages(

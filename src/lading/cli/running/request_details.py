@@ -15,7 +15,7 @@ from lading.cli.references import find_request
 from lading.cli.running import usage
 from lading.cli.running.failures import failure_fields
 from lading.cli.session import CliSession
-from lading.client.explanations import attempt_text, evidence_fields, withdrawal_text
+from lading.client.explanations import attempt_texts, evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.failures import FailureReport, find_failure
 from lading.client.request_states import (
@@ -70,8 +70,8 @@ async def show(session: CliSession, text: str) -> None:
         click.echo(f"{said}\n")
     told = [(f"  {name}", one) for name, one in evidence_fields(evidence)]
     before = [
-        (f"attempt {number}", f"{one['uuid']}: {attempt_text(one)}")
-        for number, one in enumerate(tried, 1)
+        (f"attempt {number}", f"{one['uuid']}: {end}")
+        for number, (one, end) in enumerate(zip(tried, attempt_texts(tried), strict=True), 1)
     ]
     now = datetime.now(UTC)
     fields = describe(request, container, now, wait=wait, names=names)

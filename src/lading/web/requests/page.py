@@ -150,6 +150,15 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     outcome = RequestOutcome(request, container)
     state = state_of(request, container)
     decision = why["decision"] or {}
+    fault = rows.fault_of(outcome) if state in _ENDED else ""
+    # Errors that are on the page already, in its order.
+    told = {fault}
+    because = [
+        (name, explanations.shorten(text, [fault]))
+        for name, text in explanations.why_fields(why, told=told)
+    ]
+    moments = list(_moments(request, attempts, told))
+    decisions = explanations.dispatch_rows(why.get("dispatch") or ())
     return {
         "request": request,
         "container": container,
@@ -157,19 +166,19 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "state": shown_state(outcome, _wait(request, container, why)),
         "is_over": state in _ENDED,
         "is_waiting": _is_waiting(state, container),
-        "fault": rows.fault_of(outcome) if state in _ENDED else "",
+        "fault": explanations.with_count(fault, explanations.attempts_with(fault, attempts)),
         "warnings": warnings(container) if container and state in _ENDED else [],
         "seconds": seconds_of(outcome, visit.services.clock()),
         "reused": bool(container) and is_reused(request, container or {}),
         "command": whole_command(request),
-        "because": [(name, text) for name, text in explanations.why_fields(why) if text][1:],
+        "because": [(name, text) for name, text in because if text][1:],
         "candidates": list(explanations.candidate_rows(decision)),
         "nearest": explanations.nearest_text(decision),
         "nearest_uuid": (decision.get("nearest") or {}).get("container_uuid", ""),
         "differences": list(explanations.difference_rows(decision)),
         "rule": explanations.rule_text(decision),
-        "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
-        "moments": list(_moments(request, attempts)),
+        "dispatch": [(*row, explanations.shorten(text, told)) for *row, text in decisions],
+        "moments": moments,
         "chart": _chart(attempts, visit.services.clock().timestamp()),
         "chart_width": _CHART,
         "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
@@ -279,10 +288,15 @@ async def _attempts(visit: Visit, request: Record) -> list[Record]:
     return [found[uuid] for uuid in wanted if uuid in found]
 
 
-def _moments(request: Record, attempts: list[Record]) -> Iterator[tuple[str, str, str]]:
-    """Time, event and detail, in order of the attempts."""
+def _moments(
+    request: Record, attempts: list[Record], told: set[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Time, event and detail, in order of the attempts; `told` are the errors that the page has
+    told.
+    """
     yield request["created_at"], "made", ""
-    for number, one in enumerate(attempts, 1):
+    ends = explanations.end_texts(attempts, told=told)
+    for number, (one, end) in enumerate(zip(attempts, ends, strict=True), 1):
         name = f"attempt {number}" if len(attempts) > 1 else ""
         if is_reused(request, one):
             yield one["created_at"], "reused container made", one["uuid"]
@@ -291,7 +305,7 @@ def _moments(request: Record, attempts: list[Record]) -> Iterator[tuple[str, str
         if one["started_at"]:
             yield one["started_at"], "command started", name
         if one["finished_at"]:
-            yield one["finished_at"], "ended", explanations.end_text(one)
+            yield one["finished_at"], "ended", end
 
 
 def _inputs(request: Record) -> Iterator[tuple[str, str, str, str]]:
