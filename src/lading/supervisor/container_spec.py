@@ -207,9 +207,7 @@ def specify(
     api: tuple[str, ...] = ()
     if container.runtime_constraints.get("API") is True:
         api = (assignment.api_host, *assignment.api_addresses)
-        environment |= {"ARVADOS_API_TOKEN": token, "ARVADOS_API_HOST": assignment.api_host}
-        if assignment.api_host_insecure:
-            environment["ARVADOS_API_HOST_INSECURE"] = "1"
+        environment |= _api_variables(assignment, token)
         bundle = certificates()
         # A mount of the request at this path takes precedence.
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
@@ -250,6 +248,14 @@ def specify(
         output_path=container.output_path,
         notices=notices,
     )
+
+
+def _api_variables(assignment: SupervisorConfig, token: str) -> dict[str, str]:
+    """The variables by which a command finds the API, with the container's own token."""
+    variables = {"ARVADOS_API_TOKEN": token, "ARVADOS_API_HOST": assignment.api_host}
+    if assignment.api_host_insecure:
+        variables["ARVADOS_API_HOST_INSECURE"] = "1"
+    return variables
 
 
 def _files_of_ranks(binds: Iterable[Bind]) -> dict[str, Bind]:

@@ -206,15 +206,16 @@ def _response(resource: Resource, question: Question) -> str:
     names: Sequence[tuple[str, str]] = question.names
     if question.kind is not PropfindKind.SOME:
         names = (*(("DAV:", name) for name in known), *map(_split, resource.dead))
-    is_bare = question.kind is PropfindKind.NAMES
     live = [name for space, name in names if space == "DAV:" and name in known]
-    dead = [one for one in names if _named(*one) in resource.dead]
-    found = "".join(_live(name, "" if is_bare else known[name]) for name in live)
-    found += "".join(_empty(one) if is_bare else resource.dead[_named(*one)] for one in dead)
+    dead = [name for name in names if _named(*name) in resource.dead]
+    if question.kind is PropfindKind.NAMES:
+        found = "".join([*(_live(name, "") for name in live), *map(_empty, dead)])
+    else:
+        found = "".join(_live(name, known[name]) for name in live)
+        found += "".join(resource.dead[_named(*name)] for name in dead)
     # Properties that do not exist here are answered with 404 in the same response.
-    lacking = "".join(
-        _empty(one) for one in names if one not in dead and (one[0] != "DAV:" or one[1] not in live)
-    )
+    present = {*(("DAV:", name) for name in live), *dead}
+    lacking = "".join(_empty(name) for name in names if name not in present)
     parts = _propstat(found, "200 OK") if found or not lacking else ""
     parts += _propstat(lacking, "404 Not Found") if lacking else ""
     return f"<D:response><D:href>{escape(resource.href)}</D:href>{parts}</D:response>\n"

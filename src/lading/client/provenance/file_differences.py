@@ -8,6 +8,7 @@ hashes.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -48,14 +49,12 @@ async def compare_files(
         and difference.before.size == difference.after.size
     ]
     unclear.sort(key=lambda pair: pair[1].size)
-    read, total = 0, 0
-    for _, file, _ in unclear:
-        if most is not None and total + 2 * file.size > most:
-            break
-        read, total = read + 1, total + 2 * file.size
+    read = len(unclear)
+    if most is not None:
+        read = _count_within([file.size for _, file, _ in unclear], most // 2)
     unread = frozenset(path for path, _, _ in unclear[read:])
     del unclear[read:]
-    done = 0
+    done, total = 0, 2 * sum(file.size for _, file, _ in unclear)
 
     hashes: dict[str, list[bytes]] = {}
 
@@ -77,3 +76,9 @@ async def compare_files(
     # Packed into other blocks, but the same bytes.
     same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
     return FileDifferences([row for row in found if row.path not in same], unread)
+
+
+def _count_within(sizes: Sequence[int], most: int) -> int:
+    """How many of these sizes, from the first one, are together at most `most`."""
+    sums = itertools.accumulate(sizes)
+    return sum(1 for _ in itertools.takewhile(lambda total: total <= most, sums))

@@ -146,20 +146,26 @@ def choose(
         return New("the request asks for a new container (use_existing is false)", ())
     if live := live_places(recipe.mounts):
         return New(f"its mount {live[0].target} is live: what it reads there may have changed", ())
-    known = list(candidates)
     # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
     judged = [
-        (one, _judge(recipe, one, policy=policy, waiting=waiting, is_admin=is_admin))
-        for one in known
+        (candidate, _judge(recipe, candidate, policy=policy, waiting=waiting, is_admin=is_admin))
+        for candidate in candidates
     ]
     # Of a container that the user can neither read nor use, nothing is counted or told.
-    judged = [(one, verdict) for one, verdict in judged if one.shown or verdict.usable]
-    if only_reproduced:
-        judged = _reproduced(judged)
-    usable = [one for one, verdict in judged if verdict.usable]
+    judged = [
+        (candidate, verdict) for candidate, verdict in judged if candidate.shown or verdict.usable
+    ]
+    return _best_of(_reproduced(judged) if only_reproduced else judged)
+
+
+def _best_of(judged: Sequence[tuple[Candidate, CandidateVerdict]]) -> Choice:
+    """The choice among candidates with their verdicts."""
+    usable = [candidate for candidate, verdict in judged if verdict.usable]
     # The choice does not depend on the order of the candidates: `_preference` ends with the uuid.
-    best = min(usable, key=lambda one: _preference(one.container)) if usable else None
-    verdicts = tuple(verdict for one, verdict in judged if one.shown or one is best)
+    best = min(usable, key=lambda candidate: _preference(candidate.container)) if usable else None
+    verdicts = tuple(
+        verdict for candidate, verdict in judged if candidate.shown or candidate is best
+    )
     if best is not None:
         return Reuse(best.container, _WHY[best.container.state], verdicts, best.shown)
     if not verdicts:
