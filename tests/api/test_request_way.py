@@ -23,6 +23,7 @@ FEATURES = {
     "ranges": ("core/containers/constraint_ranges.py",),
     "users of contents": ("store/lineage.py",),
     "expectations": ("api/expectations.py",),
+    "cancellations": ("api/background/",),
     "webhooks": ("api/webhooks/", "core/webhooks/", "store/webhooks.py"),
     "gangs": ("core/hpc/",),
     "steps": ("core/containers/steps.py",),

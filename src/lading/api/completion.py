@@ -41,7 +41,7 @@ from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
-from lading.core.data import manifest, storage_classes
+from lading.core.data import manifest, placement
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
@@ -359,7 +359,7 @@ def _confirmation(
     """The confirmed storage classes of a planned collection: those of all its pieces."""
     desired = plan.storage_classes or ["default"]
     pieces = [known[piece.pdh].confirmed for piece in plan.pieces]
-    return storage_classes.confirmation(storage_classes.common(desired, [*pieces, *before]), now)
+    return placement.confirmation(placement.common(desired, [*pieces, *before]), now)
 
 
 def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | None:

@@ -22,7 +22,7 @@ from lading.api.server.blocks import Blocks
 from lading.api.server.identifiers import ApiClock
 from lading.config.site import Config
 from lading.core import ids
-from lading.core.data import filetree, locator, manifest, splice, storage_classes
+from lading.core.data import filetree, locator, manifest, placement, splice
 from lading.core.data.filetree import FileTree
 from lading.core.data.splice import Repoint, SpliceSource
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
@@ -304,4 +304,4 @@ async def confirm_classes(clock: ApiClock, blocks: Blocks, record: Record) -> Re
     classes = await blocks.classes(
         manifest.locators(record["manifest_text"]), record["storage_classes_desired"]
     )
-    return storage_classes.confirmation(classes, clock.now())
+    return placement.confirmation(classes, clock.now())

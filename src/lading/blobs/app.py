@@ -42,7 +42,7 @@ from lading.blobs.transfer_memory import Memory, MemoryRoom
 from lading.blobs.volume_set import VolumeSet
 from lading.config.site import Config
 from lading.core.data import locator as locators
-from lading.core.data import storage_classes
+from lading.core.data import placement
 from lading.core.data.locator import Locator
 from lading.core.data.placement import DesiredReplication, ReplicaPlace
 from lading.core.errors import (
@@ -181,7 +181,7 @@ class _Store:
         # Classes without a volume are told by the answer: they have no copy.
         desired = replace(
             asked,
-            classes=storage_classes.served(asked.classes, self._mounts.classes, self._classes),
+            classes=placement.served(asked.classes, self._mounts.classes, self._classes),
         )
         # Without a Content-Length, memory for the largest block is reserved, but granted as bytes
         # arrive.

@@ -394,7 +394,7 @@ def _read(
         need=need,
         # All containers of a gang are alike, so it has the least of a range.
         growth=resources.growth(ranges, sized)
-        if isinstance(ranges, Mapping) and nodes == 1
+        if ranges and isinstance(ranges, Mapping) and nodes == 1
         else Resources(),
         nodes=nodes,
         shares_vcpus=shares,
@@ -425,8 +425,10 @@ def _size(limits: object, disk: int, nodes: int, *, shares_vcpus: bool) -> tuple
     if not isinstance(limits, Mapping):
         return Resources(), "runtime_constraints: not an object"
     try:
-        one = structs.replace(resources.need(limits), disk=disk)
-        return resources.gang_need(one, nodes, shares_vcpus=shares_vcpus), ""
+        need = structs.replace(resources.need(limits), disk=disk)
+        if nodes > 1:
+            need = resources.gang_need(need, nodes, shares_vcpus=shares_vcpus)
+        return need, ""
     except Invalid as error:
         return Resources(), error.message
 

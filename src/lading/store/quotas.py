@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from lading.core.ids import Infix
@@ -116,6 +117,8 @@ async def kinds(tx: Transaction, cluster: str) -> frozenset[str]:
     return frozenset(str(row[0]) for row in rows)
 
 
+# A server has one cluster, and asks at each lock and each end.
+@lru_cache(1)
 def kinds_values(cluster: str) -> tuple[str, ...]:
     """The values of KINDS."""
     return tuple(f"{cluster}-{one}-" for one in SUBJECTS for _ in (0, 1))

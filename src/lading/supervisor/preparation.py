@@ -72,6 +72,12 @@ class Preparation:
         """What must stay free on the disk."""
         return reserve_of(self._config)
 
+    @property
+    def has_capacities(self) -> bool:
+        """Whether a mount has a capacity of its own."""
+        mounts = self._session.container.mounts.values()
+        return any(isinstance(mount, Mapping) and mount.get("capacity") for mount in mounts)
+
     def lacks_room(self) -> str:
         """Why the container cannot begin on this disk, as a sentence; "" if it can. Raises
         OSError.

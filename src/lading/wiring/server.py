@@ -50,7 +50,7 @@ from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
 from lading.config.site import Config
-from lading.core.data import locator, storage_classes
+from lading.core.data import locator, placement
 from lading.core.data.placement import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
@@ -123,7 +123,7 @@ class VolumeBlocks:
 
     async def keep(self, data: bytes, /, classes: Sequence[str] = ()) -> str:
         """Store a small block; see Blocks. Raises Full, Unavailable."""
-        offered = storage_classes.served(classes, self._mounts.classes, self._default)
+        offered = placement.served(classes, self._mounts.classes, self._default)
         name = hashlib.md5(data, usedforsecurity=False).hexdigest()
         # Ask for existing copies only when there is a choice of volumes.
         places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lading.blobs.collector import Hit, Named
 from lading.config.site import Config
-from lading.core.data import manifest, storage_classes
+from lading.core.data import manifest, placement
 from lading.core.data.confirmation import CopyCount
 from lading.core.data.locator import EMPTY_HASH
 from lading.core.data.packing import files_with
@@ -140,7 +140,7 @@ class RecordedReferences:
         moment, recorded = format_time(datetime.fromtimestamp(at, UTC)), 0
         async with self._database.writing() as tx:
             for named, count in counts:
-                changes = storage_classes.confirmation(count.classes, moment) | {
+                changes = placement.confirmation(count.classes, moment) | {
                     "replication_confirmed": count.copies,
                     "replication_confirmed_at": moment,
                 }

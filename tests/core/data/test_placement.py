@@ -2,13 +2,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lading.core.data import placement
 from lading.core.data.placement import DesiredReplication, ReplicaPlace, Tally, next_wave, order
+from lading.core.errors import Invalid
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 WISH = DesiredReplication(copies=2)
+SITE = {"known": ["default", "archive"], "default": ["default"]}
+NOW = "2026-01-01T00:00:00.000000000Z"
 
 
 def names(places: list[ReplicaPlace]) -> list[str]:
@@ -114,3 +119,59 @@ def test_waves_fulfil_what_can_be_fulfilled(
     for place in places:
         everything = everything.with_copy(place, desired)
     assert tally.lacks(desired) == everything.lacks(desired)
+
+
+def test_names_go_into_a_header() -> None:
+    placement.check_names("classes", ["default", "hot-1", "a.b_c"])
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "a\r\nX: y", "ä", 7, None, "x" * 129])
+def test_other_names_are_refused(name: object) -> None:
+    with pytest.raises(Invalid, match="classes: .*no name of a storage class"):
+        placement.check_names("classes", [name])
+
+
+def test_too_many_names() -> None:
+    with pytest.raises(Invalid, match="more than 64"):
+        placement.check_names("classes", ["x"] * 65)
+
+
+@pytest.mark.parametrize(
+    ("desired", "served"),
+    [(["archive", "none"], ("archive",)), (["none"], ("default",)), ([], ("default",))],
+)
+def test_served(desired: list[str], served: tuple[str, ...]) -> None:
+    assert placement.served(desired, {"archive", "default"}, ["default"]) == served
+
+
+def test_common_classes() -> None:
+    assert placement.common(["a", "b", "a"], [{"a", "b"}, {"a"}]) == ["a"]
+    assert placement.common(["a"], []) == ["a"]
+
+
+def test_confirmation() -> None:
+    assert placement.confirmation(["a"], NOW) == {
+        "storage_classes_confirmed": ["a"],
+        "storage_classes_confirmed_at": NOW,
+    }
+    assert placement.confirmation([], NOW) == {
+        "storage_classes_confirmed": [],
+        "storage_classes_confirmed_at": None,
+    }
+
+
+def test_known_classes_get_no_warning() -> None:
+    assert placement.with_warning({}, ["default"], **SITE) is None
+
+
+def test_a_warning_is_added_to_others() -> None:
+    alone = placement.with_warning({}, ["x"], **SITE)
+    assert alone is not None
+    text = alone["warning"]
+    assert text == (
+        "not confirmed: this site has no storage class x; output and log are kept in default"
+    )
+    assert "warningDetail" not in alone
+    assert placement.with_warning(
+        {"warning": "w", "warningDetail": "d", "other": 1}, ["x"], **SITE
+    ) == {"warning": f"w; {text}", "warningDetail": f"d\n{text}", "other": 1}

@@ -18,7 +18,6 @@ from lading.api.resources import generic
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.api.unit import Feature
 from lading.core.containers.request import RequestState
 from lading.core.errors import Conflict
 from lading.core.records import access
@@ -114,9 +113,9 @@ def of_containers(uuids: Sequence[str]) -> Expression:
 
 
 async def check_lock(unit: UnitOfWork, container_uuid: str) -> None:
-    """Raise BeingCancelled if a container is wanted by requests alone that are being cancelled."""
-    if not await unit.uses(Feature.CANCELLATIONS):
-        return
+    """Raise BeingCancelled if a container is wanted by requests alone that are being cancelled.
+    Only a site with such requests needs to ask (`Feature.CANCELLATIONS`).
+    """
     wanting = await unit.committed(container_uuid)
     pending = await left(unit.tx, unit.services, of_containers([container_uuid]))
     ending = {row["uuid"] for _, rows in pending for row in rows}

@@ -43,7 +43,7 @@ from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.site import Config
 from lading.core import ids
-from lading.core.data import storage_classes
+from lading.core.data import placement
 from lading.core.data.placement import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
@@ -320,7 +320,7 @@ def _check_values(config: Config, record: Record, given: Record) -> None:
     check_name(name, slashes=bool(config.Collections.ForwardSlashNameSubstitution))
     if given.get("storage_classes_desired") == []:
         raise Invalid("storage_classes_desired: cannot be empty")
-    storage_classes.check_names("storage_classes_desired", record["storage_classes_desired"])
+    placement.check_names("storage_classes_desired", record["storage_classes_desired"])
     replication = record["replication_desired"]
     if replication is not None and replication < 0:
         raise Invalid("replication_desired: must not be negative")

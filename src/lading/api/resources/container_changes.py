@@ -16,10 +16,11 @@ from lading.api.http import ApiCall
 from lading.api.resources.dispatching import is_own_log
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
+from lading.api.unit import Feature
 from lading.core.containers import lifecycle, writers
 from lading.core.containers.container import Container, ContainerState, DecisionKind
 from lading.core.containers.writers import ContainerWriter
-from lading.core.data import storage_classes
+from lading.core.data import placement
 from lading.core.errors import Failure, Invalid, NotFound
 from lading.core.records.record_types import CONTAINERS, USERS
 from lading.core.records.schema import Record
@@ -66,7 +67,8 @@ async def store_change(
     another call changed the container first, and BeingCancelled for a lock that comes too late.
     """
     unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
-    if row["state"] == ContainerState.QUEUED and change.container.state in _TAKEN:
+    is_taken = row["state"] == ContainerState.QUEUED and change.container.state in _TAKEN
+    if is_taken and await unit.uses(Feature.CANCELLATIONS):
         await cancellation_scope.check_lock(unit, row["uuid"])
     row = await unit.change_container(row, _with_class_warning(call.services, change))
     await unit.settle()
@@ -97,7 +99,7 @@ def _with_class_warning(
     if change.changed.get("state") != ContainerState.COMPLETE:
         return change
     container, policy = change.container, services.policy
-    status = storage_classes.with_warning(
+    status = placement.with_warning(
         container.runtime_status,
         container.output_storage_classes,
         known=policy.storage_classes,

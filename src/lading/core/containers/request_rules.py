@@ -22,7 +22,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.mounting import mount_resolution, mounts
 from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
-from lading.core.data.storage_classes import check_names
+from lading.core.data.placement import check_names
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang

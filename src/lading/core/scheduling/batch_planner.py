@@ -89,8 +89,10 @@ def _placed(
     hopeless: dict[FitKey, tuple[float, float]] = {}
     kept = [room for room in rooms if room.has_head]
     for container in queue:
-        wanted, times = container.fit_key, passing.run_bounds(container)
-        if wanted in hopeless and all(map(operator.ge, times, hopeless[wanted])):
+        wanted = container.fit_key
+        if wanted in hopeless and all(
+            map(operator.ge, passing.run_bounds(container), hopeless[wanted])
+        ):
             continue
         if (room := _tightest(rooms, container) or _passable(kept, container)) is not None:
             room.take(container)
@@ -101,7 +103,7 @@ def _placed(
             room.reserve(container)
             reservations.append(Reservation(container.uuid, room.worker.id))
         else:
-            hopeless[wanted] = times
+            hopeless[wanted] = passing.run_bounds(container)
         if not _any_open(rooms) or len(starts) == slots:
             break
     return starts, reservations

@@ -35,7 +35,7 @@ async def judge_exit(run: ContainerRun) -> Ending:
         left=run.config.dispatcher_classifies,
     )
     ending = judge(facts.exit, session.container, circumstances)
-    if ending.state is not ContainerState.COMPLETE:
+    if ending.state is not ContainerState.COMPLETE or not run.preparation.has_capacities:
         return ending
     sentences = await asyncio.to_thread(run.preparation.overfull_mounts)
     return with_warning(ending, "; ".join(sentences), "\n".join(sentences))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lading.core.containers.disk_space import DiskAllowance
 from lading.core.errors import ExecutionError
@@ -33,9 +33,9 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 if TYPE_CHECKING:
     from lading.supervisor.gang.remote_rank_client import RemoteRankClient
     from lading.supervisor.monitors import Monitors
-    from lading.supervisor.process.turn import Turn
 
 _Answer = TypeVar("_Answer")
+WaitForTurn: TypeAlias = Callable[[Awaitable[object]], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class Controls:
     """Called when the command has ended and the container uses no processors, RAM or GPUs any more;
     for some containers never.
     """
-    turn: Turn | None = None
-    """Waits for processors after a long preparation."""
+    turn: WaitForTurn | None = None
+    """Awaits a preparation, and after a long one its turn to use processors."""
 
 
 @dataclass(slots=True, kw_only=True)

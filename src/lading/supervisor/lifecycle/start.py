@@ -46,7 +46,7 @@ async def make_inputs(run: ContainerRun) -> None:
     )
     turn = run.controls.turn
     async with run.activity.shown():
-        await run.unless_stopped(turn.prepare(work) if turn is not None else work)
+        await run.unless_stopped(turn(work) if turn is not None else work)
     if plan.copies:
         await asyncio.to_thread(preparation.note_copies)
     preparation.limit_disk(run.allowance)

@@ -16,7 +16,6 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lading.client.transport import Transport
 from lading.process import removal
@@ -31,13 +30,10 @@ from lading.supervisor.engines import (
     user_namespace,
 )
 from lading.supervisor.lifecycle.driver import supervise
-from lading.supervisor.lifecycle.run import Controls
+from lading.supervisor.lifecycle.run import Controls, WaitForTurn
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.machine import mount_table
 from lading.supervisor.supervisor_config import SupervisorConfig
-
-if TYPE_CHECKING:
-    from lading.supervisor.process.turn import Turn
 
 _logger = logging.getLogger("lading.supervisor")
 
@@ -146,7 +142,7 @@ async def live(
     engines: EngineMaker,
     transport: Transport | None = None,
     on_idle: Callable[[], None] | None = None,
-    turn: Turn | None = None,
+    turn: WaitForTurn | None = None,
 ) -> int:
     """Run one container from its assignment to the removal of its run directory; return its exit
     code.

@@ -10,7 +10,7 @@ parent notices at once.
 
 Protocol, in packets (`net.rpc`): the parent sends an assignment, with the locked descriptor of its
 run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
-(`supervisor.process.turn`), {"op": "free"} when the command has ended and only its results are
+(`Turn`), {"op": "free"} when the command has ended and only its results are
 still to be saved, and {"op": "done"} when it has ended in good order and released the lock. When
 the parent's end closes, the worker ends as soon as it serves no container.
 
@@ -28,7 +28,7 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -41,12 +41,15 @@ from lading.supervisor import journal, supervisor_config
 from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.engines import EngineMaker
 from lading.supervisor.process.serving import Signals, ignore_probes, live, take_own_mounts
-from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig
 
+PREPARING = rpc.encode({"op": "preparing"})
+ASKING = rpc.encode({"op": "asking"})
 FREE = rpc.encode({"op": "free"})
 DONE = rpc.encode({"op": "done"})
+# Seconds of preparation before VCPUs are given back.
+_PATIENCE = 0.5
 # Containers that one process serves at most.
 _LIVES = 1000
 # Resident bytes above which a process is not used again.
@@ -87,7 +90,7 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
                 engines=engines,
                 transport=await way.to(config),
                 on_idle=lambda: _say(connection, FREE),
-                turn=_turn(connection, signals.go),
+                turn=_turn(connection, signals.go).prepare,
             )
             # The lock is then released by the end of the process, after which the parent cleans up.
             if not await _in_good_order(config, large):
@@ -107,6 +110,44 @@ def _say(connection: socket.socket, word: bytes) -> None:
     # The parent may be gone; an unheard word costs only time.
     with contextlib.suppress(OSError):
         connection.send(word)
+
+
+class Turn:
+    """The turn of one container to use processors, which it waits for after a long preparation.
+
+    It says `PREPARING` when its preparation takes longer than a moment; from then on others may use
+    its VCPUs and RAM. When all is ready it says `ASKING` and waits for permission. A quickly
+    prepared container says nothing. Without a listener it continues at once: too many containers
+    for a while are better than one that waits for ever. `say` sends a message to the starter of
+    this process; `go` returns when the container may continue.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[bytes], bool],
+        go: Callable[[], Awaitable[None]],
+        *,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._say = say
+        self._go = go
+        self._patience = patience
+        self._is_given_back = False
+
+    async def prepare(self, work: Awaitable[object]) -> None:
+        """Await the preparation `work`, then wait for processors. Errors of `work` are raised at
+        once.
+        """
+        handle = asyncio.get_running_loop().call_later(self._patience, self._give_back)
+        try:
+            await work
+        finally:
+            handle.cancel()
+        if self._is_given_back and self._say(ASKING):
+            await self._go()
+
+    def _give_back(self) -> None:
+        self._is_given_back = self._say(PREPARING)
 
 
 def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
@@ -205,7 +246,7 @@ class WorkerPool:
     the pid.
 
     `tell` is called with reports about the container of a worker: "preparing", "asking"
-    (`supervisor.process.turn`), or "idle" when the command has ended and its results are being
+    (`Turn`), or "idle" when the command has ended and its results are being
     saved.
     """
 
