@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from hypothesis import given
+from msgspec import structs
 
 from lading.core.resources import Resources
 from lading.core.scheduling.batch_explanation import explain
 from lading.core.scheduling.batch_planner import plan
-from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
 from lading.core.scheduling.planning import (
     Category,
     FleetWorker,
@@ -125,4 +127,51 @@ def test_every_waiting_container_can_say_why(snapshot: Snapshot) -> None:
 def test_why_gpus_do_not_suit_is_said() -> None:
     found = explain(gpu_snapshot(Gpu(stack="rocm", count=1, targets=("gfx90a",)), CARD))["a"]
     assert found.category is Category.TOO_LARGE
-    assert found.sentence == "Not for this dispatcher: w is none for it, as its GPUs are for cuda."
+    assert found.sentence == (
+        "Not for this dispatcher: it needs 1 GPU (gfx90a), which no machine has "
+        "(w: its GPUs are for cuda, and rocm is needed)."
+    )
+
+
+def test_every_machine_is_named_with_what_its_gpus_lack() -> None:
+    asked = Gpu(stack="cuda", count=2, targets=("ampere",), driver="12.4", vram=24 << 30)
+    queue = (replace(entry("a", need=Resources(1, 10, gpus=2)), gpu=asked),)
+    card = structs.replace(asked, targets=("8.6",), driver="12.4")
+    cards = {
+        "few": structs.replace(card, count=1),
+        "old": structs.replace(card, driver="12.2"),
+        "small": structs.replace(card, vram=16 << 30),
+        "turing": structs.replace(card, targets=("7.5",)),
+        "plain-1": NO_GPU,
+        "plain-2": NO_GPU,
+    }
+    workers = tuple(
+        FleetWorker(id=name, capacity=Resources(4, 40, gpus=gpu.count), gpu=gpu)
+        for name, gpu in cards.items()
+    )
+    sentences = {
+        name: explain(Snapshot(queue=queue, workers=(one,)))["a"].sentence
+        for name, one in zip(cards, workers, strict=True)
+    }
+    for name, words in (
+        ("few", "(few: it has too few GPUs: 1, and 2 are needed)"),
+        ("old", "it supports CUDA 12.2, and 12.4 is needed"),
+        ("small", "16.0 GiB each, and 24.0 GiB are needed"),
+        ("turing", "another kind: 7.5, and ampere is needed"),
+        ("plain-1", "(plain-1: it has no GPUs)"),
+    ):
+        assert words in sentences[name]
+    together = explain(Snapshot(queue=queue, workers=workers[-3:]))["a"].sentence
+    assert together.endswith(
+        "(turing: its GPUs are of another kind: 7.5, and ampere is needed; "
+        "plain-1, plain-2: it has no GPUs)."
+    )
+    suited = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu=card)
+    fits = explain(Snapshot(queue=queue, workers=(*workers, suited)))["a"]
+    assert "Not for this dispatcher" not in fits.sentence
+
+
+def test_the_number_of_gpus_counts_where_their_kind_is_not_known() -> None:
+    asked = Gpu(stack="rocm", count=3, targets=("gfx90a",))
+    found = explain(gpu_snapshot(asked, None))["a"]
+    assert found.sentence.endswith("(w: it has too few GPUs: 2, and 3 are needed).")

@@ -30,7 +30,8 @@ from lading.core.values import Json, JsonObject, printable
 MOST_GPUS: Final = 1024
 NO_VERSION: Final = "0.0"
 """The version of a driver that demands nothing."""
-_STACKS: Final = {CUDA: "CUDA", ROCM: "ROCm"}
+STACKS: Final = {CUDA: "CUDA", ROCM: "ROCm"}
+"""The names of stacks as people write them."""
 _DRIVER: Final = "driver_version"
 _MAKERS: Final = {"nvidia": CUDA, "amd": ROCM}
 _MOST_KINDS: Final = 20
@@ -133,25 +134,28 @@ def described(constraints: Mapping[str, object]) -> str:
         return ""
     targets = gpu.get("hardware_target")
     kinds = [*map(str, targets)] if isinstance(targets, list) else []
-    stack = str(gpu.get("stack") or default_stack(kinds))
+    memory, version = gpu.get("vram"), gpu.get(_DRIVER)
+    return in_words(
+        count,
+        memory=memory if isinstance(memory, int) else 0,
+        kinds=kinds,
+        version=str(version or ""),
+        stack=str(gpu.get("stack") or default_stack(kinds)),
+    )
+
+
+def in_words(
+    count: int, *, memory: int = 0, kinds: Sequence[str] = (), version: str = "", stack: str = CUDA
+) -> str:
+    """GPUs in words: "2 GPUs (ampere, 16.0 GiB each)"; `memory` is bytes of each."""
     properties = [
         " or ".join(kinds),
-        _memory_words(gpu.get("vram"), count),
-        _version_words(gpu.get(_DRIVER), stack),
+        f"{size(memory)}{'' if count == 1 else ' each'}" if memory else "",
+        "" if version in ("", NO_VERSION) else f"{STACKS.get(stack, stack)} {version}",
     ]
     more = ", ".join(filter(None, properties))
     maker = "AMD " if stack == ROCM and not kinds else ""
     return f"{count} {maker}{'GPU' if count == 1 else 'GPUs'}{f' ({more})' if more else ''}"
-
-
-def _memory_words(memory: object, count: int) -> str:
-    if not isinstance(memory, int) or not memory:
-        return ""
-    return f"{size(memory)}{'' if count == 1 else ' each'}"
-
-
-def _version_words(version: object, stack: str) -> str:
-    return "" if version in (None, "", NO_VERSION) else f"{_STACKS.get(stack, stack)} {version}"
 
 
 def _kind(word: str) -> str:

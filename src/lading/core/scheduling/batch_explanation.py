@@ -8,11 +8,16 @@ Source: docs/spec/dispatch, section Planning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import structs
+
+from lading.core.containers.gpu_words import in_words
 from lading.core.resources import Resources, format_bytes
 from lading.core.scheduling import passing
 from lading.core.scheduling.batch_planner import apply, plan
+from lading.core.scheduling.gpu_devices import unsuited_gpu
+from lading.core.scheduling.instance_types import Gpu, gpu_lack
 from lading.core.scheduling.planning import (
     Category,
     FitKey,
@@ -24,6 +29,8 @@ from lading.core.scheduling.planning import (
     by_place,
 )
 
+# Reasons, and names of workers for each, that a sentence tells.
+_MOST_REASONS, _MOST_NAMES = 3, 3
 _WORKFLOWS_WAIT = (
     "Waiting for another workflow to end: "
     "those in progress have all the room that is set aside for workflows."
@@ -78,6 +85,8 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         )
     if any(worker.admits(container) for worker in workers):
         return None
+    if container.gpu.count and (lacks := _gpu_lacks(container, workers)):
+        return WaitStatus(Category.TOO_LARGE, _no_gpus(container, lacks), "for GPUs of this kind")
     odd = [
         (worker, why)
         for worker in workers
@@ -105,6 +114,49 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         "It stays queued until a worker can hold it.",
         f"for a worker that can hold {container.need}",
     )
+
+
+def _gpu_lacks(
+    container: TrackedContainer, workers: tuple[FleetWorker, ...]
+) -> dict[str, list[str]]:
+    """The names of the workers by the reason that their GPUs do not suit; empty if those of some
+    worker do.
+    """
+    lacks: dict[str, list[str]] = {}
+    for worker in sorted(workers, key=lambda one: one.id):
+        count = worker.capacity.gpus
+        own = Gpu(stack=container.gpu.stack) if worker.gpu is None else worker.gpu
+        # Of a worker whose kind is not known, and of a gang on one machine, the number counts.
+        why = unsuited_gpu(container.gpu, structs.replace(own, count=count)) or gpu_lack(
+            Gpu(count=container.need.gpus), Gpu(count=count)
+        )
+        if not why:
+            return {}
+        lacks.setdefault(why, []).append(worker.id)
+    return lacks
+
+
+def _no_gpus(container: TrackedContainer, lacks: Mapping[str, Sequence[str]]) -> str:
+    """The sentence that tells which workers lack what."""
+    asked = container.gpu
+    needed = in_words(
+        container.need.gpus,
+        memory=asked.vram,
+        kinds=asked.targets,
+        version=asked.driver,
+        stack=asked.stack,
+    )
+    # Those that lack least come first: fewer workers are of a kind than have none.
+    reasons = sorted(lacks.items(), key=lambda lack: (len(lack[1]), lack[0]))
+    shown = "; ".join(f"{_some(names)}: {why}" for why, names in reasons[:_MOST_REASONS])
+    more = "; and others" if len(reasons) > _MOST_REASONS else ""
+    return f"Not for this dispatcher: it needs {needed}, which no machine has ({shown}{more})."
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_crowded(worker: FleetWorker, container: TrackedContainer) -> bool:

@@ -23,9 +23,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
+from lading.core.containers.gpu_words import STACKS
 from lading.core.errors import Invalid
 from lading.core.gpu_architectures import default_stack, suits
-from lading.core.resources import Resources
+from lading.core.resources import Resources, format_bytes
 
 # The kernel of a VM keeps a twentieth of the RAM of its type.
 _KEPT = 20
@@ -175,16 +176,31 @@ def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
 
 
 def gpu_lack(asked: Gpu, there: Gpu) -> str:
-    """Reason that the GPUs of a type do not satisfy the requested ones, in a few words, or ""."""
+    """Reason that the GPUs of a type do not satisfy the requested ones, in words that say what it
+    has and what is needed; "" if they do.
+    """
     if there.count < asked.count:
-        return "it has too few GPUs" if there.count else "it has no GPUs"
+        needed = f"{asked.count} {'is' if asked.count == 1 else 'are'} needed"
+        return (
+            f"it has too few GPUs: {there.count}, and {needed}" if there.count else "it has no GPUs"
+        )
     if asked.stack != there.stack:
-        return f"its GPUs are for {there.stack or 'no stack'}"
+        return f"its GPUs are for {there.stack or 'no stack'}, and {asked.stack} is needed"
     if there.vram < asked.vram:
-        return "its GPUs have too little memory"
+        return (
+            f"its GPUs have too little memory: {format_bytes(there.vram)} each, and "
+            f"{format_bytes(asked.vram)} are needed"
+        )
     if _version(there.driver) < _version(asked.driver):
-        return "its GPU driver is too old"
-    return "" if suits(asked.targets, there.targets) else "its GPUs are of another kind"
+        own = there.driver or "no version"
+        return (
+            f"its GPU driver is too old: it supports {STACKS.get(there.stack, there.stack)} {own}, "
+            f"and {asked.driver} is needed"
+        )
+    if not suits(asked.targets, there.targets):
+        own = " and ".join(there.targets) or "no known one"
+        return f"its GPUs are of another kind: {own}, and {' or '.join(asked.targets)} is needed"
+    return ""
 
 
 def _size_lack(need: Resources, kind: InstanceType) -> str:
