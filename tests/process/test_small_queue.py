@@ -36,6 +36,16 @@ async def test_a_cancelled_receiver_loses_nothing() -> None:
     assert await queue.get() == 7
 
 
+async def test_an_arrival_is_awaited_for_a_while() -> None:
+    queue, loop = SmallQueue[int](1), asyncio.get_running_loop()
+    assert not await queue.arrival_by(loop.time() + 0.001)
+    waiting = asyncio.create_task(queue.arrival_by(loop.time() + 60))
+    await asyncio.sleep(0)
+    queue.put_at_once(1)
+    assert await waiting
+    assert await queue.arrival_by(0)
+
+
 async def test_a_full_queue_takes_nothing_at_once() -> None:
     queue = SmallQueue[int](1)
     queue.put_at_once(1)

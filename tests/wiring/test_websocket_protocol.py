@@ -8,7 +8,12 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
+from lading.api.events.websocket import SEND_AT_ONCE
 from lading.net.acceptor import PEER
 from lading.wiring.websocket_protocol import EventsProtocol
 
@@ -94,4 +99,29 @@ async def test_a_message_of_too_many_fragments_ends_the_connection() -> None:
     for _ in range(3):
         protocol.data_received(EMPTY_PART)
     assert b"too many fragments" in transport.written
+    protocol.connection_lost(None)
+
+
+async def test_texts_are_sent_with_one_write_while_the_client_keeps_up() -> None:
+    protocol, transport = await _opened(_Peer())
+    texts = ["hi", "x" * 200, "y" * 70_000]
+    assert protocol.send_at_once(texts)
+    client = ClientProtocol(parse_uri("ws://x/websocket"), max_size=1 << 20, state=State.OPEN)
+    client.receive_data(transport.written)
+    frames = [event for event in client.events_received() if isinstance(event, Frame)]
+    assert [bytes(frame.data).decode() for frame in frames] == texts
+    assert {(frame.opcode, frame.fin) for frame in frames} == {(Opcode.TEXT, True)}
+    protocol.pause_writing()
+    assert not protocol.send_at_once(["late"])
+    protocol.resume_writing()
+    await protocol.send({"type": "websocket.close", "code": 1000})
+    transport.written = b""
+    assert not protocol.send_at_once(["too late"])
+    assert transport.written == b""
+    protocol.connection_lost(None)
+
+
+async def test_the_application_is_offered_it() -> None:
+    protocol, _ = await _opened(_Peer())
+    assert (protocol.scope["extensions"] or {})[SEND_AT_ONCE] == {"send": protocol.send_at_once}
     protocol.connection_lost(None)

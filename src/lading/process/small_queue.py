@@ -61,6 +61,22 @@ class SmallQueue(Generic[_Item]):
             finally:
                 self._arrived = None
 
+    async def arrival_by(self, when: float) -> bool:
+        """Wait until there is an item, until a time of the loop; whether there is one."""
+        while not self._held:
+            loop = asyncio.get_running_loop()
+            if loop.time() >= when:
+                return False
+            future = self._arrived = loop.create_future()
+            # Cheaper than `asyncio.timeout`, which counts where a thousand receivers wait.
+            timer = loop.call_at(when, _end, future)
+            try:
+                await future
+            finally:
+                timer.cancel()
+                self._arrived = None
+        return True
+
     def get_at_once(self) -> _Item:
         """The next item. Raises IndexError when the queue is empty."""
         item = self._held.pop(0)
@@ -77,3 +93,8 @@ class SmallQueue(Generic[_Item]):
             # All senders that wait look again whether there is room.
             self._room.set()
             self._room = None
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

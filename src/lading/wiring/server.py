@@ -337,6 +337,8 @@ async def _listen(
         "server_header": False,
         "timeout_graceful_shutdown": _DRAIN,
         "ws": EventsProtocol,
+        # To compress each event anew for each client costs more than its bytes.
+        "ws_per_message_deflate": False,
         # Bytes of a message from a client; filters of a subscription are far smaller.
         "ws_max_size": 1 << 20,
         "timeout_keep_alive": limits.idle_seconds,

@@ -124,7 +124,7 @@ async def test_the_others_hear_of_an_offer_that_is_let_pass() -> None:
     with dispatching(bus) as told:
         bus.publish(change("c", "", "Queued"))
         assert heard(*told) == [["Queued"], [], ["Queued"]]
-        await told[1].arrival()
+        await told[1].arrival_by(asyncio.get_running_loop().time() + 60)
         assert heard(*told) == [[], ["Queued"], []]
         # The first one has no room: the next container goes to the other.
         bus.publish(change("d", "", "Queued"))
@@ -141,7 +141,7 @@ async def test_events_without_a_change_of_state_end_no_offer() -> None:
         assert [one.waiting for one in told] == [1, 1, 1]
         for one in told:
             one.get_at_once()
-        await told[1].arrival()
+        await told[1].arrival_by(asyncio.get_running_loop().time() + 60)
         assert heard(told[1]) == [["Queued"]]
 
 
@@ -152,7 +152,7 @@ async def test_a_deleted_or_cancelled_container_is_offered_no_more() -> None:
         bus.publish(change("c", "Queued", "Cancelled"))
         assert heard(*told) == [["Queued", "Cancelled"], ["Cancelled"], ["Queued", "Cancelled"]]
         bus.publish(change("d", "", "Queued"))
-        await told[0].arrival()
+        await told[0].arrival_by(asyncio.get_running_loop().time() + 60)
         # `d` was offered to the other; nothing is left of `c`.
         assert heard(told[0]) == [["Queued"]]
 
@@ -167,7 +167,7 @@ async def test_a_lock_whose_holder_is_not_known_ends_the_offer() -> None:
         heard(*told)
         # `d` was offered to the other dispatcher; `a` hears of it when that offer is over.
         async with asyncio.timeout(5):
-            await told[0].arrival()
+            await told[0].arrival_by(asyncio.get_running_loop().time() + 60)
         assert heard(told[0]) == [["Queued"]]
 
 

@@ -54,18 +54,37 @@ class Socket:
         return await self.receive()
 
 
+class QuickSocket(Socket):
+    """The client's end of a server that sends texts at once while the client `keeps_up`."""
+
+    keeps_up = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[int] = []
+
+    def send_at_once(self, texts: list[str]) -> bool:
+        if self.keeps_up:
+            self.writes.append(len(texts))
+            for text in texts:
+                self._out.put_nowait({"type": "websocket.send", "text": text})
+        return self.keeps_up
+
+
 @asynccontextmanager
 async def connected(
-    it: World, token: str | None = None, path: str = "/websocket"
+    it: World, token: str | None = None, path: str = "/websocket", quick: QuickSocket | None = None
 ) -> AsyncIterator[Socket]:
-    socket = Socket()
-    scope = {
+    socket = quick or Socket()
+    scope: dict[str, Any] = {
         "type": "websocket",
         "path": path,
         "query_string": f"api_token={it.admin if token is None else token}".encode(),
         "headers": [],
         "subprotocols": [],
     }
+    if quick is not None:
+        scope["extensions"] = {websocket.SEND_AT_ONCE: {"send": quick.send_at_once}}
     await socket._in.put({"type": "websocket.connect"})
     task = asyncio.create_task(it.app(scope, socket._in.get, socket.deliver))
     yield socket
@@ -575,6 +594,58 @@ async def test_who_listens_is_looked_up_once_a_second(
             await it.ok("POST", "collections", {"name": str(number)}, token=user)
             assert (await socket.receive())["properties"]["new_attributes"]["name"] == str(number)
         assert looked_up == [user] * times
+
+
+async def test_listeners_with_one_token_are_looked_up_together(
+    it: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = []
+
+    async def counted(services: ApiServices, token: str) -> Principal | None:
+        looked_up.append(token)
+        return await authenticate(services, token)
+
+    monkeypatch.setattr(event_reader, "authenticate", counted)
+    user = await it.user("u")
+    async with connected(it, user) as one, connected(it, user) as other:
+        for socket in (one, other):
+            await socket.receive()
+            await socket.ask({"method": "subscribe"})
+        await it.ok("POST", "collections", {"name": "c"}, token=user)
+        for socket in (one, other):
+            assert (await socket.receive())["properties"]["new_attributes"]["name"] == "c"
+        assert looked_up == [user]
+        # Not for longer than each would hold by itself.
+        await it.ok("POST", "users", {"email": "x@example.org"})
+        it.clock.advance(1)
+        await it.ok("POST", "collections", {"name": "d"}, token=user)
+        for socket in (one, other):
+            assert (await socket.receive())["properties"]["new_attributes"]["name"] == "d"
+        assert looked_up == [user] * 2
+
+
+async def test_events_that_come_together_are_one_write(it: World) -> None:
+    quick = QuickSocket()
+    async with connected(it, quick=quick) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": []})
+        (listener,) = it.app.services.events.bus.listeners
+        await it.ok("POST", "collections", {"name": "one"})
+        event = await socket.receive()
+        told = LogEvent(**{name: value for name, value in event.items() if name != "msgID"})
+        quick.writes.clear()
+        for number in range(3):
+            listener.put(replace(told, id=told.id + 1 + number))
+        assert [(await socket.receive())["msgID"] for _ in range(3)] == [2, 3, 4]
+        assert quick.writes == [3]
+        # One that is behind gets them in their order, by the queue.
+        quick.keeps_up = False
+        for number in range(3, 6):
+            listener.put(replace(told, id=told.id + 1 + number))
+        assert (await socket.receive())["msgID"] == 5
+        quick.keeps_up = True
+        listener.put(replace(told, id=told.id + 7))
+        assert [(await socket.receive())["msgID"] for _ in range(3)] == [6, 7, 8]
 
 
 async def me(it: World, token: str) -> str:

@@ -59,6 +59,12 @@ class LogEvent:
         """Whether a container was made, changed or deleted."""
         return self.object_kind == _CONTAINER and self.event_type in _CHANGES
 
+    @property
+    def is_move(self) -> bool:
+        """Whether the record came from another owner."""
+        owner = self.attributes("old_attributes").get("owner_uuid")
+        return owner not in (None, self.attributes("new_attributes").get("owner_uuid", owner))
+
     def attributes(self, side: str) -> Record:
         """Its `old_attributes` or `new_attributes`; empty if it has none."""
         found = self.properties.get(side)
@@ -117,9 +123,9 @@ class Listener:
         """The next event."""
         return await self._queue.get()
 
-    async def arrival(self) -> None:
-        """Wait until there is an event."""
-        await self._queue.arrival()
+    async def arrival_by(self, when: float) -> None:
+        """Wait until there is an event, until a time of the loop at the latest."""
+        await self._queue.arrival_by(when)
 
     def get_at_once(self) -> HeardEvent:
         """The next event. Raises IndexError when there is none."""

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import HeardEvent, LogEvent
+from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.core.containers.container import ContainerState
@@ -42,6 +44,8 @@ MOST_VALUES: Final = 1000
 """Most values in the filters of one reader. Each event is compared with them in the loop that
 serves all clients, so that a reader with more would delay the others.
 """
+# Callers that are kept before those are forgotten that were looked up long ago.
+_MOST_KNOWN: Final = 256
 # What each dispatcher calls, and its token may call.
 _DISPATCHING: Final = "/arvados/v1/dispatch/statuses"
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
@@ -61,6 +65,76 @@ def audience_of(principal: Principal) -> str:
     return "" if is_direct else principal.user_uuid
 
 
+def _is_fresh(services: ApiServices, known_at: datetime, changes: int) -> bool:
+    """Whether what was known then holds still, after so many changes of tokens in this process."""
+    if changes != services.events.bus.token_changes:
+        return False
+    # The clock was set back: the age of the result is unknown.
+    return timedelta() <= services.clock.time() - known_at < FRESH
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCaller:
+    """The caller of a token, the time of the look-up, and the number of changes of tokens before
+    it.
+    """
+
+    principal: Principal
+    known_at: datetime
+    changes: int
+
+
+class KnownCallers:
+    """The callers of listeners, each looked up once for all listeners with the same token."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, KnownCaller] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def look_up(self, services: ApiServices, token: str) -> KnownCaller:
+        """The caller of a token, known for less than FRESH. Raises Unauthenticated when the token
+        is not valid any more.
+        """
+        # One look-up at a time: the others wait for its result.
+        async with self._turns.setdefault(token, asyncio.Lock()):
+            found = self._known.get(token)
+            if found is None or not _is_fresh(services, found.known_at, found.changes):
+                found = await self._find(services, token)
+        return found
+
+    def forget(self, token: str) -> None:
+        """Look the caller of a token up before the next event."""
+        self._known.pop(token, None)
+
+    async def _find(self, services: ApiServices, token: str) -> KnownCaller:
+        # The result may lack changes made during the look-up.
+        now, changes = services.clock.time(), services.events.bus.token_changes
+        principal = await authenticate(services, token)
+        if principal is None:
+            raise Unauthenticated
+        self._forget_old(services)
+        found = self._known[token] = KnownCaller(principal, now, changes)
+        return found
+
+    def _forget_old(self, services: ApiServices) -> None:
+        """Forget what is not fresh any more, once there is much of it."""
+        if len(self._known) < _MOST_KNOWN:
+            return
+        self._known = {
+            token: one
+            for token, one in self._known.items()
+            if _is_fresh(services, one.known_at, one.changes)
+        }
+        self._turns = {
+            token: turn
+            for token, turn in self._turns.items()
+            if turn.locked() or token in self._known
+        }
+
+
+CALLERS: Final = FeatureKey[KnownCallers]("callers of listeners", KnownCallers)
+
+
 class EventReader:
     """A caller who reads events. `path`: the address that a token of limited scope must cover."""
 
@@ -76,10 +150,9 @@ class EventReader:
         """Whether the caller was looked up a moment ago, and no token was changed in this process
         since.
         """
-        if self._known_at is None or self._known_changes != self._services.events.bus.token_changes:
+        if self._known_at is None:
             return False
-        # The clock was set back: the age of the result is unknown.
-        return timedelta() <= self._services.clock.time() - self._known_at < FRESH
+        return _is_fresh(self._services, self._known_at, self._known_changes)
 
     @property
     def dispatcher(self) -> str:
@@ -93,24 +166,34 @@ class EventReader:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
         any more.
         """
-        # The result may lack changes made during the look-up.
-        now, changes = self._services.clock.time(), self._services.events.bus.token_changes
-        principal = await authenticate(self._services, self._principal.token)
-        if principal is None:
-            raise Unauthenticated
-        access.check_scope(principal, "GET", self._path)
-        access.check_active(principal)
-        self._principal, self._known_at, self._known_changes = principal, now, changes
+        callers = self._services.features[CALLERS]
+        found = await callers.look_up(self._services, self._principal.token)
+        access.check_scope(found.principal, "GET", self._path)
+        access.check_active(found.principal)
+        self._principal = found.principal
+        self._known_at, self._known_changes = found.known_at, found.changes
 
     def note(self, event: LogEvent) -> None:
         """Look the caller up before the next event if this one is about the caller."""
         if event.object_uuid == self._principal.user_uuid:
             self._known_at = None
+            self._services.features[CALLERS].forget(self._principal.token)
 
     @property
     def audience(self) -> str:
         """The user whose events the caller reads; "" for one who gets all of them."""
         return audience_of(self._principal)
+
+    def visible_at_once(self, heard: HeardEvent) -> Record | None:
+        """The properties of an event that the caller may see by what is known of both, as of nearly
+        all events; None where `visible` has to find out.
+        """
+        principal, event = self._principal, heard.event
+        if principal.is_dispatcher or "all" not in principal.scopes:
+            return None
+        if principal.is_admin:
+            return event.properties
+        return event.properties if self._is_decided(heard) and not event.is_move else None
 
     async def visible(self, heard: HeardEvent) -> Record | None:
         """The properties of an event that the caller may see; None if the caller may not see the
@@ -167,11 +250,9 @@ class EventReader:
         that the caller cannot read.
         """
         given = event.properties
-        old, new = given.get("old_attributes") or {}, given.get("new_attributes") or {}
-        owner = old.get("owner_uuid")
-        if self._principal.is_admin or owner in (None, new.get("owner_uuid", owner)):
+        if self._principal.is_admin or not event.is_move:
             return given
-        if await self._may_look_into(str(owner)):
+        if await self._may_look_into(str(event.attributes("old_attributes")["owner_uuid"])):
             return given
         return {name: value for name, value in given.items() if name != "old_attributes"}
 

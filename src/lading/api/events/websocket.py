@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -57,6 +57,11 @@ _NOT_HERE: Final = 4404
 _LATER: Final = 1013
 # Each event is matched against each subscription: a client cannot make events costly for others.
 _SUBSCRIPTIONS: Final = 100
+SEND_AT_ONCE: Final = "lading.websocket.send_at_once"
+"""ASGI extension of a websocket, with a function `send`: it sends texts with one write, without
+waiting, and returns False where it cannot: then nothing is sent.
+"""
+SendAtOnce: TypeAlias = Callable[[list[str]], bool]
 _logger = logging.getLogger("lading.api.events.websocket")
 _encode = msgspec.json.Encoder().encode
 
@@ -121,6 +126,10 @@ class _Session:
         self._last = 0
         self._replayed: set[int] = set()
         self._outgoing = SmallQueue[str | None](QUEUE)
+        # The queue, and whether a message is on its way from it, are for a client that is behind.
+        self._is_delivering = False
+        extensions = socket.scope.get("extensions") or {}
+        self._send_at_once: SendAtOnce | None = extensions.get(SEND_AT_ONCE, {}).get("send")
         self._code = _LATER
         # New events are sent after the end of a replay.
         self._turn = asyncio.Lock()
@@ -170,7 +179,9 @@ class _Session:
         # The client has gone.
         with contextlib.suppress(WebSocketDisconnect):
             while True:
+                self._is_delivering = False
                 text = await self._outgoing.get()
+                self._is_delivering = True
                 if text is None or self._socket.application_state is not WebSocketState.CONNECTED:
                     await self._close()
                     return
@@ -186,11 +197,7 @@ class _Session:
         now = asyncio.get_running_loop().time
         while not self._listener.lost:
             if not self._listener.waiting:
-                # Not wait_for: it forgets that it was cancelled when an event comes at the same
-                # moment.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._speak_at - now()):
-                        await self._listener.arrival()
+                await self._listener.arrival_by(self._speak_at)
             async with self._turn:
                 if not self._listener.waiting or now() >= self._check_at:
                     await self._look_up_caller()
@@ -200,15 +207,31 @@ class _Session:
 
     async def _pass_on_waiting(self) -> None:
         """Pass on the events that have come, with one turn: most are not for this client."""
-        for _ in range(self._listener.waiting):
-            if self._listener.lost:
-                return
-            heard = self._listener.get_at_once()
-            self._reader.note(heard.event)
-            if self._is_new(heard.event) and self._is_wanted(heard.event):
-                if not self._reader.is_known:
-                    await self._look_up_caller()
-                await self._pass_on_readable(heard)
+        texts: list[str] = []
+        try:
+            for _ in range(self._listener.waiting):
+                if self._listener.lost:
+                    return
+                await self._look_at(self._listener.get_at_once(), texts)
+                if len(texts) >= QUEUE:
+                    await self._send_texts(texts)
+                    texts = []
+        finally:
+            # What came before a fault is sent too.
+            await self._send_texts(texts)
+
+    async def _look_at(self, heard: HeardEvent, texts: list[str]) -> None:
+        """Append the message with an event to `texts`, if the caller wants it and may read it."""
+        self._reader.note(heard.event)
+        if not (self._is_new(heard.event) and self._is_wanted(heard.event)):
+            return
+        if not self._reader.is_known:
+            await self._look_up_caller()
+        properties = self._reader.visible_at_once(heard)
+        if properties is None:
+            properties = await self._reader.visible(heard)
+        if properties is not None:
+            texts.append(self._message(heard.event, properties))
 
     async def _look_up_caller(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
@@ -218,14 +241,6 @@ class _Session:
         # The caller may have become an admin, or no admin any more.
         self._services.events.bus.follow(self._listener, self._reader.audience)
         self._check_at = asyncio.get_running_loop().time() + PING
-
-    async def _pass_on_readable(self, heard: HeardEvent) -> bool:
-        """Queue the part of an event that the caller may read; whether there is any."""
-        properties = await self._reader.visible(heard)
-        if properties is None:
-            return False
-        await self._pass_on(heard.event, properties)
-        return True
 
     def _is_new(self, event: LogEvent) -> bool:
         if event.id in self._replayed:
@@ -289,7 +304,11 @@ class _Session:
     async def _replay(self, filters: list[JSON], last: int) -> None:
         await self._look_up_caller()
         for event in await missed(self._services.database, self._services.clock, last):
-            if meets(filters, event) and await self._pass_on_readable(HeardEvent(event)):
+            if not meets(filters, event):
+                continue
+            properties = await self._reader.visible(HeardEvent(event))
+            if properties is not None:
+                await self._send_texts([self._message(event, properties)])
                 self._replayed.add(event.id)
 
     def _is_wanted(self, event: LogEvent) -> bool:
@@ -304,24 +323,31 @@ class _Session:
 
         self._services.events.bus.choose(self._listener, _encode(subscriptions), wants)
 
-    async def _pass_on(self, event: LogEvent, properties: Record) -> None:
+    def _message(self, event: LogEvent, properties: Record) -> str:
+        """The next message, with an event."""
         self._sent += 1
         body = _text_of(event, properties)
         if event.record and self._listener.selected:
             record = event.record
             selected = {name: record[name] for name in self._listener.selected if name in record}
             body = f'{body[:-1]},"record":{_encode(selected).decode()}}}'
-        await self._send_text(f'{{"msgID":{self._sent},{body[1:]}')
+        return f'{{"msgID":{self._sent},{body[1:]}'
 
     async def _send(self, message: Record) -> None:
-        await self._send_text(_encode(message).decode())
+        await self._send_texts([_encode(message).decode()])
 
-    async def _send_text(self, text: str) -> None:
-        if self._socket.application_state is WebSocketState.CONNECTED:
-            self._speak_at = asyncio.get_running_loop().time() + PING
+    async def _send_texts(self, texts: list[str]) -> None:
+        """Send messages: at once if the client keeps up, else by the queue."""
+        if not texts or self._socket.application_state is not WebSocketState.CONNECTED:
+            return
+        self._speak_at = asyncio.get_running_loop().time() + PING
+        is_idle = not self._outgoing and not self._is_delivering
+        if is_idle and self._send_at_once is not None and self._send_at_once(texts):
+            return
+        for text in texts:
             if not self._outgoing.is_full:
                 self._outgoing.put_at_once(text)
-                return
+                continue
             async with asyncio.timeout(PATIENCE):
                 await self._outgoing.put(text)
 
