@@ -1,4 +1,7 @@
-"""`python scripts/figures.py [CHECKOUT]`: figures of the source code below `src/lading`.
+"""`python scripts/figures.py [CHECKOUT] [--way]`: figures of the source code below `src/lading`.
+
+With `--way` also what one request executes of the installed package (`scripts/request_files.py`,
+which needs root): some 20 seconds.
 
 Complexity is McCabe's: one for each function, and one more for each branch, loop, exception
 handler, `case`, boolean operator, conditional expression and condition of a comprehension in it.
@@ -6,8 +9,10 @@ handler, `case`, boolean operator, conditional expression and condition of a com
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
+import subprocess
 import sys
 import tokenize
 from collections import Counter, defaultdict
@@ -29,8 +34,35 @@ _BRANCHES = (
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def main(checkout: Path) -> None:
+def main(arguments: list[str]) -> None:
     """Print the figures of a checkout."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkout", nargs="?", type=Path, default=Path(__file__).parents[1])
+    parser.add_argument("--way", action="store_true", help="print what a request executes too")
+    chosen = parser.parse_args(arguments)
+    figures = source_figures(chosen.checkout)
+    if chosen.way:
+        figures |= _way_figures()
+    for name, value in figures.items():
+        print(f"{name:<48}{value}")
+
+
+def _way_figures() -> dict[str, object]:
+    """Those that `scripts/request_files.py` prints."""
+    program = Path(__file__).with_name("request_files.py")
+    printed = subprocess.run(
+        [sys.executable, program], check=True, stdout=subprocess.PIPE, text=True
+    )
+    numbers = dict(line.split() for line in printed.stdout.splitlines())
+    return {
+        "files on a request's way": numbers["files"],
+        "functions on a request's way": numbers["functions"],
+        "climbs between layers of `create_request`": numbers["climbs"],
+    }
+
+
+def source_figures(checkout: Path) -> dict[str, object]:
+    """The figures of a checkout, by name."""
     source = checkout / "src"
     paths = sorted((source / "lading").rglob("*.py"))
     texts = {path: path.read_text() for path in paths}
@@ -47,7 +79,7 @@ def main(checkout: Path) -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     knots = circles(imports(source, trees))
-    figures: dict[str, object] = {
+    return {
         "source files": len(paths),
         "lines": len(lines),
         "modules of the largest folder": f"{modules} ({largest.relative_to(source)})",
@@ -61,8 +93,6 @@ def main(checkout: Path) -> None:
         "lines of comments in lines of code": f"{comments / code:.1%}",
         f"lines over {_WIDE} columns": sum(1 for line in lines if len(line) > _WIDE),
     }
-    for name, value in figures.items():
-        print(f"{name:<48}{value}")
 
 
 def _long(texts: Iterable[str]) -> str:
@@ -191,4 +221,4 @@ def _lonely(source: Path, texts: dict[Path, str], trees: dict[Path, ast.Module])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1])
+    main(sys.argv[1:])
