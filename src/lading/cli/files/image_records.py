@@ -83,8 +83,9 @@ def show(image: str) -> display.Output:
 def share(image: str, who: str, can: str) -> display.Output:
     """Let WHO use an image, by all of its names.
 
-    WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
-    here, or `public`. An image of a project is shared with the project, too.
+    IMAGE is a name, a hash or a collection. WHO is a user (name, e-mail address or uuid), a role
+    (name or uuid), `everyone` with an account here, or `public`. An image of a project is shared
+    with the project, too.
     """
 
     async def action(session: CliSession) -> tuple[StoredImage, list[Record]]:
@@ -112,7 +113,10 @@ def share(image: str, who: str, can: str) -> display.Output:
 @click.argument("who")
 @display.with_json
 def unshare(image: str, who: str) -> display.Output:
-    """Take back what `lading image share` gave to WHO."""
+    """Take back what `lading image share` gave to WHO.
+
+    IMAGE is a name, a hash or a collection.
+    """
 
     async def action(session: CliSession) -> int:
         uuid = (await _find(session, image)).collection_uuid
