@@ -15,7 +15,8 @@ from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
-from lading.dispatch.fleets.local import LocalFleet, LocalSettings
+from lading.dispatch.fleets.local import LocalFleet
+from lading.dispatch.fleets.local_settings import LocalSettings
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings

@@ -63,6 +63,21 @@ async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     assert desk.noted() == [DecisionKind.RUN, DecisionKind.DISPATCHED]
 
 
+async def test_a_ready_image_is_named_and_the_supervisor_is_told_what_came_of_it() -> None:
+    desk = Desk()
+    desk.server.ready_image = "image"
+    await desk.start(desk.uuid, worker="w1", ready_images=("image",))
+    assert desk.known() is ContainerState.RUNNING
+    request = desk.fleet.processes[desk.uuid].assignment
+    assert request is not None
+    assert request.is_started
+    other = Desk()
+    await other.start(other.uuid, worker="w1", ready_images=("image",))
+    request = other.fleet.processes[other.uuid].assignment
+    assert request is not None
+    assert not request.is_started
+
+
 async def test_start_says_how_much_it_gives() -> None:
     desk = Desk()
     await desk.start(desk.uuid, worker="w1", amounts={"vcpus": 3, "ram": 4 << 20})

@@ -242,6 +242,7 @@ def test_a_lock_of_another_dispatcher_needs_no_fetch(queue: Queue) -> None:
 
 def test_a_lock_by_the_own_token_that_nobody_asked_for_is_fetched(queue: Queue) -> None:
     assert not queue.advance("u", old="Queued", new="Locked", locked_by=MINE)
+    assert not queue.advance("u", old="Locked", new="Running", locked_by=MINE)
     assert state(queue) is ContainerState.QUEUED
 
 

@@ -77,7 +77,10 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
     uuid = fed.server.add()
     await fed.queue_sync.load()
     fed.wake.clear()
-    await fed.hear(event(uuid, "Running", old="Locked"), event(uuid, "Complete", old="Running"))
+    locked = event(uuid, "Locked", old="Queued")
+    locked.properties["new_attributes"]["locked_by_uuid"] = "other"
+    running, complete = event(uuid, "Running", old="Locked"), event(uuid, "Complete", old="Running")
+    await fed.hear(locked, running, complete)
     record = fed.queue.get(uuid)
     assert record is not None
     assert record.state is ContainerState.COMPLETE

@@ -119,6 +119,22 @@ def test_a_record_must_be_read_after_its_process_vanished(state: DispatchState) 
     assert state.read_after("b") > read
 
 
+def test_a_container_waits_until_its_record_is_read_after_a_start_that_failed(
+    state: DispatchState,
+) -> None:
+    queue = Queue(token="t")
+    item = {"uuid": "u", "state": "Queued", "priority": 1}
+    before = queue.ticket()
+    state.lost("u", queue)
+    queue.merge([item], ticket=before, now=0.0)
+    assert list(state.unread(queue)) == ["u"]
+    queue.merge([item], ticket=queue.ticket(), now=0.0)
+    assert state.unread(queue) == {}
+    state.lost("u", queue)
+    queue.forget("u")
+    assert state.unread(queue) == {}
+
+
 def test_an_ended_container_may_linger_for_a_while(state: DispatchState) -> None:
     ended = TrackedContainer(uuid="u", state=ContainerState.COMPLETE)
     assert [state.lingering(ended, now=now) for now in (5.0, 14.9, 15.0)] == [False, False, True]

@@ -23,7 +23,7 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import ExchangesOnly
 from tests.simulation.host import Host
-from tests.simulation.server import ModelServer, refusal
+from tests.simulation.server import IMAGE, ModelServer, refusal
 from tests.simulation.tables import token_text, uuid_of
 from tests.simulation.traffic import Stream, Traffic
 
@@ -64,6 +64,8 @@ class MessageTransport(ExchangesOnly):
             answer = await self._traffic.exchange(
                 f"api {self._name} {method} {where}",
                 lambda: self._server.call(self._token, method, where, sent, params),
+                # Sent by the local socket, without a proxy between.
+                is_single=bool(sent and "ready_images" in sent),
             )
         except LadingError as error:
             status, said = refusal(error)
@@ -125,7 +127,13 @@ class HostFleet:
     def view(self) -> FleetView:
         """The view, from the messages that have arrived."""
         workers = (FleetWorker(self._host.name, CAPACITY),) if self._known else ()
-        return FleetView(known=self._known, workers=workers, processes=dict(self._shown))
+        images = (IMAGE,) if self._host.has_images else ()
+        return FleetView(
+            known=self._known,
+            workers=workers,
+            processes=dict(self._shown),
+            ready_images=images,
+        )
 
     async def changed(self) -> None:
         """Wait until the view may have changed."""
@@ -137,9 +145,14 @@ class HostFleet:
         uuid, token, known = assignment.uuid, assignment.token, assignment.known
 
         def start() -> int:
-            return self._host.start(uuid, token, known, late=self._left)
+            return self._host.start(
+                uuid, token, known, late=self._left, is_started=assignment.is_started
+            )
 
-        self._since[uuid] = await self._ask("start", uuid, start)
+        try:
+            self._since[uuid] = await self._ask("start", uuid, start)
+        finally:
+            self._host.void.add(token)
         if uuid not in self._shown:
             self._shown[uuid] = SupervisorProcess(self._host.name)
         self._change.set()

@@ -76,6 +76,8 @@ class Supervisor:
     lost: bool = False
     late: bool = False
     """The dispatcher that sent its start had ended when the start arrived."""
+    is_started: bool = False
+    """Its record is Running since the lock."""
 
 
 @dataclass
@@ -98,14 +100,33 @@ class Host:
     """Number of changes of `list`."""
     is_calm: bool = False
     """Whether commands start at once, do not fail and do not go on for ever."""
+    void: set[str] = field(default_factory=set)
+    """The tokens of orders to start that were carried out or given up."""
+    has_images: bool = False
+    """Whether the dispatcher may have containers be Running from their lock on."""
     moments: int = 0
     """Number of supervisors that have reported Running."""
 
-    def start(self, uuid: str, token: str, known: Mapping[str, Any], *, late: bool = False) -> int:
-        """Start a supervisor; the new version. Raises Conflict if there is a run directory."""
+    def start(
+        self,
+        uuid: str,
+        token: str,
+        known: Mapping[str, Any],
+        *,
+        late: bool = False,
+        is_started: bool = False,
+    ) -> int:
+        """Start a supervisor; the new version. Raises Conflict if there is a run directory.
+
+        An order for a container that `is_started` arrives once, and not after its sender has ended
+        or has given it up: the local fleet asks the warm parent again by the same socket.
+        """
         if uuid in self.runs:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
-        one = self.runs[uuid] = Supervisor(uuid, token, late=late)
+        if is_started and (late or token in self.void):
+            raise Conflict(f"{uuid}: this order does not count any more")
+        self.void.add(token)
+        one = self.runs[uuid] = Supervisor(uuid, token, late=late, is_started=is_started)
         if self.random.random() < 0.5:
             self._take_record(one, known["container"], known["auth"])
         one.task = self.spawn(self._supervise(one))
@@ -210,6 +231,9 @@ class Host:
         if not one.record:
             record = await self._ask(one, "read", "GET", "")
             self._take_record(one, record, await self._ask(one, "auth", "GET", "/auth"))
+        if one.is_started:
+            await self._run_to_end(one)
+            return
         if one.record["state"] != ContainerState.LOCKED:
             return
         preparing = 0.1 if self.is_calm else self.random.choice((0.0, 0.1, 30.0, 200.0))
@@ -222,6 +246,9 @@ class Host:
             await self._report(one, {"state": ContainerState.CANCELLED, "runtime_status": status})
             return
         await self._report(one, {"state": ContainerState.RUNNING, "started_at": self._moment()})
+        await self._run_to_end(one)
+
+    async def _run_to_end(self, one: Supervisor) -> None:
         command = await self._run(one)
         if not one.lost:
             await self._end(one, command)

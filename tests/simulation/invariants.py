@@ -112,14 +112,16 @@ _HELD: Final = frozenset({"Locked", "Running"})
 _NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {
         "": {"Queued"},
-        "Queued": {"Locked", "Cancelled"},
+        "Queued": {"Locked", "Running", "Cancelled"},
         "Locked": {"Queued", "Running", "Cancelled"},
         "Running": {"Complete", "Cancelled"},
         "Complete": set(),
         "Cancelled": set(),
     }
 )
-"""Only people change Complete to Cancelled, and nobody does here."""
+"""Only people change Complete to Cancelled, and nobody does here. A Queued one is Running by a lock
+that names its image.
+"""
 _NEXT_REQUEST: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {"": {"Committed", "Final"}, "Committed": {"Committed", "Final"}, "Final": set()}
 )
@@ -244,7 +246,7 @@ class Invariants:
                 Invariant.ONE_LOCKER,
                 f"the lock of {new.uuid} went from {old.locked_by_uuid} to {new.locked_by_uuid}",
             )
-        locks = (old.state, new.state) == ("Queued", "Locked")
+        locks = old.state == "Queued" and new.state in _HELD
         if new.lock_count != old.lock_count + locks:
             raise Broken(
                 Invariant.ONE_LOCKER,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -46,6 +46,7 @@ from lading.core.ids import Infix
 from lading.core.policy.budgets import Money
 from lading.core.policy.quotas import Quota
 from lading.core.quantities import format_time
+from lading.core.scheduling.immediate_start import starts_at_once
 from tests.simulation.quotas import ModelQuotas
 from tests.simulation.rules import CORRECT, ServerRules
 from tests.simulation.tables import (
@@ -266,14 +267,14 @@ class ModelServer:
             passed += [_brief(self._container(one)) for one in before]
             left = left[len(before) + 1 :]
             try:
-                answer = self._lock_one(sender, chosen)
+                answer = self._lock_one(sender, chosen, body.get("ready_images", ()))
             except Conflict:
                 if not left:
                     raise
             else:
                 return {**answer, "passed": passed} if body.get("alternatives") else answer
 
-    def _lock_one(self, sender: Sender, uuid: str) -> Fields:
+    def _lock_one(self, sender: Sender, uuid: str, images: Collection[str]) -> Fields:
         before = self._container(uuid)
         own, supervisor = self._uuid(Infix.TOKEN), self._uuid(Infix.TOKEN)
         tokens = lifecycle.NewTokens(auth_uuid=own, supervisor_uuid=supervisor)
@@ -286,6 +287,11 @@ class ModelServer:
             self.quotas.refuse(uuid)
             self._settle()
             raise
+        if starts_at_once(after, images):
+            running = self.rules.update(
+                after, {"state": "Running"}, caller=_caller(sender, uuid), now=self.now()
+            )
+            after = self._write(sender, after, running)
         known = {
             "container": after.shown(),
             "auth": {"uuid": after.auth_uuid, "api_token": "x" * 50},

@@ -38,8 +38,11 @@ class Traffic:
 
     pending: list[Message] = field(default_factory=list)
 
-    async def exchange(self, label: str, act: Callable[[], Answer]) -> Answer:
-        """Result of `act`, which the other side calls when the request arrives.
+    async def exchange(
+        self, label: str, act: Callable[[], Answer], *, is_single: bool = False
+    ) -> Answer:
+        """Result of `act`, which the other side calls when the request arrives. One that
+        `is_single` is never doubled.
 
         Raises the LadingError that `act` raises, Unavailable if a message is lost.
         """
@@ -64,7 +67,8 @@ class Traffic:
             self._send(f"{label} .", succeed, lambda: fail(_lost(label)))
 
         lose = partial(fail, _lost(label))
-        self.pending.append(Message(label, arrive, lose, partial(_quietly, act)))
+        again = None if is_single else partial(_quietly, act)
+        self.pending.append(Message(label, arrive, lose, again))
         return await outcome
 
     def tell(self, label: str, deliver: Callable[[], None]) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from signal import Signals
 
 from lading.client.api import ApiClient
-from lading.core.containers.container import DecisionKind
+from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
 from lading.core.quantities import format_time
 from lading.core.scheduling.planning import TrackedContainer
@@ -53,6 +53,8 @@ class LockAnswer:
     token: str = field(repr=False)
     known: JsonObject = field(repr=False)
     began: float
+    is_started: bool = False
+    """The container is Running."""
 
 
 class Actions:
@@ -88,10 +90,12 @@ class Actions:
         alternatives: Sequence[str] = (),
         others: tuple[str, ...] = (),
         amounts: Mapping[str, int] | None = None,
+        ready_images: Sequence[str] = (),
         waited: str = "",
     ) -> LockAnswer:
         """Lock the container, or else the first of `alternatives` that can be locked; give it these
-        amounts if they are named. Calls `given` with the uuid of the container that was locked.
+        amounts if they are named. Calls `given` with the uuid of the container that was locked. It
+        may be Running then, if its worker has its image ready (`FleetView.ready_images`).
 
         `waited` are its waits in words (`core.scheduling.wait_reasons`). Raises LockLost,
         Unavailable when the lock's outcome is not known.
@@ -106,6 +110,8 @@ class Actions:
             body["runtime_constraints"] = dict(amounts)
         if alternatives:
             body["alternatives"] = list(alternatives)
+        if ready_images:
+            body["ready_images"] = list(ready_images)
         began = self._trace.now() if self._trace is not None else 0.0
         try:
             with self._queue.locking(uuid), self._queue.fetch() as ticket:
@@ -129,7 +135,11 @@ class Actions:
             )
             self._decisions.note(locked, DecisionKind.RUN, f"Decided to run it on {where}.")
         return LockAnswer(
-            locked, str(answer.get("supervisor_token") or ""), answer.get("known") or {}, began
+            locked,
+            str(answer.get("supervisor_token") or ""),
+            answer.get("known") or {},
+            began,
+            is_started=answer.get("state") == ContainerState.RUNNING,
         )
 
     async def start(self, locked: LockAnswer, *, worker: str, others: tuple[str, ...] = ()) -> None:
@@ -153,6 +163,7 @@ class Actions:
                 container=self._queue.get(uuid) or TrackedContainer(uuid=uuid),
                 known=locked.known,
                 others=others,
+                is_started=locked.is_started,
             )
             trace = self._trace
             with trace.starting(request, began=locked.began) if trace else nullcontext():

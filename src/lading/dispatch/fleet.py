@@ -105,7 +105,8 @@ class FleetView:
     `processes` is by container uuid. `most`: number of further containers that it accepts now, None
     for any number. `trouble`: the reason that it is not `known` yet, or that workers are `unasked`,
     in a few words; `shortage`: the reason that nothing may be started now, as a sentence without
-    its full stop.
+    its full stop. `ready_images`: portable data hashes of images that all workers have ready, so
+    that a container with nothing else to prepare may be Running from its lock on.
     """
 
     known: bool = False
@@ -115,6 +116,7 @@ class FleetView:
     trouble: str = ""
     unasked: tuple[str, ...] = ()
     shortage: str = ""
+    ready_images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,8 @@ class StartRequest:
     known: JsonObject = field(default_factory=dict, repr=False)
     """Its record and its own token as they were when it was locked: the supervisor need not ask."""
     others: tuple[str, ...] = ()
+    is_started: bool = False
+    """Its record is Running since the lock."""
 
 
 class Fleet(Protocol):

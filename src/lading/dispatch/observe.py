@@ -105,7 +105,7 @@ def snapshot(
         queue=queued,
         workflow_runners=runners,
         workers=workers,
-        held=state.held(now=now),
+        held=state.held(now=now) | state.unread(queue),
         quota=state.quota,
         most=most,
         shortage=view.shortage,

@@ -31,7 +31,7 @@ from lading.core.capabilities import OFFERED
 from lading.core.containers import constraints
 from lading.core.containers.attempts import spot
 from lading.core.containers.attempts.spot import Preemption
-from lading.core.containers.container import ContainerState
+from lading.core.containers.container import HELD, ContainerState
 from lading.core.containers.disk_space import disk_factor
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import SHARE_VCPUS
@@ -312,13 +312,16 @@ class Queue:
         if record is None:
             return state is not ContainerState.QUEUED
         # Nothing to fetch: the answer to the own lock is on its way, with the chosen amounts.
-        if state is ContainerState.LOCKED and uuid in self._locking:
+        if state in HELD and uuid in self._locking:
             return True
         self.shared |= state is ContainerState.LOCKED and record.waiting
-        if state is ContainerState.LOCKED and record.waiting and locked_by not in ("", self._token):
+        if state in HELD and record.waiting and locked_by not in ("", self._token):
             # Newer than any answer under way, which may tell of the time before the lock.
             self._store(replace(record, state=state, locked_by=locked_by, version=self.ticket()))
             return True
+        if state is ContainerState.RUNNING and record.waiting:
+            # Perhaps by a lock of this dispatcher whose answer was lost.
+            return False
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
             return True

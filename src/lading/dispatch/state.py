@@ -29,6 +29,7 @@ from lading.dispatch.settings import DispatchSettings
 NOTHING = Resources()
 _BEFORE = float("-inf")
 _BUSY = "An earlier attempt is being cleared away."
+_UNREAD = "Its record is read again after an attempt to start it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class DispatchState:
         # Containers that lock calls under way name as alternatives, with the number of calls.
         self._offered: Counter[str] = Counter()
         self._misfits: set[str] = set()
+        self._unread: dict[str, None] = {}
         self.kept: Mapping[str, KeptRoom] = {}
         """The rooms that the last plan has kept for waiting containers."""
 
@@ -146,6 +148,7 @@ class DispatchState:
                 table.pop(uuid, None)
             self._timed.discard(uuid)
             self._misfits.discard(uuid)
+            self._unread.pop(uuid, None)
 
     # Actions.
 
@@ -278,6 +281,18 @@ class DispatchState:
         """A start failed: versions of the record read so far do not count any more."""
         # The answer that was lost may have changed the record: decisions wait for a newer version.
         self._change(uuid).gone = queue.ticket()
+        self._unread[uuid] = None
+
+    def unread(self, queue: Queue) -> dict[str, str]:
+        """Containers not to be started since their record was not read after a start that failed,
+        with the reason: by an older one a second lock would be tried, and its refusal would tell
+        that another dispatcher was first.
+        """
+        for uuid in list(self._unread):
+            record = queue.get(uuid)
+            if record is None or record.version > self._activities[uuid].gone:
+                del self._unread[uuid]
+        return dict.fromkeys(self._unread, _UNREAD)
 
     def read_after(self, uuid: str) -> int:
         """The version that a record must exceed to have been read after its process was last

@@ -91,6 +91,8 @@ class Monitors:
     disk: DiskWatch | None = None
     on_full: Callable[[str], Coroutine[Any, Any, None]] | None = None
     """Called with the reason when the container uses more of the disk than it may."""
+    gateway: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Opens the gateway of a container that has none yet, once it has run for a moment."""
     notice: Notice | None = None
     """The latest notice of preemption."""
     usage: UsageSampler = field(init=False)
@@ -135,6 +137,8 @@ class Monitors:
             works.append(_call_after(self.keep.ended(), self.on_unmounted))
         if self.disk is not None and self.on_full is not None:
             works.append(_call_with(self.disk.run_until_full(), self.on_full))
+        if self.gateway is not None:
+            works.append(self._open_gateway(self.gateway))
         if config.preemption in PREEMPTION_SOURCES:
             works.append(self._watch_for_preemption())
         tasks = [asyncio.create_task(self._guarded(work)) for work in works]
@@ -156,6 +160,15 @@ class Monitors:
             _logger.exception(
                 "container=%s a companion task failed", self.assignment.container_uuid
             )
+
+    async def _open_gateway(self, open_it: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # A shorter container costs neither a socket nor a call.
+        await asyncio.sleep(FIRST_POST)
+        try:
+            await open_it()
+        # The end of the container is reported in any case.
+        except LadingError as error:
+            self.log.say(f"nobody can enter this container: {error.message}")
 
     async def _save_when_asked(self) -> None:
         while True:

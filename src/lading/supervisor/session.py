@@ -81,6 +81,7 @@ class SupervisorSession:
         self._started = ""
         self._uuid = assignment.container_uuid
         self._dispatcher_classifies = assignment.dispatcher_classifies
+        self._is_started = assignment.is_started
         self._beside_store = bool(assignment.api_socket)
         self._transport = transport
         self._retry = RetryPolicy(
@@ -118,9 +119,9 @@ class SupervisorSession:
 
     async def open(self) -> None:
         """Read the container and its token, unless the assignment has them. Raises Lost when it is
-        not Locked.
+        not Locked, nor Running since its lock.
         """
-        await self._open(ContainerState.LOCKED)
+        await self._open(ContainerState.RUNNING if self._is_started else ContainerState.LOCKED)
 
     async def join(self) -> None:
         """Like `open`, for a remote rank: the container may be Running already. Raises Lost."""
@@ -204,6 +205,20 @@ class SupervisorSession:
             changes["runtime_status"] = {}
         if gateway:
             changes["gateway_address"] = gateway
+        return await self._report(changes)
+
+    async def report_gateway(self, gateway: str) -> str:
+        """Report the address of the gateway of a container that is Running; return the reason for
+        which the server refuses it, or "". Raises Lost.
+        """
+        return await self._report({"gateway_address": gateway})
+
+    async def clear_status(self) -> None:
+        """Take back the step that was shown. Raises Lost."""
+        await self._report({"runtime_status": {}})
+
+    async def _report(self, changes: dict[str, Any]) -> str:
+        gateway = changes.get("gateway_address", "")
         try:
             try:
                 answer = await self._api.update(
@@ -214,7 +229,9 @@ class SupervisorSession:
                 # gateway.
                 if not changes.pop("gateway_address", ""):
                     raise
-                await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
+                if changes:
+                    select = ("uuid", "state")
+                    await self._api.update("containers", self._uuid, changes, select=select)
                 return error.message
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error

@@ -179,6 +179,8 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The `container` and the `auth` of its token at the time of the lock; empty: the supervisor
     requests both.
     """
+    is_started: bool = False
+    """The record is Running since the lock, so that the supervisor does not report it."""
     annex_command: tuple[str, ...] = ()
     """Command that starts a remote rank (`supervisor.gang.remote_rank_client`) on machine number
     `{rank}`; empty: the whole gang is on this machine, unless there are `outposts`.

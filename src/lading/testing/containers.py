@@ -134,6 +134,8 @@ class FakeContainers(ExchangesOnly):
         self.records: dict[str, Fields] = {}
         self.tokens: dict[str, str] = {}
         self.lost_locks: list[str] = []
+        self.ready_image = ""
+        """The image of all containers, which are Running by a lock that names it; "" for none."""
         """The containers that could not be locked, as they were not Queued any more."""
         self.watch = watch
         self.statuses: dict[str, str] = {}
@@ -333,7 +335,11 @@ class FakeContainers(ExchangesOnly):
                 params = {name: msgspec.json.decode(text) for name, text in given}
                 return {"items": self._list(params)}
             case "POST", ["containers", uuid, "lock"]:
-                return self._lock_first([uuid, *content.get("alternatives", ())], content, caller)
+                answer = self._lock_first([uuid, *content.get("alternatives", ())], content, caller)
+                if self.ready_image in content.get("ready_images", ()):
+                    self._move(answer["uuid"], ContainerState.RUNNING)
+                    answer["state"] = ContainerState.RUNNING
+                return answer
             case "POST", ["containers", uuid, "unlock"]:
                 return self._unlock(uuid, caller)
             case "GET", ["containers", uuid]:

@@ -62,6 +62,38 @@ async def test_a_lock_can_answer_what_the_supervisor_would_ask_for(it: World) ->
     assert locked["known"]["auth"] == {"uuid": auth["uuid"], "api_token": auth["api_token"]}
 
 
+async def test_a_lock_can_make_a_container_running_and_clients_see_both_changes(it: World) -> None:
+    container = (await it.submit())["container_uuid"]
+    path = f"containers/{container}"
+    image = (await it.ok("GET", path))["container_image"]
+    body = {"ready_images": [image], "known": True}
+    locked = await it.ok("POST", f"{path}/lock", body, token=it.dispatcher)
+    assert (locked["state"], locked["known"]["container"]["state"]) == ("Running", "Running")
+    seen = await it.ok("GET", path)
+    assert seen["started_at"] is not None
+    rows = await it.ok("GET", "logs", {"filters": [["object_uuid", "=", container]]})
+    updates = [row for row in reversed(rows["items"]) if row["event_type"] == "update"]
+    states = [row["properties"]["new_attributes"].get("state") for row in updates]
+    assert [state for state in states if state] == ["Locked", "Running"]
+    supervisor = locked["supervisor_token"]
+    await it.ok("PUT", path, {"state": "Complete", "exit_code": 0}, token=supervisor)
+
+
+async def test_a_lock_with_another_image_does_not_start(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    body = {"ready_images": ["acbd18db4cc2f85cedef654fccc4a4d8+3"]}
+    locked = await it.ok("POST", f"containers/{uuid}/lock", body, token=it.dispatcher)
+    assert locked["state"] == "Locked"
+
+
+@pytest.mark.parametrize("given", ["x", [1], ["x"] * 101])
+async def test_wrong_ready_images_are_refused(it: World, given: Any) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path, body = f"containers/{uuid}/lock", {"ready_images": given}
+    refused = await it.request("POST", path, body, token=it.dispatcher)
+    assert (refused.status, "ready_images: " in refused.error) == (422, True)
+
+
 async def test_only_one_locks(it: World) -> None:
     uuid = (await it.submit())["container_uuid"]
     await it.lock(uuid)

@@ -20,7 +20,8 @@ from lading.core.errors import ExecutionError, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import FleetView, StartRequest, SupervisorProcess
-from lading.dispatch.fleets.local import WORKER, LocalFleet, LocalSettings
+from lading.dispatch.fleets.local import LocalFleet
+from lading.dispatch.fleets.local_settings import WORKER, LocalSettings
 
 PROGRAM = Path(__file__).parents[2] / "contracts" / "warm_parent.py"
 UUID, OTHER = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
@@ -244,6 +245,39 @@ async def test_what_saves_results_is_shown_as_idle_a_few_at_a_time(
         assert not fleet.view().processes[UUID].idle
         await until(fleet, lambda view: view.processes[OTHER].idle)
         await kill(fleet, OTHER)
+
+
+async def test_an_image_is_ready_once_a_command_with_it_has_ended(tmp_path: Path) -> None:
+    known: dict[str, Any] = {"container": {"container_image": "image"}}
+    async with local(tmp_path, start="idle") as fleet:
+        fleet.settings = replace(fleet.settings, template={"behave": "idle", "api_socket": "/s"})
+        await ready(fleet)
+        await fleet.start(replace(ASSIGNMENT, known=known))
+        await until(fleet, lambda view: view.ready_images == ("image",))
+        # The end of a supervisor that did not say so is a fault.
+        await kill(fleet)
+        assert fleet.view().ready_images == ()
+
+
+async def test_no_image_counts_as_ready_without_the_local_socket(tmp_path: Path) -> None:
+    known: dict[str, Any] = {"container": {"container_image": "image"}}
+    async with local(tmp_path, start="idle") as fleet:
+        await ready(fleet)
+        await fleet.start(replace(ASSIGNMENT, known=known))
+        await until(fleet, lambda view: view.processes[UUID].idle)
+        assert fleet.view().ready_images == ()
+        await kill(fleet)
+
+
+async def test_after_a_start_that_failed_the_warm_parent_is_asked_to_clean(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="no clean", start="refuse") as fleet:
+        await ready(fleet)
+        await fleet.clean(UUID)
+        with pytest.raises(ExecutionError):
+            await fleet.start(ASSIGNMENT)
+        # An order that was not answered may still be carried out; no directory shows it yet.
+        with pytest.raises(Unavailable, match="could not be cleared away"):
+            await fleet.clean(UUID)
 
 
 async def test_what_is_prepared_is_shown_a_few_at_a_time(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lading.net import rpc
 from lading.net.certificates import make_certificate
 from lading.supervisor import journal, linux
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
@@ -70,6 +71,23 @@ def test_it_serves_on_a_full_disk_too(tmp_path: Path) -> None:
         assert parent.process.wait(PATIENCE) == 0
     finally:
         linux.unmount(str(tmp_path / "run"))
+
+
+def test_the_next_warm_parent_answers_when_the_last_one_has_ended(tmp_path: Path) -> None:
+    first = start_parent(tmp_path)
+    first.ask("list")
+    second = start_parent(tmp_path)
+    rpc.send_packet(second.connection, {"op": "list", "id": 7})
+    assert not select.select([second.connection], [], [], 0)[0]
+    message, (pidfd,) = first.start()
+    first.connection.close()
+    assert first.process.wait(PATIENCE) == 0
+    listed, (again,) = second.answer()
+    assert listed["live"] == [{"uuid": CONTAINER, "pid": message["pid"]}]
+    os.close(again)
+    end(pidfd)
+    second.connection.close()
+    assert second.process.wait(PATIENCE) == 0
 
 
 def test_a_second_one_is_refused(parent: Parent) -> None:

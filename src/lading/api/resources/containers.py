@@ -6,6 +6,7 @@ Source: docs/spec/api, section Containers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
@@ -39,6 +40,7 @@ from lading.core.records import access, attributes
 from lading.core.records.filters import check_number, check_select
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record
+from lading.core.scheduling.immediate_start import MOST_IMAGES, starts_at_once
 from lading.core.values import JsonObject
 from lading.store import containers, records
 from lading.store.database import Transaction
@@ -176,6 +178,14 @@ async def delete_container(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=show(CONTAINERS, row))
 
 
+@dataclass(frozen=True, slots=True)
+class _LockTerms:
+    """What a dispatcher sends with a lock: the amounts that it gives, and its ready images."""
+
+    amounts: JsonObject
+    images: frozenset[str]
+
+
 async def lock_container(call: ApiCall) -> ApiResponse:
     """Lock a Queued container; the answer has the token for its supervisor.
 
@@ -183,12 +193,15 @@ async def lock_container(call: ApiCall) -> ApiResponse:
     `constraint_ranges`. With `known` the answer has, under that name, the first records that the
     supervisor needs: its `container` and `auth`. With `alternatives`, uuids of further containers,
     the first one of all that can be locked is locked; `passed` has the records of those before it.
+    With `ready_images`, portable data hashes of the images that the dispatcher's machine has ready,
+    a container with nothing else to prepare is Running at once (`immediate_start`).
     """
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
         raise Invalid("runtime_constraints: must be an object of ram and vcpus")
     alternatives = _alternatives(call)
-    row, passed = await _lock_first(call, amounts, [call.uuid, *alternatives])
+    terms = _LockTerms(amounts, _ready_images(call))
+    row, passed = await _lock_first(call, terms, [call.uuid, *alternatives])
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     # The token's secret is derived from its uuid (`container_secret`): the database has its hash
@@ -218,8 +231,17 @@ def _alternatives(call: ApiCall) -> list[str]:
     return list(dict.fromkeys(one for one in given if one != call.uuid))
 
 
+def _ready_images(call: ApiCall) -> frozenset[str]:
+    given = call.params.get("ready_images") or []
+    if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
+        raise Invalid("ready_images: must be an array of portable data hashes")
+    if len(given) > MOST_IMAGES:
+        raise Invalid(f"ready_images: {len(given)} hashes, at most {MOST_IMAGES} are allowed")
+    return frozenset(given)
+
+
 async def _lock_first(
-    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+    call: ApiCall, terms: _LockTerms, candidates: Sequence[str]
 ) -> tuple[Record, list[Record]]:
     """Lock the first of `candidates` that can be locked; its row, and the records of those before
     it. Raises the error of the first one when none can be locked.
@@ -227,7 +249,7 @@ async def _lock_first(
     passed: list[Record] = []
     while True:
         try:
-            row, before = await _lock_within(call, amounts, candidates)
+            row, before = await _lock_within(call, terms, candidates)
             return row, [*passed, *before]
         except (NoRoom, BeingCancelled):
             candidates = candidates[candidates.index(call.uuid) + 1 :]
@@ -254,7 +276,7 @@ async def _first_lockable(tx: Transaction, uuids: Sequence[str]) -> tuple[str, l
 
 
 async def _lock(
-    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+    call: ApiCall, terms: _LockTerms, candidates: Sequence[str]
 ) -> tuple[Record, list[Record]]:
     async with call.services.database.writing() as tx:
         passed: list[Record] = []
@@ -268,9 +290,28 @@ async def _lock(
             Container.from_record(row),
             caller=caller_of(call),
             tokens=_new_tokens(call),
-            amounts=amounts,
+            amounts=terms.amounts,
         )
-        return await store_change(tx, call, row, change), passed
+        row = await store_change(tx, call, row, change)
+        return await _start_at_once(tx, call, row, terms.images), passed
+
+
+async def _start_at_once(
+    tx: Transaction, call: ApiCall, row: Record, images: frozenset[str]
+) -> Record:
+    """Make a container that was just locked Running, if it has nothing to prepare on a machine
+    with these images; its row. Clients see both changes, as if they were two calls.
+    """
+    container = Container.from_record(row)
+    if not images or not starts_at_once(container, images):
+        return row
+    running = lifecycle.update(
+        container,
+        {"state": ContainerState.RUNNING},
+        caller=caller_of(call),
+        now=call.services.clock.now(),
+    )
+    return await store_change(tx, call, row, running)
 
 
 async def _find_for_lock(tx: Transaction, call: ApiCall) -> Record:
@@ -283,20 +324,20 @@ async def _find_for_lock(tx: Transaction, call: ApiCall) -> Record:
 
 
 async def _lock_within(
-    call: ApiCall, amounts: JsonObject, candidates: Sequence[str]
+    call: ApiCall, terms: _LockTerms, candidates: Sequence[str]
 ) -> tuple[Record, list[Record]]:
     """Lock a container as the quotas of its requests allow: with the least amounts where these
     have no room. Raises NoRoom and BeingCancelled; `call` names the container then.
     """
     try:
-        return await _lock(call, amounts, candidates)
+        return await _lock(call, terms, candidates)
     except BeingCancelled:
         # The transaction of the lock was undone.
         await cancel_container(call.services, call.uuid)
         raise
     except NoRoom:
-        if amounts:
-            return await _lock_within(call, {}, candidates)
+        if terms.amounts:
+            return await _lock_within(call, _LockTerms({}, terms.images), candidates)
         # The transaction of the lock was undone: its requests are to wait for their quotas.
         async with call.services.database.writing() as tx:
             unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)

@@ -34,151 +34,34 @@ import logging
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Self
 
 import msgspec
-from msgspec import structs
 
 from lading.client.caches.disk_space import is_short
-from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total
-from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
-from lading.dispatch.capacity import Shares, measure, memory_of_others, see_gpus
+from lading.dispatch.capacity import Shares
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine
+from lading.dispatch.fleets.local_settings import WORKER, LocalSettings, local_settings
+from lading.dispatch.fleets.ready_images import ReadyImages
 from lading.net.rpc import PacketChannel, RpcReply
 from lading.process.concurrency import cancel_all
-from lading.process.telemetry import event, read_format, read_level
+from lading.process.telemetry import event
 
-WORKER = "this machine"
-_MACHINE = "/run/lading"
 # One message to the warm parent holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
-# Fewest forked supervisors kept ready on a machine with few processors.
-_LEAST_IDLE = 4
 _logger = logging.getLogger("lading.dispatch")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings:
-    """Settings of the supervisors of this machine.
-
-    `command` starts the warm parent; `--fd N --run DIRECTORY` is appended. `template` holds the
-    fields of every assignment but `container_uuid`, `supervisor_token` and `run_directory`. Times
-    are seconds.
-    """
-
-    command: Sequence[str]
-    run_directory: Path
-    template: Mapping[str, object]
-    capacity: Resources
-    partitions: frozenset[str] = frozenset()
-    gpu: Gpu | None = None
-    shares: Path | None = None
-    """Directory in which the dispatchers of this machine share its capacity; None: this one has it
-    alone.
-    """
-    # Seconds between two looks at the shares of the other dispatchers of this machine.
-    share_interval: float = 0.5
-    kept: Amount = Amount()
-    """Free space of the run directory's disk that is kept for records and blocks."""
-    # Seconds between two looks at the free space of the disk: statvfs, which costs microseconds.
-    disk_interval: float = 1.0
-    others: Callable[[int], int] | None = None
-    """Bytes of RAM that other programs of the machine use, by those that containers have reserved;
-    None: they do not count, as the RAM for containers is configured.
-    """
-    internet_fault: Callable[[], str] = lambda: ""
-    """Reason why containers here have no internet now, with the mend, or ""."""
-    price: float = 0.0
-    """Dollars an hour."""
-    most_idle: int = 4
-    """Supervisors that may save results beside those whose containers take the capacity."""
-    most_preparing: int = 4
-    """Supervisors that may fetch inputs and unpack images beside those."""
-    # Seconds for the warm parent to import everything and answer.
-    ready_timeout: float = 60.0
-    # Seconds for the answer to a start: a fork, or the hand-over to an idle worker.
-    start_timeout: float = 30.0
-    # Seconds for a clean-up: it may remove a large tree and wait for a container engine.
-    clean_timeout: float = 120.0
-    # Seconds for the warm parent to end by itself; then it is killed. Supervisors continue.
-    stop_timeout: float = 5.0
-    # Seconds between restarts of the warm parent: at once after one crash, rarely when it cannot
-    # start at all.
-    restart_first: float = 0.05
-    restart_longest: float = 5.0
 
 
 def open_local(site: FleetSite) -> LocalFleet:
     """The fleet of this machine, from the configuration."""
     return LocalFleet(local_settings(site))
-
-
-def local_settings(site: FleetSite) -> LocalSettings:
-    """The settings of the fleet of this machine, from the configuration."""
-    local = site.config.Local
-    way: dict[str, object] = {"api_socket": site.api_socket}
-    if not site.api_socket:
-        way = {"api_url": site.api_url, "api_ca_file": site.certificate_path}
-    known = Gpu(
-        driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
-    )
-    gpu = see_gpus(
-        known=known, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
-    )
-    gpu_count = local.GPUs if local.GPUs >= 0 else gpu.count
-    capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
-    return LocalSettings(
-        command=(
-            sys.executable,
-            "-m",
-            "lading.supervisor.process.forkserver",
-            "--engine",
-            site.config.Containers.RuntimeEngine,
-            "--log-level",
-            read_level(site.config.SystemLogs.LogLevel),
-            "--log-format",
-            read_format(site.config.SystemLogs.Format),
-        ),
-        run_directory=site.run_directory,
-        capacity=capacity,
-        others=None if local.RAM else lambda reserved: memory_of_others(reserved=reserved),
-        internet_fault=site.internet_fault,
-        price=local.Price,
-        most_idle=max(_LEAST_IDLE, capacity.vcpus),
-        most_preparing=local.MaxPreparing,
-        gpu=structs.replace(gpu, count=gpu_count),
-        partitions=frozenset(local.Partitions),
-        kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
-        shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
-        template={
-            **site.template,
-            **way,
-            "cache_directory": str(site.cache_directory),
-            "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
-            "visible_gpus": local.VisibleGPUs,
-            "instance_type": _describe(capacity, price=local.Price),
-            "preemption": local.Preemption,
-        },
-    )
-
-
-def _describe(capacity: Resources, *, price: float) -> dict[str, object]:
-    """This machine as an instance type, by which containers are charged; nothing when it is
-    free.
-    """
-    if price <= 0:
-        return {}
-    return {"Name": WORKER, "VCPUs": capacity.vcpus, "RAM": capacity.ram, "Price": price}
 
 
 class LocalFleet:
@@ -202,6 +85,9 @@ class LocalFleet:
         self._others = Resources()
         self._crowd = 0
         self._shortage = ""
+        self._images = ReadyImages()
+        # Containers with a start of which it is not known what came of it.
+        self._doubtful: set[str] = set()
         self._internet_fault = ""
         self.machine_source = LocalMachine(
             self,
@@ -253,7 +139,15 @@ class LocalFleet:
             workers=workers,
             processes=dict(self._processes),
             shortage=self.machine_source.shortage if is_held else self._shortage,
+            ready_images=self._images.hashes if self._may_start_at_once else (),
         )
+
+    @property
+    def _may_start_at_once(self) -> bool:
+        """Whether a lock may make containers Running: no other dispatcher can take the room after
+        the lock, and no proxy can repeat the call, whose second answer would tell of a lost lock.
+        """
+        return self._shares is None and bool(self.settings.template.get("api_socket"))
 
     def _worker(self) -> FleetWorker:
         capacity = self.settings.capacity
@@ -299,14 +193,20 @@ class LocalFleet:
                 raise Unavailable(
                     "Another dispatcher of this machine was quicker to give the room away."
                 )
-        answer = await self._connected().request(
-            "start", timeout=self.settings.start_timeout, assignment=self._message(assignment)
-        )
-        if answer.op != "started":
-            answer.close()
-            fault = str(answer.get("error") or "the warm parent refused")
-            raise ExecutionError(f"No supervisor could be started: {fault}", Failure.NODE)
-        self._adopt([uuid], answer.descriptors)
+        self._images.begin(uuid, assignment.known.get("container"))
+        try:
+            answer = await self._connected().request(
+                "start", timeout=self.settings.start_timeout, assignment=self._message(assignment)
+            )
+            if answer.op != "started":
+                answer.close()
+                fault = str(answer.get("error") or "the warm parent refused")
+                raise ExecutionError(f"No supervisor could be started: {fault}", Failure.NODE)
+            self._adopt([uuid], answer.descriptors)
+        except (ExecutionError, Unavailable):
+            self._images.distrust(uuid)
+            self._doubtful.add(uuid)
+            raise
 
     async def signal(self, uuid: str, number: signal.Signals) -> None:
         """Send a signal to a living supervisor. Raises Unavailable when the warm parent does not
@@ -339,8 +239,9 @@ class LocalFleet:
         if uuid in self._pidfds:
             raise Conflict(f"{uuid}: its supervisor is alive")
         # A supervisor removes its run directory last: without one there is nothing to clear away,
-        # and the warm parent is not needed.
-        if await asyncio.to_thread((self.settings.run_directory / uuid).exists):
+        # and the warm parent is not needed, unless an order to start it may be on its way there.
+        directory = self.settings.run_directory / uuid
+        if uuid in self._doubtful or await asyncio.to_thread(directory.exists):
             answer = await self._connected().request(
                 "clean", timeout=self.settings.clean_timeout, uuid=uuid
             )
@@ -348,6 +249,7 @@ class LocalFleet:
             if answer.op != "cleaned" or answer.get("error"):
                 raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
         self._processes.pop(uuid, None)
+        self._doubtful.discard(uuid)
         self._change.set()
 
     def _message(self, assignment: StartRequest) -> JsonObject:
@@ -356,6 +258,7 @@ class LocalFleet:
             "container_uuid": assignment.uuid,
             "supervisor_token": assignment.token,
             "run_directory": str(self.settings.run_directory / assignment.uuid),
+            "is_started": assignment.is_started,
             "known": assignment.known
             if len(msgspec.json.encode(assignment.known)) <= _MOST_KNOWN
             else {},
@@ -508,9 +411,11 @@ class LocalFleet:
                 # The message `started` is on its way to the caller.
                 self._early.add(uuid)
         elif answer.op == "idle":
+            self._images.has_run(uuid)
             self._idle[uuid] = None
             self._mark_idle()
         elif answer.op == "preparing":
+            self._images.has_not_run(uuid)
             if (
                 # Beyond the limit a container that prepares keeps its resources, so that no other
                 # one is started for them.
@@ -540,7 +445,7 @@ class LocalFleet:
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
             # Readable once the process has ended (pidfd_open(2)), independent of the warm parent.
-            loop.add_reader(descriptor, self._ended, uuid)
+            loop.add_reader(descriptor, self._died, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)
                 self._ended(uuid)
@@ -562,7 +467,12 @@ class LocalFleet:
                 self._processes[uuid] = SupervisorProcess(WORKER, idle=True)
                 self._change.set()
 
+    def _died(self, uuid: str) -> None:
+        self._images.distrust(uuid)
+        self._ended(uuid)
+
     def _ended(self, uuid: str) -> None:
+        self._images.has_not_run(uuid)
         self._unwatch(uuid)
         self._processes[uuid] = SupervisorProcess(WORKER, alive=False)
         self._idle.pop(uuid, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from lading.supervisor.container_spec import amount
 from lading.supervisor.ending import refused_by_kernel, signal_name
 from lading.supervisor.engines import Exit
 from lading.supervisor.lifecycle.run import ContainerRun
+from lading.supervisor.lifecycle.start import open_gateway
 from lading.supervisor.machine import log_machine
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ def _accompany(run: ContainerRun) -> Monitors:
         on_unmounted=end_unmounted,
         disk=run.preparation.disk_watch(run.engine, run.allowance, run.processes),
         on_full=end_overfull,
+        gateway=functools.partial(open_gateway, run) if run.config.is_started else None,
     )
 
 

@@ -51,6 +51,9 @@ async def judge_error(run: ContainerRun, error: LadingError | OSError) -> Ending
         return await stop_early(run.session, run.config, running=run.facts.is_running)
     if isinstance(error, GivenBack):
         run.log.say(error.message)
+        if run.facts.is_running:
+            # No record leaves Running for the queue: its request gets another container.
+            return failed(ExecutionError(error.message, Failure.INFRASTRUCTURE))
         return Ending(state=ContainerState.QUEUED)
     if isinstance(error, ExecutionError):
         return await _blame(run, error)

@@ -61,7 +61,7 @@ class Facts:
     """What has happened to the container."""
 
     is_running: bool = False
-    """The server has accepted that it is Running."""
+    """The server has accepted that it is Running, with the lock or later."""
     exit: Exit | None = None
     """The end of its command."""
     is_dead: bool = False
@@ -189,4 +189,5 @@ def open_run(
             note=log.say,
         ),
         costing=Costing(config, clock),
+        facts=Facts(is_running=config.is_started),
     )

@@ -98,14 +98,35 @@ async def remove_container(run: ContainerRun) -> None:
 
 
 async def _become_running(run: ContainerRun) -> None:
+    shown = bool(run.activity.reported)
+    if run.facts.is_running:
+        # Since its lock. Its gateway is opened when it has run for a moment.
+        run.costing.begin()
+        if shown:
+            await run.session.clear_status()
+        return
     await run.gateway.find_address()
-    shown, gateway = bool(run.activity.reported), run.gateway.open()
+    gateway = run.gateway.open()
     run.costing.begin()
     refused = await run.session.report_running(clear_status=shown, gateway=gateway)
+    await _settle_gateway(run, refused)
+    run.facts.is_running = True
+
+
+async def open_gateway(run: ContainerRun) -> None:
+    """Open the gateway of a container that is Running since its lock, and report its address.
+    Raises Lost, and the errors of the client.
+    """
+    await run.gateway.find_address()
+    if gateway := run.gateway.open():
+        await _settle_gateway(run, await run.session.report_gateway(gateway))
+
+
+async def _settle_gateway(run: ContainerRun, refused: str) -> None:
+    """Open a tunnel, or close the gateway, where the server has refused the address."""
     if refused and not await run.gateway.fall_back():
         await run.gateway.close()
         run.log.say(f"nobody can enter this container: {refused}")
-    run.facts.is_running = True
 
 
 def _specify(run: ContainerRun, stage: Stage, gpus: Given) -> ContainerSpec:

@@ -46,6 +46,10 @@ if not, `clean` must be answered before the record is given back or cancelled. T
 when the other end of the socket closes; supervisors continue until their containers have ended, in
 sessions of their own.
 
+One warm parent at a time serves a DIR/run, by a lock on it: the next one answers nothing before the
+last one has ended. So its list has every supervisor that an order of an earlier dispatcher started,
+and no such order is carried out later.
+
 The run directory is locked (flock on `lock`) before the fork and for the supervisor's life, so a
 listing never takes a starting container for a dead one. USR1 and USR2 have handlers before that, so
 no probe can kill it: handlers and not SIG_IGN, which the container's command would inherit.
@@ -61,6 +65,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import gc
 import logging
 import os
@@ -130,6 +135,8 @@ class Forkserver:
     connection: socket.socket
     run_root: Path
     engines: EngineMaker
+    turn: int
+    """The descriptor that locks `run_root` (`_take_turn`)."""
     _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
     _launchers: dict[int, int] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
@@ -371,6 +378,7 @@ class Forkserver:
             # containers.
             os.setsid()
             self.connection.close()
+            os.close(self.turn)
             # Copies of these descriptors would keep other processes from seeing the end of the
             # parent.
             self._workers.leave()
@@ -431,7 +439,8 @@ def main(arguments: list[str] | None = None) -> int:
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=given.fd) as connection:
-        Forkserver(connection, given.run.absolute(), engines.make).serve()
+        turn = _take_turn(given.run)
+        Forkserver(connection, given.run.absolute(), engines.make, turn).serve()
     return 0
 
 
@@ -447,6 +456,14 @@ def _clean_one(directory: Path, writing: int, *, engines: EngineMaker) -> int:
 async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
     await clean(directory, engines=engines)
     await rank_launcher.clear(directory.parent, directory.name, engines=engines)
+
+
+def _take_turn(run_root: Path) -> int:
+    """Wait until no other warm parent serves this directory; the descriptor that locks it."""
+    turn = os.open(run_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Of an earlier dispatcher; it ends when it sees that its connection is closed.
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    return turn
 
 
 def _acquire_fresh(run_directory: Path) -> int:
