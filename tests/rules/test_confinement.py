@@ -50,6 +50,7 @@ MAY_WALK = {
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
     "supervisor/container_spec.py": "device files of the machine",
+    "supervisor/device_edits.py": "/etc/cdi and /var/run/cdi of the machine",
     "supervisor/limits/disk_usage.py": (
         "descriptors of directories opened through `process.confined`; names of run directories"
     ),

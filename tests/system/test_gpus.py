@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.core.data import manifest
-from lading.testing.images import make_devices
+from lading.testing.images import add_driver, make_devices
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
@@ -46,6 +47,37 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_root()
     need_program("crun")
     return make_devices(tmp_path_factory.mktemp("tree"), cuda=2)
+
+
+ENGINES = {"native": "sh", "native-crun": "crun", "docker": "dockerd", "podman": "podman"}
+"""Engines, and the program that each needs."""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def driven(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A machine with two GPUs and the files of a driver, by each engine."""
+    need_root()
+    need_program(ENGINES[request.param])
+    machine = make_devices(tmp_path_factory.mktemp("machine"), cuda=2)
+    add_driver(machine)
+    containers = f"RuntimeEngine: {request.param}, DeviceRoot: {machine}"
+    with ExitStack() as held:
+        if request.param in ("docker", "podman"):
+            service = request.getfixturevalue(
+                {"docker": "docker_daemon", "podman": "podman_service"}[request.param]
+            )
+            containers += f", {request.param.capitalize()}Socket: {service.socket}"
+        share = tmp_path_factory.mktemp("share")
+        config = (
+            f"Local: {{VCPUs: 4, RAM: 1GiB, ShareDirectory: {share}}}\n"
+            f"Containers: {{{containers}}}\n"
+        )
+        data = tmp_path_factory.mktemp(request.param) / "data"
+        cluster = held.enter_context(running_cluster(data, config))
+        cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "cat", "ls")
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +148,21 @@ async def test_who_asks_for_no_gpu_sees_none(cluster: Cluster) -> None:
     async with desk_of(cluster) as desk:
         uuid = await desk.submit("test ! -e /dev/nvidia0; test ! -e /dev/nvidiactl")
         assert (await desk.until(uuid, "Complete", "Cancelled"))["exit_code"] == 0
+
+
+def test_each_engine_brings_the_driver_of_its_gpus(driven: Cluster) -> None:
+    script = (
+        "echo /dev/nvidia[0-9]; for at in /usr/lib64 /usr/lib/x86_64-linux-gnu; do "
+        "cat $at/libcuda.so.1; done; nvidia-smi; "
+        "{ echo x >/usr/lib64/libcuda.so.1; } 2>/dev/null && echo written; true"
+    )
+    for count, devices in ((1, ["/dev/nvidia0"]), (2, ["/dev/nvidia0", "/dev/nvidia1"])):
+        done = driven.lading("run", "--gpus", str(count), "--", "sh", "-c", script)
+        lines = done.stdout.splitlines()
+        assert lines[0].split() == devices
+        assert lines[1:] == [*["the library of the driver"] * 2, "GPU 0: of a test"]
+    plain = driven.lading("run", "--", "sh", "-c", "ls /usr/lib64/libcuda.so.1 || echo none")
+    assert "none" in plain.stdout
 
 
 async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> None:

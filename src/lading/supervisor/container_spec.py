@@ -46,19 +46,24 @@ _PAUSE = 0.1
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of locking: device files, and the numbers of its NVIDIA GPUs."""
+    """Result of locking: device files, and the driver's files and variables with them; else the
+    numbers of its NVIDIA GPUs, for a program of NVIDIA that adds these. `notes` are for the log.
+    """
 
     devices: tuple[Device, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
     cuda: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """Sentence for the log; "" without devices."""
-        return (
-            f"given the devices {', '.join(device.target for device in self.devices)}"
-            if self.devices
-            else ""
-        )
+        if not self.devices:
+            return ""
+        names = ", ".join(device.target for device in self.devices)
+        files = f", and {len(self.binds)} files of their driver" if self.binds else ""
+        return "; ".join((f"given the devices {names}{files}", *self.notes))
 
 
 class GpuLocks:
@@ -93,7 +98,22 @@ class GpuLocks:
                     Failure.NODE,
                 )
             await asyncio.sleep(_PAUSE)
-        return Given(devices=self._devices(found, locked), cuda=_numbers(found, locked))
+        # Imported here: few containers have GPUs.
+        from lading.supervisor.device_edits import find_files
+
+        root = Path(self._config.device_root)
+        try:
+            files = await asyncio.to_thread(find_files, root, found, locked)
+        except ExecutionError:
+            self.release()
+            raise
+        return Given(
+            devices=files.devices,
+            binds=files.binds,
+            environment=files.environment,
+            cuda=() if files.has_driver else _numbers(found, locked),
+            notes=files.notes,
+        )
 
     def release(self) -> None:
         """Release them. Idempotent."""
@@ -163,13 +183,6 @@ class GpuLocks:
         self._held.append(descriptor)
         return True
 
-    def _devices(self, found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[Device, ...]:
-        root = Path(self._config.device_root) / "dev"
-        return tuple(
-            Device(str(root / name), f"/dev/{name}")
-            for name in (*found.shared, *(gpu.device for gpu in locked))
-        )
-
 
 def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
     return tuple(gpu.number for gpu in locked) if found.stack == CUDA else ()
@@ -212,6 +225,9 @@ def specify(
         # A mount of the request at this path takes precedence.
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
             binds.append(Bind(bundle, CERTIFICATES, True))
+    # Those of the request come first, and take precedence.
+    binds += free_binds(given.binds, binds)
+    environment |= dict(given.environment)
     files = _files_of_ranks(binds) if gang.nodes > 1 else {}
     shares = gang.shares_vcpus and spread is None
     if shares:
@@ -256,6 +272,16 @@ def _api_variables(assignment: SupervisorConfig, token: str) -> dict[str, str]:
     if assignment.api_host_insecure:
         variables["ARVADOS_API_HOST_INSECURE"] = "1"
     return variables
+
+
+def free_binds(binds: Iterable[Bind], taken: Iterable[Bind]) -> list[Bind]:
+    """The binds whose targets are neither those of others nor below them."""
+    targets = [bind.target.rstrip("/") for bind in taken]
+    return [
+        bind
+        for bind in binds
+        if not any(f"{bind.target}/".startswith(f"{target}/") for target in targets)
+    ]
 
 
 def _files_of_ranks(binds: Iterable[Bind]) -> dict[str, Bind]:

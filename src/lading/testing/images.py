@@ -12,6 +12,7 @@ import json
 import os
 import re
 import stat
+import struct
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -209,3 +210,36 @@ def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True)
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(text)
+
+
+def make_loader_cache(libraries: Iterable[tuple[str, str]], *, flags: int = 0x0303) -> bytes:
+    """The cache of the dynamic loader with these names and paths, as glibc writes it; `flags` are
+    those of libraries of 64 bits by default.
+    """
+    rows = list(libraries)
+    texts = bytearray()
+    entries = b""
+    start = 48 + 24 * len(rows)
+    for row in rows:
+        offsets = []
+        for word in row:
+            offsets.append(start + len(texts))
+            texts += word.encode() + b"\0"
+        entries += struct.pack("<iIIIQ", flags, *offsets, 0, 0)
+    head = struct.pack("<20sII20x", b"glibc-ld.so.cache1.1", len(rows), len(texts))
+    return head + entries + texts
+
+
+def add_driver(root: Path) -> None:
+    """Add the files of a driver of NVIDIA to a tree: a library that is a text, its links, the cache
+    of the loader, and a program that prints that it was run.
+    """
+    folder = "usr/lib/x86_64-linux-gnu"
+    _write(root / folder / "libcuda.so.550.54", "the library of the driver\n")
+    for link, target in (("libcuda.so.1", "libcuda.so.550.54"), ("libcuda.so", "libcuda.so.1")):
+        (root / folder / link).symlink_to(target)
+    names = [(name, f"/{folder}/{name}") for name in ("libcuda.so.1", "libcuda.so")]
+    (root / "etc").mkdir(exist_ok=True)
+    (root / "etc/ld.so.cache").write_bytes(make_loader_cache(names))
+    _write(root / "usr/bin/nvidia-smi", "#!/bin/sh\necho GPU 0: of a test\n")
+    (root / "usr/bin/nvidia-smi").chmod(0o755)

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.container_spec import Given, GpuLocks
-from lading.supervisor.engines import Device
+from lading.supervisor.container_spec import Given, GpuLocks, free_binds
+from lading.supervisor.engines import Bind, Device
 from lading.supervisor.supervisor_config import SupervisorConfig
-from lading.testing.images import make_devices
+from lading.testing.images import add_driver, make_devices
 
 ONE = {"gpu": {"stack": "cuda", "device_count": 1}}
 
@@ -42,6 +43,40 @@ async def test_the_devices_of_the_gpu_and_those_that_all_need(told: SupervisorCo
     )
     assert given.sentence == "given the devices /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0"
     locks.release()
+
+
+async def test_the_files_of_the_driver_are_given_instead_of_numbers(told: SupervisorConfig) -> None:
+    add_driver(Path(told.device_root))
+    locks = GpuLocks(told)
+    given = await locks.take(ONE)
+    assert given.cuda == ()
+    assert "/usr/lib64/libcuda.so.1" in {bind.target for bind in given.binds}
+    assert given.sentence.endswith("files of their driver")
+    locks.release()
+
+
+async def test_a_fault_of_a_specification_frees_the_gpus(told: SupervisorConfig) -> None:
+    folder = Path(told.device_root) / "etc/cdi"
+    folder.mkdir(parents=True)
+    edits = {"deviceNodes": [{"path": "/dev/nvidia0"}]}
+    specification = {
+        "cdiVersion": "0.8.0", "kind": "nvidia.com/gpu",
+        "devices": [{"name": "0", "containerEdits": edits}],
+        "containerEdits": {"mounts": [{"hostPath": "/no", "containerPath": "/no"}]},
+    }  # fmt: skip
+    (folder / "nvidia.json").write_text(json.dumps(specification))
+    with pytest.raises(ExecutionError, match="/no is not there"):
+        await GpuLocks(told).take(ONE)
+    (folder / "nvidia.json").unlink()
+    locks = GpuLocks(told)
+    assert (await locks.take(wish(2))).cuda == (0, 1)
+    locks.release()
+
+
+def test_binds_of_a_request_come_first() -> None:
+    own = [Bind("/x", "/usr/lib64", True), Bind("/y", "/a/b", True)]
+    binds = [Bind("/l", at, True) for at in ("/usr/lib64/l", "/usr/lib/l", "/a/b", "/a/bc")]
+    assert [bind.target for bind in free_binds(binds, own)] == ["/usr/lib/l", "/a/bc"]
 
 
 async def test_no_two_have_the_same(told: SupervisorConfig) -> None:
