@@ -58,7 +58,7 @@ MAY_WALK = {
     "supervisor/limits/open_files.py": "/proc",
     "supervisor/engines/runtimes/crun_runtime.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
-    "supervisor/engines/rootless_engine.py": "the machine's own /proc",
+    "supervisor/engines/crun.py": "the machine's own /proc",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
     "supervisor/inputs/daemon_image.py": "`MergedLayers.walk`, by `ConfinedTree`s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.starter import starter
-from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
+from lading.testing.conformance.engines import CONTAINER, PATIENCE, EngineSuite, Kit
 from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.conformance.walls import WALLS
@@ -163,6 +164,33 @@ class TestNativeOnCrun(FirstProcessSuite, IsolatingEngineSuite):
             assert ended.lost == "the crun that ran the container was ended by signal 9"
         finally:
             await engine.remove()
+
+
+@pytest.fixture(scope="class")
+def read_only_groups(own_mounts: None) -> None:
+    """Control groups that nobody can make, in the mount namespace of these cases."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, point, kind, *_ = line.split(" ")
+        if kind.startswith("cgroup"):
+            subprocess.run(["mount", "-o", "remount,bind,ro", point], check=True)
+
+
+class TestNativeWithoutControlGroups(EngineSuite):
+    """The suite on lading-start, where containers have no control group."""
+
+    @pytest.fixture
+    def kit(self, read_only_groups: None, clean_directory: Path) -> Kit:
+        need(starter.is_available(), "lading-start")
+        return Kit(NativeEngine, clean_directory, need_program=need_program)
+
+
+class TestNativeOnCrunWithoutControlGroups(EngineSuite):
+    """The suite on crun, where containers have no control group."""
+
+    @pytest.fixture
+    def kit(self, read_only_groups: None, clean_directory: Path) -> Kit:
+        need_program("crun")
+        return Kit(CrunEngine, clean_directory, need_program=need_program)
 
 
 class TestDocker(FirstProcessSuite, IsolatingEngineSuite):

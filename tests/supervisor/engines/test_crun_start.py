@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -58,3 +59,16 @@ def test_its_log_tells_a_command_that_was_not_started(tmp_path: Path) -> None:
     log.write_text("executable file `x` not found\n")
     with pytest.raises(ExecutionError, match="not found"):
         crun.check_started(log)
+
+
+def test_a_crun_is_found_by_its_arguments(tmp_path: Path) -> None:
+    log = str(tmp_path / "crun.log")
+    sleeping = "import time; time.sleep(600)"
+    with (
+        subprocess.Popen([sys.executable, "-c", sleeping, "--log", log]) as program,
+        subprocess.Popen([sys.executable, "-c", sleeping, "--log", f"{log}2"]) as another,
+    ):
+        crun.kill_programs(log)
+        assert program.wait(10) == -9
+        assert another.poll() is None
+        another.kill()

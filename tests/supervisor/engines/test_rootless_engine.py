@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, EngineSettings, find_engines
 from lading.supervisor.engines import rootless_engine as module
-from lading.supervisor.engines.rootless_engine import RootlessEngine, kill_runtime, with_limits
+from lading.supervisor.engines.rootless_engine import RootlessEngine, with_limits
 from lading.supervisor.limits.user_limits import UserLimits
 from lading.supervisor.rootless import Entered
 
@@ -61,16 +58,3 @@ def test_limits_without_a_control_group_are_in_the_bundle() -> None:
     limited = with_limits(bundle(), UserLimits(ram=4096, processes=9))
     assert limited["process"] == {"rlimits": [{"type": "RLIMIT_NPROC", "hard": 9, "soft": 9}]}
     assert [one["options"] for one in limited["mounts"]] == [["nosuid", "size=4096"], []]
-
-
-def test_a_runtime_is_found_by_its_arguments(tmp_path: Path) -> None:
-    root = str(tmp_path / "crun")
-    sleeping = "import time; time.sleep(600)"
-    with (
-        subprocess.Popen([sys.executable, "-c", sleeping, "--root", root]) as runtime,
-        subprocess.Popen([sys.executable, "-c", sleeping, "--root", f"{root}2"]) as another,
-    ):
-        kill_runtime(root)
-        assert runtime.wait(10) == -9
-        assert another.poll() is None
-        os.kill(another.pid, 9)

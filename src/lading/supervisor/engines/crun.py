@@ -42,7 +42,7 @@ from lading.supervisor.engines.container_init import ContainerInit
 from lading.supervisor.engines.refusals import start_refusal
 from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
 from lading.supervisor.limits.cgroup import Cgroup
-from lading.supervisor.limits.counters import descendants
+from lading.supervisor.limits.counters import PROC, descendants
 
 PROGRAM = "crun"
 # Seconds for crun to answer, or to end a container.
@@ -147,6 +147,21 @@ async def stop_by_init(
         os.kill(first, signal.SIGTERM)
         await stopping.terminate(first, grace=grace, but=present)
         os.kill(first, signal.SIGKILL)
+
+
+def kill_programs(word: str, *, proc: Path = PROC) -> None:
+    """Kill each process that has `word` as an argument, and its descendants. The first process of
+    a container has the arguments of its crun until it begins the command.
+    """
+    argument = os.fsencode(word)
+    for place in proc.glob("[0-9]*"):
+        # It has ended, or belongs to another user.
+        with contextlib.suppress(OSError):
+            if argument in (place / "cmdline").read_bytes().split(b"\0"):
+                for pid in descendants(int(place.name), proc=proc):
+                    # It has ended with another one.
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 
 async def stop(find_runtime: Callable[[], int | None], *, grace: float) -> None:

@@ -106,12 +106,6 @@ class RootlessEngine(NativeEngine):
             return ended
         return structs.replace(ended, out_of_memory=True, sampled_memory=limit.excess)
 
-    async def _kill_rest(self) -> None:
-        # Without control groups a crun that never started the command is found by its arguments.
-        if self._process is None or self._process.poll() is None:
-            await asyncio.to_thread(kill_runtime, str(self._run / "crun"))
-        await super()._kill_rest()
-
     def _find_first(self) -> int | None:
         return linux.find_init(counters.descendants(self.pid)) if self.pid else None
 
@@ -161,19 +155,6 @@ def with_limits(config: dict[str, Any], limits: UserLimits) -> dict[str, Any]:
             if mount["destination"] == SHARED_MEMORY and mount["type"] == "tmpfs":
                 mount["options"] = [*mount["options"], f"size={limits.ram}"]
     return config
-
-
-def kill_runtime(root: str, *, proc: Path = counters.PROC) -> None:
-    """Kill each process that has the directory `root` of crun's files as an argument, and its
-    descendants. The first process of a container has these arguments until it begins the command.
-    """
-    word = os.fsencode(root)
-    for place in proc.glob("[0-9]*"):
-        # It has ended, or belongs to another user.
-        with contextlib.suppress(OSError):
-            if word in (place / "cmdline").read_bytes().split(b"\0"):
-                for pid in counters.descendants(int(place.name), proc=proc):
-                    _kill(pid)
 
 
 def _kill(first: int) -> None:

@@ -11,6 +11,7 @@ and becomes crun. The first process of the container is `lading-start`, as in th
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -117,9 +118,13 @@ class CrunRuntime:
         )
 
     async def end(self) -> None:
-        """See `Runtime`. Without control groups nothing else is left of an ended command."""
-        if not self._cgroup.join_files:
-            await crun.delete(self.command(), (self._run / "crun").glob(f"{self._uuid}*"))
+        """See `Runtime`. Without control groups a container that never began its command is found
+        by the arguments of its crun, which waits for it, and a kept one by the files of its crun.
+        """
+        if self._cgroup.join_files:
+            return
+        await asyncio.to_thread(crun.kill_programs, str(self._log))
+        await crun.delete(self.command(), (self._run / "crun").glob(f"{self._uuid}*"))
 
     async def remove(self) -> None:
         """See `Runtime`."""
