@@ -19,7 +19,7 @@ import aiodocker
 from bench.figures import Figure, durations, percentile
 from bench.floors import time_command
 from lading.supervisor.engines import Bind, ContainerSpec
-from lading.supervisor.engines.docker_configuration import make_config
+from lading.supervisor.engines.daemon.configuration import make_config
 
 ADDED_LIMIT = 200.0
 """Milliseconds that Lading may add to its daemon, from Queued to Complete, log and output saved."""

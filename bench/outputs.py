@@ -23,7 +23,7 @@ from bench.requests import Watch, submit
 from bench.service import add_image, connected, serving
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
+from lading.client.files.downloads import read_file
 from lading.core.data import filetree
 from lading.core.quantities import parse_time
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
+from lading.client.files.downloads import read_file
 from lading.client.record_events import RecordEvent, events
 from lading.core.data import filetree
 from lading.core.quantities import parse_time

@@ -28,7 +28,8 @@ from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite, Templates
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
-from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
+from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 MOST_ADDED = 0.15

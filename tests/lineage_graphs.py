@@ -6,7 +6,8 @@ import hashlib
 import random
 from typing import NamedTuple
 
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import JSON, Record
 from lading.store import lineage, records
 from lading.store.database import Transaction

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lading.process.cancellation import Stop
 from lading.process.concurrency import in_thread
-from lading.process.confined import Stop
 
 
 @pytest.fixture

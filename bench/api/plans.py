@@ -16,8 +16,8 @@ from lading.api.resources.generic import narrowed
 from lading.core.containers.recipe import ReuseKey
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_query
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, RecordType
 from lading.store import containers, records, waiting
 from lading.store.database import Placeholders, Row, Transaction, Value

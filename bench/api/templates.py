@@ -22,7 +22,8 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.ids import Infix
 from lading.core.quantities import format_time
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import canonical
 from lading.store import records

@@ -94,7 +94,7 @@ MUTATIONS: Final = (
         "tests/blobs", ("system/test_storage.py", "security/test_block_writers.py"),
     ),
     Mutation(
-        "client/uploads.py", "if block not in have:", "if block in have:",
+        "client/files/uploads.py", "if block not in have:", "if block in have:",
         "tests/client", ("system/test_data.py",),
     ),
     Mutation(

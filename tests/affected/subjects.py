@@ -12,7 +12,7 @@ from typing import Final
 RUNS: Final = ("api", "dispatch.loop", "dispatch.fleets.local", "supervisor")
 """A container runs from its request to its result."""
 ENTERS: Final = ("api.container_access", "supervisor.container_gateway")
-DATA: Final = ("api.resources.collections", "blobs", "cli.files.data", "client.uploads")
+DATA: Final = ("api.resources.collections", "blobs", "cli.files.data", "client.files.uploads")
 
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/arvados_go/test_crunch_run.py": ("api.container_access", "api.resources.containers"),

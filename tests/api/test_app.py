@@ -12,8 +12,8 @@ import pytest
 
 from lading.api import routes
 from lading.api.app import OWNED_PATHS
-from lading.api.authorization import find_user
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins.authentication import find_user
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.world import World, call_asgi, world
 

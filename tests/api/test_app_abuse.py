@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from lading.core.records.record_types import RECORDS, REQUESTS, TOKENS, USERS
+from lading.core.records.container_types import REQUESTS
+from lading.core.records.record_types import RECORDS, TOKENS, USERS
 from lading.core.records.schema import JSON, Record, RecordType
 from lading.core.records.service_records import COMPUTED_PERMISSIONS
 from lading.testing.world import ApiReply, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.api.authorization import ACCEPT_TOKEN
+from lading.api.logins.authentication import ACCEPT_TOKEN
 from lading.api.logins.provider_client import PROVIDER
 from lading.api.server.machine_board import MACHINES, OwnMachines
 from lading.api.server.wait_statuses import STATUSES, OwnStatuses

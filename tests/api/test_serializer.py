@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from lading.api.http import etag, is_plain, needed, only, show, show_all, show_row, show_texts
-from lading.core.records.record_types import COLLECTIONS, LINKS, LOGS, REQUESTS, USERS
+from lading.api.serializer import etag, is_plain, needed, only, show, show_all, show_row, show_texts
+from lading.core.records.container_types import REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LINKS, LOGS, USERS
 
 COMMON = {"uuid": "zzzzz-o0j2j-000000000000000", "modified_at": "m"}
 

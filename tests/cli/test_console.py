@@ -75,7 +75,7 @@ def test_a_call_of_the_server_imports_little(module: str) -> None:
         "rich",
     ]  # fmt: skip
     heavy = [
-        "lading.client.images", "lading.client.deposits", "lading.core.data.filetree",
+        "lading.client.images", "lading.client.files.deposits", "lading.core.data.filetree",
         "lading.cli.files.data", "lading.wiring", "lading.api", "lading.supervisor",
     ]  # fmt: skip
     code = (

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.deposits import ContentSearch
+from lading.client.files.deposits import ContentSearch
 from lading.client.transport import HttpTransport, Response
 from lading.core.errors import Invalid
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, Invalid, Unavailable
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_filters, check_order, check_query
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LINKS, LOGS
 from lading.core.records.schema import JSON, Record
 from lading.store import records
 from lading.store.database import Database, TransactionInterrupted

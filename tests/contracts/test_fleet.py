@@ -19,7 +19,8 @@ from lading.dispatch.fleets.local import LocalFleet
 from lading.dispatch.fleets.local_settings import LocalSettings
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
-from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
+from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from lading.testing.cloud import FakeCloud
 from lading.testing.cloud_troubles import Troubles
 from lading.testing.conformance.fleets import FleetSuite, ready

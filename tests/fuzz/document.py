@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from lading.api.descriptions import describe
+from lading.api.documents.descriptions import describe
 from tests.fuzz.site import Site
 
 CHECKS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.process import confined, removal
+from lading.process import removal, tree_removal
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of what cannot be removed."""
-    real, names = confined.remove, list[str]()
+    real, names = tree_removal.remove, list[str]()
 
     def remove(place: Path, **how: object) -> None:
         if any(place.name.startswith(one) for one in names):
             raise OSError(errno.EBUSY, "Device or resource busy", place.name)
         real(place, **how)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(confined, "remove", remove)
+    monkeypatch.setattr(tree_removal, "remove", remove)
     return names
 
 
@@ -66,7 +66,7 @@ def test_what_is_gone_meanwhile_is_no_error(
     def remove(place: Path, **_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(confined, "remove", remove)
+    monkeypatch.setattr(tree_removal, "remove", remove)
     removal.discard(tmp_path / "none", aside=tmp_path / "removed")
     assert removal.waiting(tmp_path / "removed") == []
 

@@ -73,9 +73,7 @@ MAY_WALK = {
     "supervisor/process/register.py": "lock files",
     "supervisor/process/warmup.py": "directories of dead warm parents",
     "supervisor/inputs/container_files.py": "`ConfinedTree.walk`",
-    "supervisor/inputs/staging.py": (
-        "`ConfinedTree.walk`; input collections, before the container is there"
-    ),
+    "supervisor/inputs/mounted_files.py": "input collections, before the container is there",
     "supervisor/process/forkserver.py": "names of run directories",
 }
 

@@ -326,7 +326,7 @@ def test_nothing_is_left_of_a_killed_engine(
 
 async def _containers(engine: Engine) -> list[str]:
     assert isinstance(engine, DockerEngine)
-    return [one.id for one in await (await engine.connect()).containers.list(all=True)]
+    return [one.id for one in await (await engine.connection.open()).containers.list(all=True)]
 
 
 def _uplinks() -> set[str]:

@@ -20,7 +20,7 @@ import pytest
 
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.process import confined, removal
+from lading.process import removal, tree_removal
 from lading.supervisor.inputs.layers import LayerStore
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
@@ -89,7 +89,7 @@ async def test_what_an_image_left_does_not_stop_others(tmp_path: Path) -> None:
         os.close(lease)
         assert list((tmp_path / "layers").glob(".new-*")) == []
     finally:
-        confined.remove(tmp_path / "layers")
+        tree_removal.remove(tmp_path / "layers")
 
 
 def _chain() -> bytes:

@@ -17,11 +17,12 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSettings
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.docker import DockerEngine
+from lading.supervisor.engines.id_mappings import FIRST, fault_of, take_mapping
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
-from lading.supervisor.engines.user_namespace import FIRST, MACHINE, fault_of, take_mapping
+from lading.supervisor.engines.user_namespace import MACHINE
 from lading.supervisor.starter import starter
 from lading.testing.conformance.engines import Kit
 from lading.testing.images import (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lading.client.caches.tree_cache import TreeCache
-from lading.process import confined, removal
+from lading.process import removal, tree_removal
 from lading.supervisor import linux
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, start_parent
@@ -148,7 +148,7 @@ async def test_a_deep_collection_does_not_stop_the_cache_of_inputs(tmp_path: Pat
     assert len(list((tmp_path / "cache" / "trees").glob("*+0"))) == 1
     assert not (tmp_path / "cache" / removal.NAME).exists()
     # The tests' own removal of directories is not made for it.
-    confined.remove(tmp_path / "cache")
+    tree_removal.remove(tmp_path / "cache")
 
 
 @pytest.mark.attack("a container makes a scratch so large that its removal takes minutes")

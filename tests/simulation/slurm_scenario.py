@@ -33,7 +33,8 @@ from lading.core.errors import LadingError
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
-from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
+from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from lading.dispatch.run import run
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.simulated_loop import play

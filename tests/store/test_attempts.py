@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lading.core.policy.quotas import Limit
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import cancellations, quotas, records, waiting
 from lading.store.cancellations import Cancellation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.records.record_types import CONTAINERS, GROUPS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import GROUPS
 from lading.store import cascades, records
 from lading.store.cascades import Cascade, CascadeKind, CascadePage
 from lading.store.database import Database

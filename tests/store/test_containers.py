@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lading.core.containers.recipe import ReuseKey
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Column, Compare, Expression
 from lading.core.records.permissions import Requested
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LINKS
 from lading.core.records.schema import Type
 from lading.store import containers, permissions, records
 from lading.store.database import Database, Transaction

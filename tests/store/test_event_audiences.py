@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.authorization import authenticate
+from lading.api.logins.authentication import authenticate
 from lading.core.records import access
 from lading.core.records.expressions import Column, Compare
 from lading.core.records.record_types import LOGS

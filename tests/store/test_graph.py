@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, LINKS, USERS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, USERS
 from lading.store import permission_queries, records
 from lading.store.database import Database
 

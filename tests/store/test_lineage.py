@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.permissions import Requested
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.store import containers, lineage, permissions, records, schema
 from lading.store.database import Database, Transaction
 from lading.store.databases.sqlite import SqliteDatabase

@@ -12,8 +12,9 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LOGS, RECORDS
 from lading.core.records.schema import Record
 from lading.store import records, schema
 from lading.store.database import Database

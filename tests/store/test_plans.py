@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Column, Compare, SortKey
 from lading.core.records.filters import check_query
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.core.wes.listing import IS_RUN
 from lading.store import records, waiting

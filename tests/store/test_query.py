@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import SortKey
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, LINKS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LINKS
 from lading.core.records.schema import JSON
 from lading.store.databases.postgres import PostgresDialect
 from lading.store.databases.sqlite import SqliteDialect

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Charge, Limit
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.service_records import QUOTAS
 from lading.store import quotas, records
 from lading.store.database import Database

@@ -7,9 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.permissions import Untrashed
-from lading.core.records.record_types import CONTAINERS, LINKS
+from lading.core.records.record_types import LINKS
 from lading.core.records.schema import Type
 from lading.store import records
 from lading.store.database import Database

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.container_types import CONTAINERS
 from lading.core.scheduling.expected_times import Tool
 from lading.store import records, run_times
 from lading.store.database import Database

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.core.records.record_types import CONTAINERS, LINKS, LOGS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import LINKS, LOGS
 from lading.store import records, schema
 from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
 from lading.testing.world import make_seal

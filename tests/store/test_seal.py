@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Corrupt
-from lading.core.records.record_types import CONTAINERS, RECORDS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import RECORDS
 from lading.store import records, schema
 from lading.store.database import MARK
 from lading.store.databases.sqlite import SqliteDatabase

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.records.record_types import CONTAINERS, TOKENS, USERS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import TOKENS, USERS
 from lading.store import records
 from lading.store.database import Database
 

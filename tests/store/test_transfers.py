@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.tes.transfers import DeliveredFile, EndedTask, TaskTransfer, TransferPhase
 from lading.store import records
 from lading.store.database import Database

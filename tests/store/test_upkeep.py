@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.records.record_types import LOGS, REQUESTS, TOKENS
+from lading.core.records.container_types import REQUESTS
+from lading.core.records.record_types import LOGS, TOKENS
 from lading.core.records.schema import JSON
 from lading.store import records, upkeep
 from lading.store.database import Database, Transaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.store import records, waiting
 from lading.store.database import Database, Transaction
 

@@ -25,9 +25,11 @@ from lading.core.containers.output.plan import (
 from lading.core.data.manifest import counts, portable_data_hash
 from lading.core.errors import ExecutionError, Failure
 from lading.core.values import JsonObject
-from lading.process.confined import ConfinedTree, Stop, never
+from lading.process.cancellation import Stop, never
+from lading.process.confined import ConfinedTree
 from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
-from lading.supervisor.inputs.staging import Inputs, Stage
+from lading.supervisor.inputs.collection_source import Inputs
+from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.logs import Log
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer

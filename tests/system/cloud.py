@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
+from lading.client.files.downloads import read_file
 from lading.core.data.filetree import files, from_manifest
 from tests.system.cluster import LADING, Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of

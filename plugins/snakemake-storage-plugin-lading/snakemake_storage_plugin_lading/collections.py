@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lading
-from lading.client.collections import download
+from lading.client.files.downloads import download
 from lading.core.data import filetree, manifest
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid, NotFound

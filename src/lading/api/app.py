@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import authorization, bootstrap
+from lading.api import bootstrap
 from lading.api.background.cascades import CascadeWorker
 from lading.api.background.request_cancellation import CancellationWorker
 from lading.api.container_access import log_files, published_ports
@@ -34,13 +34,14 @@ from lading.api.http import (
     BodyReader,
     TakeOver,
     announced,
-    only,
     read_body,
     read_query,
 )
+from lading.api.logins import authentication
 from lading.api.logins.provider_client import PROVIDER
 from lading.api.mounts.git_cache import GIT
 from lading.api.routes import ApiRoute, Routes
+from lading.api.serializer import only
 from lading.api.server.readiness import READINESS
 from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
@@ -129,8 +130,8 @@ class Application:
         await self.relay.start()
 
     async def check_token(self, token: str, *, writing: bool) -> str:
-        """`authorization.check_block_token` for the block store of this server."""
-        return await authorization.check_block_token(self.services, token, writing=writing)
+        """`authentication.check_block_token` for the block store of this server."""
+        return await authentication.check_block_token(self.services, token, writing=writing)
 
     async def tend(self) -> None:
         """Run the background tasks until cancelled: relay of events, sweeps, timers,
@@ -262,7 +263,7 @@ class Application:
             take_over=(scope.get("extensions") or {}).get(TAKE_OVER),
         )
         if call.principal is not None:
-            authorization.note_caller(scope, call.principal)
+            authentication.note_caller(scope, call.principal)
             _check_disk(self.services.access.spool, call.principal, method, len(raw))
             self.services.features[UPKEEP].note(
                 call.principal.token_uuid, self.services.clock.now(), call.address
@@ -307,11 +308,11 @@ class Application:
             return b"", None
         if length == 0:
             return await self._bodies.read(receive, headers, known=False), None
-        token = authorization.find_token(headers, read_query(scope["query_string"]))
-        principal = await authorization.authenticate(self.services, token)
+        token = authentication.find_token(headers, read_query(scope["query_string"]))
+        principal = await authentication.authenticate(self.services, token)
         known = principal is not None and not principal.is_anonymous
         if principal is not None:
-            authorization.note_caller(scope, principal)
+            authentication.note_caller(scope, principal)
         # A large body is refused before it is read: for a path that does not exist, or a token
         # without the scope.
         if length is None or length > _SMALL_BODY:
@@ -349,9 +350,9 @@ class Application:
         claim = read_claim(self.services, headers, route.claims) if route.claims else None
         if claim is not None:
             return await claimed(self.services, claim)
-        token = authorization.find_token(headers, params)
+        token = authentication.find_token(headers, params)
         is_sender = sender is not None and sender.token == token
-        principal = sender if is_sender else await authorization.authenticate(self.services, token)
+        principal = sender if is_sender else await authentication.authenticate(self.services, token)
         # `reader_tokens` and the anonymous user apply to reads only: nobody may write with them.
         if method in _READING:
             principal = await self._reader(route, principal, params, path)
@@ -383,7 +384,7 @@ class Application:
         """
         readers = [
             one
-            for one in await authorization.find_readers(self.services, params)
+            for one in await authentication.find_readers(self.services, params)
             if one.is_active and covers(one, "GET", path)
         ]
         # The first valid reader stands in for a missing token.
@@ -396,7 +397,7 @@ class Application:
     def _anonymous(self) -> Principal | None:
         """The anonymous user, where the configuration lets users without a token read."""
         return (
-            authorization.nobody(self.services)
+            authentication.nobody(self.services)
             if self.services.config.Users.AnonymousUserToken
             else None
         )

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 
 from lading.api.app import Application
-from lading.api.authorization import ACCEPT_TOKEN
 from lading.api.container_access.access import ContainerAccess
 from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.supervisor_registry import Tunnels
 from lading.api.logins import access_tokens
+from lading.api.logins.authentication import ACCEPT_TOKEN
 from lading.api.logins.provider_client import PROVIDER, OpenIdClient
 from lading.api.mounts.git_cache import GIT, GitCache
 from lading.api.server.blocks import STORAGE, Blocks

@@ -46,7 +46,8 @@ from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
 from lading.core.records.attributes import distinct_name
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, GROUPS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
 from lading.store import containers as intervals

@@ -22,8 +22,8 @@ from lading.api import (
     reuse_candidates,
     run_times,
 )
-from lading.api.authorization import acting_for
 from lading.api.events import audit
+from lading.api.logins.authentication import acting_for
 from lading.api.metrics import METRICS
 from lading.api.mounts.live_mounts import check_live_places
 from lading.api.mounts.tree_cache import CONTENTS
@@ -56,9 +56,10 @@ from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_filters
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.core.scheduling import expected_times
 from lading.core.values import JsonObject

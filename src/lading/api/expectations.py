@@ -33,7 +33,7 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
 from lading.core.quantities import later, parse_time, told_time
 from lading.core.records.access import Principal
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.container_types import CONTAINERS
 from lading.core.scheduling import cloud_spot, expected_times
 from lading.core.scheduling.expected_times import RunTime
 from lading.core.scheduling.instance_types import requested_gpus

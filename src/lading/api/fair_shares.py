@@ -39,7 +39,8 @@ from lading.core.policy.fair_share import (
     Ticket,
 )
 from lading.core.quantities import parse_time
-from lading.core.records.record_types import CONTAINERS, GROUPS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import GROUPS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
 from lading.core.scheduling.expected_times import Tool, run_time, tool_of

@@ -29,8 +29,9 @@ from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFo
 from lading.core.quantities import parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import Among, Column, Compare, Either, Expression
-from lading.core.records.record_types import COLLECTIONS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, Type
 from lading.store import containers, records
 from lading.store.database import Database, Transaction

@@ -18,7 +18,7 @@ from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.policy import fair_share
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import cascades, containers, permissions, records
 from lading.store import waiting as waits

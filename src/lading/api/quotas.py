@@ -31,7 +31,8 @@ from lading.core.ids import Infix
 from lading.core.policy import quotas as rules
 from lading.core.policy.budgets import Spent
 from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
-from lading.core.records.record_types import CONTAINERS, REQUESTS, USERS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import QUOTAS
 from lading.store import permission_queries, quotas, records

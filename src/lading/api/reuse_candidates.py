@@ -20,8 +20,9 @@ from lading.core.containers.recipe import Recipe
 from lading.core.containers.reuse import Candidate
 from lading.core.containers.reuse_rights import has_foreign_secrets
 from lading.core.records.access import Principal
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import Among, Column, Expression
-from lading.core.records.record_types import LINKS, REQUESTS
+from lading.core.records.record_types import LINKS
 from lading.core.records.schema import JSON, Record, Type
 from lading.store import containers, records
 from lading.store.containers import StoredContainer

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lading.api import descriptions, discovery, public
 from lading.api.container_access import shell_sessions
+from lading.api.documents import descriptions, discovery, public
 from lading.api.events import event_stream, timers
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.logins import openid_login

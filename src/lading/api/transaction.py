@@ -62,8 +62,9 @@ from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import REQUESTS, TOKENS
+from lading.core.records.record_types import TOKENS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
 from lading.store import cascades, containers, records

@@ -18,7 +18,7 @@ from lading.core.containers import priority, request
 from lading.core.containers.container import FINAL
 from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
 from lading.process.tracing import current_traceparent

@@ -127,11 +127,11 @@ class Packs:
 
     @property
     def is_used(self) -> bool:
-        """Whether there are packs, as of the last refresh."""
+        """Whether the folder had a pack file when it was read last (`refresh`)."""
         return bool(self._packs)
 
     def find(self, hash: str) -> PackEntry | None:
-        """A block as of the last refresh, or None."""
+        """A block that was in a pack file when the folder was read last, or None."""
         return self._find(bytes.fromhex(hash))
 
     def look_up(self, hash: str) -> PackEntry | None:

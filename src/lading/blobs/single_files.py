@@ -154,8 +154,8 @@ class SingleFiles:
         return stored
 
     def check_room(self, size: int) -> None:
-        """Raise Full unless there is room for so many bytes, and a file, beside the reserve. Runs
-        in a thread.
+        """Check that the disk has room for one more file of `size` bytes, and that the reserve of
+        bytes and files stays free. Raises Full. Runs in a thread.
         """
         disk = self._disk()
         if self._free(disk) < size:

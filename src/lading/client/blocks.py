@@ -22,8 +22,8 @@ from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import FilePart, Response, Transport, shorter
 from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
+from lading.process.cancellation import Stop, Stopped
 from lading.process.concurrency import in_thread
-from lading.process.confined import Stop, Stopped
 from lading.process.portable import FileAdvice, advise
 
 Borrow = Callable[[str], Awaitable[int | None]]

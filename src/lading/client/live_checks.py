@@ -31,7 +31,8 @@ from typing import Final
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.checks import CheckFault, CheckRunner, CheckStep
-from lading.client.collections import CollectionWriter, read_file
+from lading.client.files.collections import CollectionWriter
+from lading.client.files.downloads import read_file
 from lading.client.images.links import StoredImage, is_stored, list_images
 from lading.client.record_events import Reconnected, RecordEvent, events
 from lading.core.data import filetree

@@ -274,7 +274,7 @@ def _target(path: str) -> str:
 def _check_names(attributes: Mapping[str, Any]) -> None:
     """Refuse a keyword that is neither an option nor an attribute of requests. Raises Invalid."""
     # Imported here: the command line needs only the texts of this module.
-    from lading.core.records.record_types import REQUESTS
+    from lading.core.records.container_types import REQUESTS
 
     known = [one.name for one in REQUESTS.fields if not one.readonly]
     for name in attributes:

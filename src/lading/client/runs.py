@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import download, read_file
+from lading.client.files.downloads import download, read_file
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_options import check_sendable
 from lading.core.data import filetree

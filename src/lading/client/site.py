@@ -32,7 +32,7 @@ from weakref import WeakSet
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.deposits import ContentSearch, arrange, deposit, label_of
+from lading.client.files.deposits import ContentSearch, arrange, deposit, label_of
 from lading.client.images.links import newest_own
 from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.request_options import (

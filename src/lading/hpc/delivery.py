@@ -30,7 +30,7 @@ from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.hpc.layout import DaemonLayout, make_folder
 from lading.net.urls import is_secure, server_port
-from lading.process import confined
+from lading.process import tree_removal
 
 # Attempts of an upload, and the pauses between them in seconds, which double.
 ATTEMPTS = 6
@@ -70,10 +70,10 @@ class Delivery:
         names = sorted(one.name for one in source.iterdir())
         for name in names:
             aside = target / f".{name}.{os.getpid()}"
-            confined.remove(aside)
+            tree_removal.remove(aside)
             _move_one(source / name, aside)
             if aside.is_dir() and not aside.is_symlink():
-                confined.remove(target / name)
+                tree_removal.remove(target / name)
             aside.replace(target / name)
         return {"directory": self.settings.results_directory, "entries": len(names)}
 

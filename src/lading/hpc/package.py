@@ -16,8 +16,10 @@ _MAIN = "import sys\n\nfrom lading.hpc.daemon import main\n\nsys.exit(main())\n"
 _MODULES = (
     "__init__.py",
     "process/__init__.py",
+    "process/cancellation.py",
     "process/confined.py",
     "process/portable.py",
+    "process/tree_removal.py",
     "core/__init__.py",
     "core/errors.py",
     "core/protocols/__init__.py",

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from lading.core.errors import LadingError
-from lading.process.confined import Stop
+from lading.process.cancellation import Stop
 
 _Answer = TypeVar("_Answer")
 

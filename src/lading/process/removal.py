@@ -22,8 +22,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from lading.process import confined
-from lading.process.confined import Stop, Stopped, never
+from lading.process import tree_removal
+from lading.process.cancellation import Stop, Stopped, never
 
 NAME = "removed"
 PATIENCE = 10.0
@@ -53,7 +53,7 @@ def discard(directory: Path, *, aside: Path, last: str = "", patience: float = P
     """
     until = time.monotonic() + patience
     try:
-        confined.remove(directory, keep=last, stop=lambda: time.monotonic() > until)
+        tree_removal.remove(directory, keep=last, stop=lambda: time.monotonic() > until)
     except Stopped:
         _move(directory, aside, f"its removal takes longer than {patience:g} s")
     except OSError as error:
@@ -75,7 +75,7 @@ def retry(aside: Path, *, stop: Stop = never) -> int:
     """
     for name in waiting(aside):
         try:
-            confined.remove(aside / name, stop=stop)
+            tree_removal.remove(aside / name, stop=stop)
         except Stopped:
             break
         except OSError as error:

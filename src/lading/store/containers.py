@@ -22,9 +22,9 @@ import msgspec
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import ReuseKey, broad_key, of_container
 from lading.core.ids import EMPTY_PDH
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Expression
 from lading.core.records.permissions import Requested
-from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.contents import UNTRASHED

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.core.scheduling.expected_times import MOST_ERRORS, Tool
 from lading.store import records

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, GROUPS, RECORDS
 from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
     cancellations,

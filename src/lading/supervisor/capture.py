@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import structs
 
-from lading.client.collections import BlockSink, CollectionWriter
+from lading.client.files.collections import BlockSink, CollectionWriter
 from lading.core.containers.mounting.mount_steps import HostPath, Source
 from lading.core.containers.output.plan import (
     CopyFile,
@@ -29,9 +29,11 @@ from lading.core.containers.output.walk import plan_output, too_large
 from lading.core.data import filetree
 from lading.core.data.globs import EVERYTHING, compile_globs
 from lading.core.errors import ExecutionError, Failure, TooLarge
+from lading.process.cancellation import Stop, Stopped, never
 from lading.process.concurrency import in_thread
-from lading.process.confined import ConfinedTree, Stop, Stopped, never
-from lading.supervisor.inputs.staging import Inputs, Stage
+from lading.process.confined import ConfinedTree
+from lading.supervisor.inputs.collection_source import Inputs
+from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.logs import Log
 
 # Bytes. A smaller file is read in the event loop, which is faster than starting a thread.

@@ -37,7 +37,7 @@ from lading.core.errors import (
 )
 from lading.core.ids import EMPTY_PDH
 from lading.core.quantities import format_time
-from lading.process import confined
+from lading.process import cancellation, tree_removal
 from lading.process.concurrency import StopEvent, WorkCancelled, unless
 from lading.supervisor import linux
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
@@ -50,7 +50,8 @@ from lading.supervisor.ending import (
     with_output,
     without_results,
 )
-from lading.supervisor.inputs.staging import Inputs, Stage
+from lading.supervisor.inputs.collection_source import Inputs
+from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.logs import Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
@@ -356,8 +357,8 @@ class Report:
 
 async def free(scratch: Path) -> None:
     """Remove the scratch of a container, as far as the time allows."""
-    with contextlib.suppress(OSError, confined.Stopped):
+    with contextlib.suppress(OSError, cancellation.Stopped):
         # Errors are ignored: a partial removal may free enough space.
         await asyncio.to_thread(linux.unmount_below, scratch)
         until = asyncio.get_running_loop().time() + _FREE_TIME
-        await asyncio.to_thread(confined.remove, scratch, stop=lambda: time.monotonic() > until)
+        await asyncio.to_thread(tree_removal.remove, scratch, stop=lambda: time.monotonic() > until)

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-from lading.process import confined
+from lading.process import tree_removal
 from lading.supervisor import linux, rootless
-from lading.supervisor.engines.user_namespace import hidden_proc, mount_points
+from lading.supervisor.engines.id_mappings import hidden_proc, mount_points
 from lading.supervisor.inputs.merged_layers import OPAQUE_OF_USER
 from lading.supervisor.rootless import RootKind
 from lading.supervisor.subordinate_ids import FoundIds, find_ids
@@ -163,7 +163,7 @@ def attempt(
     finally:
         # The overlay is gone with this process.
         with contextlib.suppress(OSError):
-            confined.remove(place)
+            tree_removal.remove(place)
     if not without_overlay:
         return RootlessTrial(ids=ids)
     kind = RootKind.FUSE_OVERLAY if _has_fuse_overlay(which) else RootKind.COPY

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lading.core.errors import Unavailable
-from lading.process import confined
+from lading.process import tree_removal
 from lading.supervisor import rootless
 from lading.supervisor.rootless_trial import run_in_child
 from lading.supervisor.subordinate_ids import find_ids
@@ -42,7 +42,7 @@ def _remove(directories: Sequence[Path], place: Path) -> bytes:
         failed = error
     for directory in directories:
         try:
-            confined.remove(directory)
+            tree_removal.remove(directory)
         except OSError as error:
             failed = failed or error
     return str(failed).encode() if failed else _REMOVED

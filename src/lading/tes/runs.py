@@ -15,7 +15,8 @@ import msgspec
 
 from lading.client.api import PAGE, ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter, read_file
+from lading.client.files.collections import CollectionWriter
+from lading.client.files.downloads import read_file
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
 from lading.core.containers.request import RequestState

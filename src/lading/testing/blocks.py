@@ -15,10 +15,10 @@ from lading.blobs.collector import Hit, Named
 from lading.blobs.volume import Buffer, Discarded, Space, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.blocks import BlockClient
-from lading.client.collections import Progress
+from lading.client.files.downloads import Progress
+from lading.client.files.uploads import Upload
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
-from lading.client.uploads import Upload
 from lading.config.site import Config
 from lading.config.storage import Collections
 from lading.core.data.confirmation import CopyCount

@@ -239,7 +239,7 @@ def _subordinate_ids(machine: CheckedMachine) -> Check:
 
 
 def _user_ids_fault(data: Path) -> str:
-    from lading.supervisor.engines.user_namespace import fault_of
+    from lading.supervisor.engines.id_mappings import fault_of
 
     # The data directory may not exist yet; its nearest parent is on the same file system.
     place = next(one for one in (data, *data.parents) if one.is_dir())

@@ -38,10 +38,10 @@ import uvicorn
 
 from lading.api.app import OWNED_PATHS, Application
 from lading.api.assembly import make_app
-from lading.api.authorization import find_user
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.api.http import STRANGER_BODY
+from lading.api.logins.authentication import find_user
 from lading.api.metrics import METRICS
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lading.api.background import request_cancellation
 from lading.api.background.request_cancellation import CancellationWorker
-from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import LOGS
 from lading.core.records.schema import JSON, Record
 from lading.process.concurrency import together
 from lading.store import cancellations, fair_shares, records

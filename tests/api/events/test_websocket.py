@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lading.api.authorization import authenticate
 from lading.api.events import audit, event_reader, websocket
 from lading.api.events.event_bus import LogEvent
+from lading.api.logins.authentication import authenticate
 from lading.api.services import ApiServices
 from lading.client.api import ApiClient
 from lading.client.record_events import Reconnected, events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.schema import JSON, Record
 from lading.store import records
 from lading.testing.world import World

@@ -9,7 +9,8 @@ from bench.api.templates import bulks, container_uuid, request_uuid, usable
 from lading.core.containers import recipe
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import Record, RecordType
 from lading.testing.world import make_seal
 

@@ -20,7 +20,7 @@ from lading.client.images.from_host import this_host
 from lading.client.images.python_environments import compile_modules
 from lading.client.images.sources import normalise, normalise_programs
 from lading.client.images.steps import ImageSteps, Report
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from tests.client.images.images_on_disk import (
     LAYERS,
     oci_files,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter
+from lading.client.files.collections import CollectionWriter
 from lading.client.provenance.file_differences import compare_files
 from lading.core.data.filetree import FileTree, PathChange
 from lading.testing.blocks import BlockStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers import reuse
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import CONTAINERS
 from lading.core.values import Json
 from tests.records import NOW, make_container
 

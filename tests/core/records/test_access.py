@@ -9,6 +9,7 @@ import pytest
 from lading.core.errors import Forbidden
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import (
     All,
     Column,
@@ -30,15 +31,7 @@ from lading.core.records.permissions import (
     Requested,
     Untrashed,
 )
-from lading.core.records.record_types import (
-    COLLECTIONS,
-    CONTAINERS,
-    GROUPS,
-    LINKS,
-    LOGS,
-    TOKENS,
-    USERS,
-)
+from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, LOGS, TOKENS, USERS
 from lading.core.records.schema import RecordType, Type
 from lading.core.records.service_records import KEEP_SERVICES, WEBHOOKS
 

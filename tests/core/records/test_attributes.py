@@ -6,7 +6,8 @@ import pytest
 
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records import attributes
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, TOKENS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import COLLECTIONS, LINKS, TOKENS
 from lading.core.records.schema import JSON, Record, RecordType
 
 UUID = "zzzzz-4zz18-000000000000000"

@@ -8,9 +8,10 @@ import typing
 import pytest
 
 from lading.core.records import expressions
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import All, Column, Compare, Expression, Not, Query
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import JSON, Type
 
 NAME = Column("name", Type.STRING)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.errors import Invalid
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import (
     Among,
     Column,
@@ -32,15 +33,7 @@ from lading.core.records.filters import (
     check_select,
     check_where,
 )
-from lading.core.records.record_types import (
-    COLLECTIONS,
-    CONTAINERS,
-    LINKS,
-    LOGS,
-    REQUESTS,
-    TOKENS,
-    WORKFLOWS,
-)
+from lading.core.records.record_types import COLLECTIONS, LINKS, LOGS, TOKENS, WORKFLOWS
 from lading.core.records.schema import JSON, RecordType, Type
 
 NAME = Column("name", Type.STRING)

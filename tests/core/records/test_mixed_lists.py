@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Column, Compare
 from lading.core.records.mixed_lists import check_group_filters, selected_of, split
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS, GROUPS
 from lading.core.records.schema import JSON, Type
 
 KINDS = (GROUPS, REQUESTS, COLLECTIONS)

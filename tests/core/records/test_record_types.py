@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from lading.core.containers.container import Container
-from lading.core.containers.request import ContainerRequest
-from lading.core.records.record_types import (
-    BY_INFIX,
-    CONTAINERS,
-    RECORDS,
-    REQUESTS,
-    kind_of,
-)
+from lading.core.records.container_types import REQUESTS
+from lading.core.records.record_types import BY_INFIX, RECORDS, kind_of
 from lading.core.records.schema import RecordType
 from lading.core.records.service_records import COMPUTED_PERMISSIONS
 
@@ -25,14 +17,6 @@ def test_indexes_name_columns(kind: RecordType) -> None:
     assert len(columns) == len(kind.columns)
     common = {"uuid", "owner_uuid", "created_at", "modified_at", "modified_by_user_uuid"}
     assert common <= columns or kind is COMPUTED_PERMISSIONS
-
-
-@pytest.mark.parametrize(("kind", "value"), [(CONTAINERS, Container), (REQUESTS, ContainerRequest)])
-def test_every_attribute_of_a_rule_is_a_column(
-    kind: RecordType, value: type[msgspec.Struct]
-) -> None:
-    attributes = set(value.__struct_fields__)
-    assert attributes <= {one.name for one in kind.columns}
 
 
 def test_kinds() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.records.record_types import COLLECTIONS, REQUESTS, TOKENS
+from lading.core.records.container_types import REQUESTS
+from lading.core.records.record_types import COLLECTIONS, TOKENS
 
 
 def test_names_follow_from_the_singular() -> None:

@@ -9,8 +9,9 @@ from contextlib import aclosing
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS
+from lading.core.records.record_types import COLLECTIONS, LINKS, LOGS
 from lading.store import records, schema
 from lading.store.database import Database, TransactionInterrupted
 from lading.store.databases.postgres import PostgresDatabase

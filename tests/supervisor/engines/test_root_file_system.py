@@ -6,7 +6,8 @@ import pytest
 
 from lading.supervisor import linux
 from lading.supervisor.engines.bundle import IN_MEMORY, mount_root
-from lading.supervisor.engines.user_namespace import UserNamespace, fault_of
+from lading.supervisor.engines.id_mappings import fault_of
+from lading.supervisor.engines.user_namespace import UserNamespace
 from tests.reality import need, need_root
 
 

@@ -12,12 +12,8 @@ from lading.core.images import Account
 from lading.core.user_ids import PLAIN
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, LiveSource, check_live
-from lading.supervisor.engines.user_namespace import (
-    UserNamespace,
-    UserNamespacePolicy,
-    fault_of,
-    refuse,
-)
+from lading.supervisor.engines.id_mappings import fault_of
+from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from tests.reality import need, need_root
 
 

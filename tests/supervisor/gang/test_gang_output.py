@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.gang.gang_output import GangOutput, send
 
 

@@ -16,7 +16,7 @@ from lading.core.containers.output.plan import (
     SpecialEntry,
     UnreadableEntry,
 )
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.inputs.container_files import find_entry as look
 
 

@@ -13,7 +13,7 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.containers.mounting.mount_steps import GitTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.inputs.git_archives import fetch, unpack
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import CONTAINER

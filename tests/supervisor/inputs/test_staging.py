@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import threading
 from collections.abc import Iterable, MutableMapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,51 +10,18 @@ from typing import Any, cast
 
 import pytest
 
-from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.caches.tree_cache import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.core.containers.mounting.mount_plan import MountPlan, plan
-from lading.core.containers.mounting.mount_steps import CollectionPath, GitTree, HostPath, KeepTree
+from lading.core.containers.mounting.mount_steps import CollectionPath, HostPath, KeepTree
 from lading.core.containers.output.plan import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
-from lading.core.data import filetree
-from lading.core.data.filetree import File
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
+from lading.supervisor.inputs.collection_source import Inputs
 from lading.supervisor.inputs.keep_mount import KeepMount
-from lading.supervisor.inputs.staging import Inputs, Stage, full_places
+from lading.supervisor.inputs.staging import Stage
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer
-
-
-@pytest.fixture
-def server() -> FakeServer:
-    return FakeServer()
-
-
-@pytest.fixture
-def inputs(server: FakeServer, tmp_path: Path) -> Inputs:
-    transport = AsgiTransport(server)
-    api = ApiClient(transport, "t", retry=NO_RETRY)
-    return Inputs(
-        api,
-        BlockClient(transport, "t", retry=NO_RETRY),
-        TreeCache(tmp_path / "trees", 1 << 30),
-        no_git,
-    )
-
-
-def planned(tmp_path: Path, mounts: dict[str, Any]) -> MountPlan:
-    given = {"/out": {"kind": "tmp"}, **mounts}
-    return plan(given, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
-
-
-async def staged(
-    tmp_path: Path, inputs: Inputs, mounts: dict[str, Any], *, memory: bool = False
-) -> Stage:
-    stage = Stage(planned(tmp_path, mounts))
-    await stage.set(inputs, memory=memory)
-    return stage
+from tests.supervisor.inputs.stages import planned, staged
 
 
 class Mount:
@@ -326,68 +292,6 @@ async def test_small_collections_are_laid_out_several_at_a_time(
     await stage.close()
 
 
-def _many(server: FakeServer, count: int) -> list[str]:
-    return [server.add_collection({"x": b"%d" % number}) for number in range(count)]
-
-
-def _mounting(pdhs: list[str]) -> dict[str, Any]:
-    return {
-        f"/in/{number}": {"kind": "collection", "portable_data_hash": pdh}
-        for number, pdh in enumerate(pdhs)
-    }
-
-
-async def test_many_collections_are_read_by_one_call(
-    server: FakeServer, inputs: Inputs, tmp_path: Path
-) -> None:
-    # So many that their hashes do not fit into an address.
-    pdhs = _many(server, 90)
-    stage = await staged(tmp_path, inputs, _mounting(pdhs))
-    for bind in stage.binds:
-        if bind.readonly:
-            assert (Path(bind.source) / "x").read_text() == bind.target.rpartition("/")[2]
-    assert len(stage.binds) == 91
-    assert server.calls.count("GET collections") == 1
-    await stage.close()
-
-
-async def test_a_collection_of_many_files_is_read_alone(
-    server: FakeServer, inputs: Inputs, tmp_path: Path
-) -> None:
-    wide = server.add_collection({f"f{number}": b"" for number in range(1001)})
-    stage = await staged(tmp_path, inputs, _mounting([*_many(server, 3), wide]))
-    assert server.calls.count("GET collections") == 2
-    (place,) = (Path(bind.source) for bind in stage.binds if bind.target == "/in/3")
-    assert len(list(place.iterdir())) == 1001
-    await stage.close()
-
-
-async def test_collections_that_a_token_may_not_list_are_read_one_by_one(
-    server: FakeServer, inputs: Inputs, tmp_path: Path
-) -> None:
-    server.faults["GET collections"] = [403]
-    stage = await staged(tmp_path, inputs, _mounting(_many(server, 3)))
-    assert server.calls.count("GET collections") == 4
-    await stage.close()
-
-
-async def test_of_equal_collections_the_one_kept_longest_is_read(
-    server: FakeServer, inputs: Inputs
-) -> None:
-    pdhs = _many(server, 2)
-    (first, second) = server.collections.values()
-    for signature, trash_at in (("b", None), ("a", "2030-01-01T00:00:00Z")):
-        text = first["manifest_text"].replace("+1 ", f"+1+A{signature * 40}@ffffffff ")
-        assert text != first["manifest_text"]
-        kept = server.store(first["manifest_text"])
-        kept |= {"manifest_text": text, "trash_at": trash_at}
-    first["trash_at"], second["trash_at"] = "2029-01-01T00:00:00Z", None
-    await inputs.read_trees(pdhs)
-    file = filetree.find(await inputs.tree(pdhs[0]), "x")
-    assert isinstance(file, File)
-    assert "+Abbbb" in file.segments[0].locator
-
-
 async def test_a_large_collection_is_laid_out_after_the_small_ones(
     server: FakeServer, inputs: Inputs, tmp_path: Path
 ) -> None:
@@ -445,113 +349,6 @@ async def test_a_directory_in_memory(
     ram = {"kind": "tmp", "device_type": "ram"}
     await staged(tmp_path, inputs, {"/a": {**ram, "capacity": 7}, "/b": ram}, memory=True)
     assert [what[3] for what in mounted] == ["mode=2777,size=7", "mode=2777"]
-
-
-async def test_git_trees_come_once_to_this_machine(inputs: Inputs, tmp_path: Path) -> None:
-    fetched: list[GitTree] = []
-
-    async def fetch(tree: GitTree, directory: Path) -> None:
-        fetched.append(tree)
-        (directory / ("blob" if tree.kind == "blob" else "run.sh")).write_text("x")
-
-    inputs.fetch_git_tree = fetch
-    mounts = {
-        "/src": {"kind": "git_tree", "tree": "a" * 40},
-        "/out-of": {"kind": "git_tree", "tree": "a" * 40},
-        "/one": {"kind": "git_tree", "blob": "b" * 40},
-    }
-    for _ in range(2):
-        stage = await staged(tmp_path, inputs, mounts)
-        at = {bind.target: Path(bind.source) for bind in stage.binds}
-        assert (at["/src"] / "run.sh").read_text() == at["/one"].read_text() == "x"
-        assert stage.look(GitTree("a" * 40, "tree", "run.sh")) == FileEntry(1)
-        await stage.close()
-    assert fetched == [GitTree("b" * 40, "blob"), GitTree("a" * 40, "tree")]
-
-
-@pytest.mark.parametrize(
-    ("target", "fault"),
-    [
-        ("/in/x", "no directory 'x'"),
-        ("/in/d", ""),
-        ("/in/none", "no directory 'none'"),
-        ("/in/d/e", "no directory"),
-    ],
-)
-async def test_a_mount_inside_a_read_only_one_needs_a_place(
-    server: FakeServer, inputs: Inputs, tmp_path: Path, target: str, fault: str
-) -> None:
-    pdh = server.add_collection({"x": b"x", "d/y": b"y"})
-    stage = Stage(
-        planned(
-            tmp_path,
-            {"/in": {"kind": "collection", "portable_data_hash": pdh}, target: {"kind": "tmp"}},
-        )
-    )
-    if not fault:
-        await stage.set(inputs, memory=False)
-    else:
-        with pytest.raises(
-            ExecutionError,
-            match=f"mounts\\[{target}\\]: lies inside the read-only mount /in.*{fault}",
-        ):
-            await stage.set(inputs, memory=False)
-    await stage.close()
-
-
-async def test_a_directory_in_memory_that_is_full_is_named(
-    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(linux, "mount", lambda *_: None)
-    mounts = {"/a": {"kind": "tmp", "device_type": "ram", "capacity": 7}}
-    stage = await staged(tmp_path, inputs, mounts, memory=True)
-    assert full_places(tmp_path, stage) == ""
-    assert full_places(tmp_path / "none", None) == ""
-    monkeypatch.setattr(
-        os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 0, 1, 1, 1, 1, 1))
-    )
-    assert full_places(tmp_path, stage) == "/a was full (mounts: capacity 7)"
-
-
-async def no_git(tree: GitTree, directory: Path) -> None:
-    raise AssertionError(f"{tree} is not wanted in {directory}")
-
-
-async def test_laying_out_a_copy_ends_when_nobody_wants_it(
-    server: FakeServer, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pdh = server.add_collection({f"{number:04}": b"x" for number in range(50)})
-    made = planned(
-        tmp_path, {"/out/copy": {"kind": "collection", "portable_data_hash": pdh, "writable": True}}
-    )
-    stage, begun, go = Stage(made), asyncio.Event(), threading.Event()
-    loop, sendfile = asyncio.get_running_loop(), os.sendfile
-
-    def wait(*given: Any) -> int:
-        loop.call_soon_threadsafe(begun.set)
-        go.wait()
-        return sendfile(*given)
-
-    monkeypatch.setattr(os, "sendfile", wait)
-    task = asyncio.create_task(stage.set(inputs, memory=False))
-    await begun.wait()
-    task.cancel()
-    await asyncio.sleep(0)
-    assert not task.done()
-    go.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(list(Path(made.output_directory, "copy").iterdir())) == 1
-    await stage.close()
-
-
-async def test_a_stream_is_not_written_through_a_link(inputs: Inputs, tmp_path: Path) -> None:
-    made = planned(tmp_path, {"stdout": {"kind": "file", "path": "/out/said"}})
-    Path(made.output_directory).mkdir(parents=True)
-    (Path(made.output_directory) / "said").symlink_to(tmp_path / "host")
-    with pytest.raises(ExecutionError, match="symbolic link"):
-        await Stage(made).set(inputs, memory=False)
-    assert not (tmp_path / "host").exists()
 
 
 async def test_a_mount_whose_place_is_occupied_is_taken_apart(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.inputs import staging
+from lading.supervisor.inputs import full_mounts
 from lading.testing.jumping_loop import jumping
 from lading.testing.pulse import Bell
 from tests.supervisor.lifecycle.scripts import FOREVER, ring, then
@@ -135,7 +135,7 @@ async def test_what_the_container_provokes_does_not_break_the_machine(bench: Ben
 
 async def test_a_full_disk_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     record = bench.add("exit 1")
-    monkeypatch.setattr(staging, "FULL_BELOW", 1 << 80)
+    monkeypatch.setattr(full_mounts, "FULL_BELOW", 1 << 80)
     await bench.run()
     assert (record["state"], record["exit_code"], record["runtime_status"]["failure"]) == (
         "Complete",

@@ -9,7 +9,7 @@ import pytest
 from lading.client.caches.disk_space import check_room
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.limits import disk_usage
 from lading.supervisor.limits.disk_usage import MAX_DEPTH, Neighbours, measure
 

@@ -24,7 +24,7 @@ from tests.supervisor.supervised import Bench
 OTHER = "zzzzz-dz642-000000000000002"
 HEAVY = {
     "aiodocker", "aiohttp", "asyncssh", "click", "cryptography", "email", "h11", "httptools",
-    "importlib.metadata", "lading.client.collections", "lading.client.mount.service",
+    "importlib.metadata", "lading.client.files.collections", "lading.client.mount.service",
     "lading.core.containers.output", "lading.core.containers.sessions",
     "lading.core.containers.steps", "lading.core.data.filetree", "lading.core.data.manifest",
     "lading.net.rpc", "lading.supervisor.capture", "lading.supervisor.gang.gang_output",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter
+from lading.client.files.collections import CollectionWriter
 from lading.core import ids
 from lading.core.records.schema import Record
 from lading.tes.transfers.input_store import InputStore

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
+from lading.api.logins import authentication
 from lading.api.resources import generic
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.services import ApiServices
@@ -22,10 +23,10 @@ from lading.core.containers.request import RequestState
 from lading.core.errors import Conflict
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import All, Among, Column, Compare, Either, Expression, Query
 from lading.core.records.filters import check_filters
 from lading.core.records.permissions import Level
-from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.store import cancellations, permissions, records
 from lading.store.cancellations import Cancellation
@@ -41,7 +42,7 @@ class BeingCancelled(Conflict):
 async def principal_of(tx: Transaction, identifiers: Identifiers, one: Cancellation) -> Principal:
     """The user who asked for the cancellation, with the rights that the user has now."""
     owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
-    return await authorization.committer(tx, identifiers, owner)
+    return await authentication.committer(tx, identifiers, owner)
 
 
 async def query_of(

@@ -29,7 +29,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.container_types import REQUESTS
 from lading.process.telemetry import event
 from lading.store import cascades, permissions, records
 from lading.store import quotas as quota_rows

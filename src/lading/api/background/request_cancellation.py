@@ -47,11 +47,11 @@ from lading.core.containers.set_cancellation import (
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import (
     Column,
     Compare,
 )
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.process.concurrency import cancel_all, together
 from lading.store import cancellations, records

@@ -38,8 +38,9 @@ from lading.core.ids import Infix
 from lading.core.policy import entering
 from lading.core.policy.entering import Entrant
 from lading.core.records.access import Principal, check_active
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.permissions import CAN_ENTER, CONTAINER_ACCESS
-from lading.core.records.record_types import CONTAINERS, LINKS, REQUESTS
+from lading.core.records.record_types import LINKS
 from lading.core.records.schema import Record
 from lading.net.pipes import Pipe
 from lading.process.concurrency import cancel_all

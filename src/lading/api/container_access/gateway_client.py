@@ -24,8 +24,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lading.api.authorization import authenticate, nobody
 from lading.api.container_access.access import ContainerAccess
+from lading.api.logins.authentication import authenticate, nobody
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
 from lading.config.site import Config

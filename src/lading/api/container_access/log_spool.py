@@ -18,7 +18,7 @@ from typing import BinaryIO
 from lading.client.caches.disk_space import lacks_room, read_disk
 from lading.core.containers.disk_space import Amount, reserve
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
-from lading.process import confined
+from lading.process import tree_removal
 
 # Names of log files; no path can be made of them.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -111,7 +111,7 @@ class Spool:
             return
         # The sweep removes it later.
         with suppress(OSError):
-            confined.remove(self._directory / container_uuid)
+            tree_removal.remove(self._directory / container_uuid)
 
     def expire(self, before: float) -> int:
         """Delete the files of containers that were last written before a time (seconds since 1970);
@@ -122,7 +122,7 @@ class Spool:
             self._current.discard(directory.name)
             # The next sweep tries again.
             with suppress(OSError):
-                confined.remove(directory)
+                tree_removal.remove(directory)
         return len(old)
 
     def _file(self, container_uuid: str, name: str) -> Path:

@@ -54,7 +54,7 @@ from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import HEADER, Purpose
 from lading.core.protocols.http_head import HttpHead
 from lading.core.quantities import format_time
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import TIMEOUT, parse_url, trusting

@@ -30,8 +30,9 @@ from lading.core.containers import sessions
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.sessions import Target
 from lading.core.errors import Gone, Invalid, NotFound, Unavailable
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Column, Compare, Like, Query
-from lading.core.records.record_types import BY_INFIX, CONTAINERS, LINKS, REQUESTS
+from lading.core.records.record_types import BY_INFIX, LINKS
 from lading.core.records.schema import Record, Type
 from lading.store import records
 from lading.store.database import Transaction

@@ -28,7 +28,6 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from lading.api import authorization
-from lading.api.authorization import authenticate, find_token, note_caller
 from lading.api.container_access import entering, port_addresses
 from lading.api.container_access.entering import Entrance
 from lading.api.container_access.gateway_client import (
@@ -41,6 +40,7 @@ from lading.api.container_access.gateway_client import (
 )
 from lading.api.container_access.port_addresses import PortAddress
 from lading.api.http import TAKE_OVER
+from lading.api.logins.authentication import authenticate, find_token, note_caller
 from lading.api.services import ApiServices
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
@@ -55,7 +55,7 @@ from lading.core.protocols.forwarding_claims import (
 )
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_scope
-from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.net.acceptor import note_holder
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import parse_url, trusting

@@ -35,8 +35,8 @@ from lading.core.containers.container import FINAL, TUNNEL, Container
 from lading.core.containers.sessions import Places
 from lading.core.errors import Gone, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.net.http_upgrade import parse_url, switch, trusting
 from lading.net.pipes import Pipe, join

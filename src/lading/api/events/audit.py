@@ -24,16 +24,17 @@ from typing import Final, TypeAlias
 
 from lading.api.events.audiences import Audiences
 from lading.api.events.event_bus import LogEvent
-from lading.api.http import etag, etag_of
+from lading.api.serializer import etag, etag_of
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.services import ApiServices, Events
 from lading.config.site import Config
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import CONTAINERS, KINDS, LOGS, TOKENS
+from lading.core.records.record_types import KINDS, LOGS, TOKENS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.service_records import WEBHOOKS
 from lading.process.concurrency import together

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from lading.api.authorization import authenticate
 from lading.api.events.audit import is_event, listened, make_event
 from lading.api.events.event_bus import HeardEvent, LogEvent
+from lading.api.logins.authentication import authenticate
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
@@ -28,8 +28,9 @@ from lading.core.errors import Forbidden, Unauthenticated
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
-from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
+from lading.core.records.record_types import BY_INFIX, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.store import permission_queries, records
 from lading.store.database import Database

@@ -19,9 +19,9 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from lading.api.authorization import committer
 from lading.api.fair_shares import forget_before, of, retire
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins.authentication import committer
 from lading.api.mounts import mount_contents
 from lading.api.mounts.git_cache import GIT
 from lading.api.resources import groups
@@ -36,7 +36,7 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.schema import Record
 from lading.process.concurrency import together
 from lading.process.telemetry import event

@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from lading.api.authorization import authenticate, find_token, note_caller
 from lading.api.events.audit import latest
 from lading.api.events.event_bus import HeardEvent, Listener, LogEvent
 from lading.api.events.event_reader import (
@@ -31,13 +30,14 @@ from lading.api.events.event_reader import (
     missed,
 )
 from lading.api.http import decode
+from lading.api.logins.authentication import authenticate, find_token, note_caller
 from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.protocols import http_head
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.attributes import MAX_INTEGER
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.schema import JSON, Record
 from lading.process.small_queue import SmallQueue
 

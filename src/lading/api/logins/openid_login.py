@@ -16,10 +16,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.logins.provider_client import PROVIDER, OpenIdClient
 from lading.api.resources import generic, links
 from lading.api.resources.accounts import tokens, users
+from lading.api.serializer import show
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix

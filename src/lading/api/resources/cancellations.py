@@ -15,8 +15,8 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Malformed, NotFound
 from lading.core.quantities import later
 from lading.core.records import access
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
 from lading.core.values import printable
 from lading.store import cancellations

@@ -26,7 +26,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import (
     confirm_classes,
     find_content,
@@ -38,6 +38,7 @@ from lading.api.manifests import (
 from lading.api.resources import dispatching, generic
 from lading.api.resources.accounts import quotas
 from lading.api.resources.lineage import brief_lineage
+from lading.api.serializer import check_match, show
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
 from lading.api.services import ApiServices
@@ -56,11 +57,12 @@ from lading.core.records.collection_rules import (
     is_trashed,
     shortened,
 )
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Among, Column, Expression
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import Present
 from lading.core.records.permissions import check_group_name as check_name
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import contents, lineage, records
 from lading.store.database import Transaction

@@ -22,7 +22,8 @@ from lading.core.containers.container import Container, ContainerState, Decision
 from lading.core.containers.writers import ContainerWriter
 from lading.core.data import placement
 from lading.core.errors import Failure, Invalid, NotFound
-from lading.core.records.record_types import CONTAINERS, USERS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
 from lading.core.values import printable
 from lading.store import contents, records

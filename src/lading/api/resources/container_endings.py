@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.resources.container_changes import find_container, store_change, username
 from lading.api.resources.container_results import save_spooled
+from lading.api.serializer import check_match, show
 from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
 from lading.core import ids
@@ -26,7 +27,8 @@ from lading.core.containers.container import HELD, Container, ContainerState, De
 from lading.core.policy import orphans
 from lading.core.records import access
 from lading.core.records.access import Principal
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS
+from lading.core.records.container_types import CONTAINERS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.store import containers, records, upkeep
 from lading.store.containers import OrphanedContainer

@@ -22,11 +22,12 @@ from typing import Final
 
 from lading.api import authorization, completion
 from lading.api.container_assignment import AssignmentChoice, look_ahead
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.mounts import mount_contents
 from lading.api.resources import generic
 from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import look_up
+from lading.api.serializer import check_match, show
 from lading.api.server.identifiers import ApiClock
 from lading.api.server.vocabulary import VOCABULARY
 from lading.api.transaction import UnitOfWork, asks_for_container
@@ -45,8 +46,8 @@ from lading.core.ids import Infix
 from lading.core.quantities import later
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_select
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import JSON, Record
 from lading.store import records
 from lading.store.database import Transaction

@@ -26,10 +26,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lading.api.authorization import authenticate
 from lading.api.container_access import log_streaming
 from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins.authentication import authenticate
 from lading.api.manifests import Splicing, confirm_classes, read_content
 from lading.api.resources import generic
 from lading.api.resources.container_changes import (
@@ -40,13 +40,14 @@ from lading.api.resources.container_changes import (
     store_change,
 )
 from lading.api.server.blocks import Blocks
-from lading.client.collections import CollectionWriter
+from lading.client.files.collections import CollectionWriter
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.writers import HOLDERS, Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import JSON, Record
 from lading.process.concurrency import in_thread
 from lading.process.telemetry import event

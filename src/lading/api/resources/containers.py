@@ -16,7 +16,7 @@ from lading.api.background.cancellation_scope import BeingCancelled, cancel_cont
 from lading.api.container_access import port_addresses
 from lading.api.container_access.gateway_client import choose_address
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.quotas import NoRoom
 from lading.api.resources import generic
 from lading.api.resources.container_changes import (
@@ -29,6 +29,7 @@ from lading.api.resources.container_changes import (
 )
 from lading.api.resources.container_results import save_spooled
 from lading.api.resources.dispatching import check_lease
+from lading.api.serializer import check_match, show
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, sessions, writers
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
@@ -37,8 +38,9 @@ from lading.core.containers.sessions import Places
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access, attributes
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_number, check_select
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS
+from lading.core.records.record_types import COLLECTIONS, TOKENS
 from lading.core.records.schema import Record
 from lading.core.scheduling.immediate_start import MOST_IMAGES, starts_at_once
 from lading.core.values import JsonObject

@@ -29,8 +29,9 @@ from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 from lading.core.records import access
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Among, Column, Query, SortKey
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS
+from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import JSON, Record, Type
 from lading.core.scheduling import leases
 from lading.core.scheduling.wait_reasons import WaitReason, misfit

@@ -12,19 +12,21 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.resources.container_changes import find_container
 from lading.api.reuse_candidates import WITHDRAWAL, own_withdrawals
+from lading.api.serializer import check_match, show
 from lading.core.containers import evidence
 from lading.core.containers.container import Container
 from lading.core.containers.reuse_rights import has_foreign_secrets
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_select
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import Level
-from lading.core.records.record_types import CONTAINERS, LINKS, REQUESTS
+from lading.core.records.record_types import LINKS
 from lading.core.records.schema import Record
 from lading.store import containers, records
 from lading.store.database import Transaction

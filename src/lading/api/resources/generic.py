@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from lading.api.authorization import check_writable, find_readable
 from lading.api.events import audit
-from lading.api.http import (
-    ApiCall,
-    ApiResponse,
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.serializer import (
     check_match,
     is_plain,
     needed,

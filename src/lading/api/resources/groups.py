@@ -1,70 +1,40 @@
-"""Groups: projects, roles and filter groups, and lists of their contents.
+"""Groups: projects, roles and filter groups.
 
 - Permissions are updated in the same transaction (`store.permission_queries`). The user who creates
   a role manages it, by a link.
 - When the time of a group in the trash is over, it is deleted with all that it owns.
-- Lists of contents, and of shared groups, have records of several types, one type after another
-  (`core.records.mixed_lists`), each restricted to the records that the caller can read. A project,
-  or a user, contains the records that it owns; a filter group the records of any owner that meet
-  its filters.
 
 Source: docs/spec/api, sections Records and Groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lading.api import authorization, priorities
-from lading.api.http import ApiCall, ApiResponse, check_match, needed, present, present_one
-from lading.api.resources import collections, generic, links
-from lading.api.resources.generic import find_included
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.resources import generic, links
+from lading.api.resources.group_contents import CONTENT, list_contents, list_shared
+from lading.api.serializer import check_match, present_one
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers.attempts.retry_rules import SHARE, read_container_policy
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Invalid
 from lading.core.policy import fair_share
 from lading.core.records import access, mixed_lists
 from lading.core.records import permissions as group_rules
-from lading.core.records.expressions import (
-    Among,
-    Column,
-    Compare,
-    Either,
-    Expression,
-    IsKind,
-    Not,
-    Query,
-)
+from lading.core.records.container_types import REQUESTS
 from lading.core.records.filters import check_select
-from lading.core.records.mixed_lists import MixedListPart
-from lading.core.records.permissions import NAMES, GroupClass, Inside, Level, Reachable
-from lading.core.records.record_types import (
-    BY_INFIX,
-    BY_PLURAL,
-    COLLECTIONS,
-    CONTAINERS,
-    GROUPS,
-    LINKS,
-    LOGS,
-    RECORDS,
-    REQUESTS,
-    TOKENS,
-    USERS,
-)
-from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.core.records.permissions import NAMES, GroupClass, Level
+from lading.core.records.record_types import GROUPS, LINKS, LOGS, RECORDS, TOKENS, USERS
+from lading.core.records.schema import Record, RecordType
 from lading.store import permissions, records, upkeep
 from lading.store.cascades import AT_ONCE
-from lading.store.database import Dialect, Transaction
+from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
 
-CONTENT: Final = tuple(
-    BY_PLURAL[name] for name in ("groups", "container_requests", "workflows", "collections")
-)
-"""The types of records that groups show, in order."""
 _OWNED: Final = tuple(
     one for one in RECORDS if one.stored and one.owned and one not in (USERS, GROUPS, TOKENS, LOGS)
 )
@@ -311,219 +281,6 @@ async def _delete_some(unit: UnitOfWork, group_uuid: str, *, most: int) -> int:
         if left <= 0:
             return most
     return most - left
-
-
-# Attributes whose records may be answered too, and the types of these.
-_INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
-    "owner_uuid": (USERS, GROUPS),
-    "container_uuid": (CONTAINERS,),
-    "collection_uuid": (COLLECTIONS,),
-}
-_OWNER: Final = Column("owner_uuid", Type.STRING)
-
-
-async def list_contents(call: ApiCall) -> ApiResponse:
-    """The contents of a user or group, or all records that the caller can read."""
-    uuid = call.uuid or call.params.get("uuid")
-    include = _include(call.params.get("include"))
-    limits = call.services.config.API
-    # `include` is checked here for all kinds together.
-    asked = {**call.params, "include": None}
-    database = call.services.database
-    async with database.reading() as tx:
-        holder = None if uuid is None else await _holder(tx, call, uuid)
-        parts = _held(
-            holder,
-            mixed_lists.split(
-                asked, CONTENT, max_limit=limits.MaxItemsPerResponse, beside=_beside(include)
-            ),
-        )
-        where = _place(call, holder)
-        queries = [
-            await generic.narrowed(
-                tx, part.kind, _restricted(call, part, where, include), call.caller
-            )
-            for part in parts
-        ]
-        first = parts[0].query if parts else Query()
-        kinds = [part.kind for part in parts]
-        found, available = await _page(
-            tx, tx.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
-        )
-        rows = [row for _, rows in found for row in rows]
-        included = await find_included(tx, call, rows, include, select=call.params.get("select"))
-        items = await _shown(tx, call, found, parts)
-    body: Record = {
-        "kind": "arvados#objectList",
-        "etag": "",
-        "self_link": "",
-        "offset": first.offset,
-        "limit": first.limit,
-        "items": items,
-        "included": included,
-    }
-    return ApiResponse(body={**body, "items_available": available} if first.count else body)
-
-
-async def _page(
-    tx: Transaction,
-    dialect: Dialect,
-    kinds: Sequence[RecordType],
-    queries: Sequence[Query],
-    first: Query,
-    most_bytes: int,
-) -> tuple[list[tuple[RecordType, list[Record]]], int]:
-    """The rows of a page that goes over several types, type by type; and how many there are in all
-    if `first`, the query that says how the page is cut, asks for a count.
-    """
-    found: list[tuple[RecordType, list[Record]]] = []
-    limit, offset, available = first.limit, first.offset, 0
-    for kind, query in zip(kinds, queries, strict=True):
-        # To skip an offset over several kinds, the number of each has to be known.
-        counted = first.count or bool(offset)
-        number = await records.count(tx, dialect, kind, query) if counted else 0
-        rows: list[Record] = []
-        # No query for rows where all of a type lies before the page, or the page is full.
-        if limit and (offset < number or not offset):
-            page = replace(query, limit=limit, offset=offset, most_bytes=most_bytes // len(kinds))
-            rows = await records.search(tx, dialect, kind, page, raw=True)
-        available += number
-        if 0 < len(rows) < limit and not counted:
-            # A short page ends the type, or was cut at `most_bytes`: the count tells which.
-            number = await records.count(tx, dialect, kind, query)
-        is_cut = bool(rows) and len(rows) < min(limit, number - offset)
-        offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
-        found.append((kind, rows))
-    return found, available
-
-
-async def list_shared(call: ApiCall) -> ApiResponse:
-    """Projects and filter groups that are neither in a project of the caller nor in one that the
-    caller can read.
-    """
-    caller = call.caller
-    include = _include(call.params.get("include"))
-    owned_by_user = IsKind("owner_uuid", (str(ids.Infix.USER),))
-    outside: Expression = owned_by_user
-    if not caller.is_admin:
-        # Projects within a readable project are found there.
-        outside = Either((owned_by_user, Not(Reachable(caller.user_uuid, "owner_uuid"))))
-    classes = (GroupClass.PROJECT.value, GroupClass.FILTER.value)
-    where = (
-        Among(Column("group_class", Type.STRING), classes),
-        Compare(_OWNER, "!=", caller.user_uuid),
-        outside,
-    )
-    # Included records are found below, and not by the list.
-    call.params["include"] = None
-    database = call.services.database
-    query = generic.prepare_query(call, GROUPS, where)
-    names = query.select if query.select is not None else GROUPS.listed
-    async with database.reading() as tx:
-        query = replace(query, extra=(*query.extra, "owner_uuid"))
-        rows = await records.search(tx, tx.dialect, GROUPS, query, raw=True) if query.limit else []
-        available = await records.count(tx, tx.dialect, GROUPS, query) if query.count else None
-        included = await find_included(
-            tx, call, rows, tuple(name for name in include if name == "owner_uuid")
-        )
-        items = await present(
-            tx, call.services.config, caller, GROUPS, rows, names, distinct=query.distinct
-        )
-    return ApiResponse(
-        body={**generic.envelope(GROUPS, query, items, available), "included": included}
-    )
-
-
-def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
-    return tuple(kind for name in include for kind in _INCLUDED[name])
-
-
-def _include(given: JSON) -> tuple[str, ...]:
-    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else given or []
-    # A list is compared, not hashed: its elements may be of any type.
-    if not isinstance(names, list) or not all(name in tuple(_INCLUDED) for name in names):
-        raise Invalid(f"include: must be among {', '.join(_INCLUDED)}")
-    return tuple(dict.fromkeys(names))
-
-
-async def _holder(tx: Transaction, call: ApiCall, uuid: JSON) -> Record:
-    """The user or group whose contents are listed. Raises NotFound."""
-    kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
-    if kind not in (USERS, GROUPS):
-        raise NotFound(f"Path not found: {str(uuid)[:60]!r} is neither a group nor a user")
-    trash = bool(call.params.get("include_trash"))
-    return await authorization.find_readable(
-        tx,
-        call.services.clock,
-        call.services.config,
-        kind,
-        str(uuid),
-        call.caller,
-        include_trash=trash,
-    )
-
-
-def _held(holder: Record | None, parts: Sequence[MixedListPart]) -> tuple[MixedListPart, ...]:
-    """The parts of the list. For a filter group its filters are added, and types that they exclude
-    are left out.
-    """
-    if holder is None or holder.get("group_class") != GroupClass.FILTER:
-        return tuple(parts)
-    own = {
-        part.kind.plural: part.query.where
-        for part in mixed_lists.split(
-            {"filters": holder["properties"]["filters"]}, CONTENT, max_limit=0
-        )
-    }
-    return tuple(
-        MixedListPart(
-            part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural]))
-        )
-        for part in parts
-        if part.kind.plural in own
-    )
-
-
-def _place(call: ApiCall, holder: Record | None) -> tuple[Expression, ...]:
-    """The condition that a record is in the listed place."""
-    home = call.caller.user_uuid
-    where: list[Expression] = []
-    if holder is not None and holder.get("group_class") != GroupClass.FILTER:
-        where.append(Inside("owner_uuid", holder["uuid"], deep=bool(call.params.get("recursive"))))
-    if call.params.get("exclude_home_project"):
-        if holder is not None:
-            raise Invalid("exclude_home_project: only without a uuid")
-        where.append(Compare(_OWNER, "!=", home))
-    return tuple(where)
-
-
-def _restricted(
-    call: ApiCall, part: MixedListPart, where: Sequence[Expression], include: tuple[str, ...]
-) -> Query:
-    kind, query = part.kind, part.query
-    access.check_filters(call.caller, query.where)
-    conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
-    if kind is COLLECTIONS:
-        conditions += collections.listed(call)
-    names = query.select if query.select is not None else kind.listed
-    extra = (*needed(kind, names), *(name for name in include if name in kind.by_name))
-    return replace(query, where=conditions, extra=extra)
-
-
-async def _shown(
-    tx: Transaction,
-    call: ApiCall,
-    found: Sequence[tuple[RecordType, list[Record]]],
-    parts: Sequence[MixedListPart],
-) -> list[Record]:
-    selected: Mapping[str, tuple[str, ...] | None] = {
-        part.kind.plural: part.query.select for part in parts
-    }
-    items: list[Record] = []
-    for kind, rows in found:
-        names = selected[kind.plural] or kind.listed
-        items += await present(tx, call.services.config, call.caller, kind, rows, names)
-    return items
 
 
 HANDLERS: Final = {

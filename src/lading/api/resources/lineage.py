@@ -13,9 +13,10 @@ from typing import Final
 
 from lading.api.http import ApiCall
 from lading.core.records import access
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Among, Column, Expression, Query
 from lading.core.records.permissions import Present
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import lineage, records
 from lading.store.database import Transaction

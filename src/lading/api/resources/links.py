@@ -15,8 +15,9 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_access import entering, port_addresses
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, permissions

@@ -14,18 +14,20 @@ import msgspec
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import show
 from lading.core import ids
 from lading.core.containers import reuse_explanation, writers
 from lading.core.containers.container import Container, DecisionKind
 from lading.core.errors import Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import All, Among, Column, Either, Expression
 from lading.core.records.log_rows import LogRowType, check_outsider
 from lading.core.records.permissions import Level
-from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.record_types import BY_INFIX, LOGS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import records
 from lading.store.database import Transaction

@@ -19,7 +19,7 @@ from lading.api.server.machine_board import MACHINES
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
-from lading.core.records.record_types import CONTAINERS
+from lading.core.records.container_types import CONTAINERS
 from lading.core.scheduling import machines as rules
 from lading.process.telemetry import event
 

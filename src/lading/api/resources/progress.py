@@ -36,6 +36,7 @@ from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
 from lading.core.records import access
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import (
     Among,
     Column,
@@ -44,7 +45,7 @@ from lading.core.records.expressions import (
     SortKey,
 )
 from lading.core.records.log_rows import LogRowType
-from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
+from lading.core.records.record_types import LOGS
 from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import (
     Scene,

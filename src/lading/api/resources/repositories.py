@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from lading.api import authorization
-from lading.api.authorization import acting_for, committer
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins.authentication import acting_for, committer
 from lading.api.mounts.git_cache import GIT
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
 from lading.core.containers.mounting import git_trees
@@ -38,8 +39,8 @@ from lading.core.containers.sessions import is_local
 from lading.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_select
-from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import REPOSITORIES
 from lading.net.name_lookup import NameLookup

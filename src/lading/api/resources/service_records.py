@@ -22,8 +22,9 @@ from urllib.parse import urlsplit
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
+from lading.api.serializer import check_match, show
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.config.site import Config
 from lading.core import ids
@@ -32,10 +33,11 @@ from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access
 from lading.core.records.attributes import convert
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.filters import check_select
 from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import NAMES, Level
-from lading.core.records.record_types import CONTAINERS, LINKS, USERS
+from lading.core.records.record_types import LINKS, USERS
 from lading.core.records.schema import Record, RecordType
 from lading.core.records.service_records import (
     AUTHORIZED_KEYS,

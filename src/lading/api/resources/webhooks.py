@@ -14,8 +14,9 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events.audit import latest, wake
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.api.server.features import FeatureKey
 from lading.api.webhooks import worker
 from lading.api.webhooks.receivers import WEBHOOK_SENDER

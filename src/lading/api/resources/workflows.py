@@ -15,8 +15,9 @@ from typing import Final
 import yaml
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.core.errors import Invalid
 from lading.core.records.record_types import WORKFLOWS
 from lading.core.records.schema import JSON, Record

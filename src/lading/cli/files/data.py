@@ -25,13 +25,14 @@ from lading.cli import display, references
 from lading.cli.running import following
 from lading.cli.running.inputs import LINKS, LINKS_OPTION
 from lading.cli.session import CliSession, with_session
-from lading.client import deposits
 from lading.client.api import Record
 from lading.client.blocks import BlockClient, Keeping
-from lading.client.collections import Progress, download, download_file, read_file
-from lading.client.listing import LinkPolicy, stamp_of
+from lading.client.files import deposits
+from lading.client.files.downloads import Progress, download, download_file, read_file
+from lading.client.files.listed_files import stamp_of
+from lading.client.files.listing import LinkPolicy
+from lading.client.files.upload_journal import UploadJournal, journal_path
 from lading.client.servers.environment import cache_directory
-from lading.client.uploads import UploadJournal, journal_path
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid
@@ -413,7 +414,7 @@ async def fetch(
 ) -> int:
     """Write a tree below `target`; return the number of files that an earlier call had completed.
 
-    Raises Conflict naming a file that is in the way, and as `collections.download`.
+    Raises Conflict naming a file that is in the way, and as `downloads.download`.
     """
     known = journal or UploadJournal()
     files = dict(filetree.files(tree))

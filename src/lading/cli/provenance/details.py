@@ -12,8 +12,8 @@ import click
 
 from lading.cli import display
 from lading.cli.session import CliSession
-from lading.client.collections import read_files
 from lading.client.explanations import difference_rows
+from lading.client.files.downloads import read_files
 from lading.client.provenance.causes import Causes
 from lading.client.provenance.image_differences import ImageDifference, compare_images
 from lading.client.provenance.run_differences import Row, machine_rows, resource_rows

@@ -126,8 +126,8 @@ async def _find(session: CliSession, what: str) -> Lineage:
 async def _find_local(session: CliSession, path: Path) -> Lineage:
     """The lineage of the collection that `lading put` makes of a local path."""
     # Imported here: most traces are of what is stored.
-    from lading.client.deposits import arrange
-    from lading.client.uploads import Upload
+    from lading.client.files.deposits import arrange
+    from lading.client.files.uploads import Upload
 
     with Upload(arrange([path])) as upload:
         await upload.look()

@@ -16,7 +16,7 @@ STDIN = "stdin"
 
 LINKS = "--links"
 LINKS_OPTION: dict[str, Any] = {
-    # The values of `client.listing.LinkPolicy`, whose import most calls do not need.
+    # The values of `client.files.listing.LinkPolicy`, whose import most calls do not need.
     "type": click.Choice(["follow", "skip", "fail"]),
     "default": "follow",
     "show_default": True,

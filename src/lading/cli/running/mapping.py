@@ -297,7 +297,7 @@ async def _store(
     # All tasks are made at once and wait here: progress knows the total from the start.
     gate = asyncio.Semaphore(_UPLOADS)
     # Imported here: `lading map --help` stores nothing.
-    from lading.client.deposits import ContentSearch
+    from lading.client.files.deposits import ContentSearch
 
     search = ContentSearch(session.api)
     with display.progress("inputs", is_bytes=False) as show:

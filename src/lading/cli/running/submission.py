@@ -34,7 +34,7 @@ from lading.core.values import JsonObject
 if TYPE_CHECKING:
     from lading.cli.session import CliSession
     from lading.client.api import Record
-    from lading.client.deposits import ContentSearch
+    from lading.client.files.deposits import ContentSearch
 
 OUTPUT = "/out"
 # Records of one list call: with 1,000 uuids in a filter the address of the call grows long.
@@ -314,8 +314,8 @@ async def _store(
     session: CliSession, path: Path, *, is_quiet: bool, links: str, search: ContentSearch | None
 ) -> dict[str, object]:
     # Imported here: most calls store nothing.
-    from lading.client.deposits import arrange, deposit, label_of
-    from lading.client.listing import LinkPolicy
+    from lading.client.files.deposits import arrange, deposit, label_of
+    from lading.client.files.listing import LinkPolicy
 
     sources = arrange([path])
     stored = await deposit(

@@ -35,7 +35,7 @@ import msgspec
 
 from lading.client.retry import Sleep
 from lading.core.errors import Unavailable
-from lading.process import confined, removal
+from lading.process import removal, tree_removal
 from lading.process.concurrency import in_thread
 
 # Bytes of a page of the kernel's page cache on x86-64 and most arm64 kernels.
@@ -404,7 +404,7 @@ class DiskCache:
 
     def _discard(self, place: Path) -> None:
         if self._aside is None:
-            confined.remove(place)
+            tree_removal.remove(place)
         else:
             removal.discard(place, aside=self._aside)
 

@@ -17,7 +17,8 @@ from msgspec import structs
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter, Progress
+from lading.client.files.collections import CollectionWriter
+from lading.client.files.downloads import Progress
 from lading.client.images.archive import EPOCH, NormalImage
 from lading.core.data import filetree
 from lading.core.errors import ExecutionError, Forbidden, Invalid, Malformed, NotFound

@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 from msgspec import structs
 
-from lading.client.collections import Progress
+from lading.client.files.downloads import Progress
 from lading.client.images.archive import (
     DirectoryMembers,
     ImageParts,

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
+from lading.process.cancellation import Stop, Stopped, never
 from lading.process.concurrency import in_thread
-from lading.process.confined import Stop, Stopped, never
 
 Report = Callable[[str, int, int], None]
 """Takes the step, the number of things done, and that of all (0: unknown)."""

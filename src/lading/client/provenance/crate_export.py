@@ -12,7 +12,7 @@ from typing import Final
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import Progress
+from lading.client.files.downloads import Progress
 from lading.client.images.links import list_images
 from lading.client.provenance.crate_sources import (
     ended_in_order,

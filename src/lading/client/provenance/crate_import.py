@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter, Progress
+from lading.client.files.collections import CollectionWriter
+from lading.client.files.downloads import Progress
 from lading.client.provenance.crate_reading import MOST_PARSED, CrateReader
 from lading.core.data import filetree, locator, manifest
 from lading.core.data.filetree import FileTree

@@ -11,7 +11,7 @@ from typing import Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_files
+from lading.client.files.downloads import read_files
 from lading.client.provenance.crate_writing import CrateWriter
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree

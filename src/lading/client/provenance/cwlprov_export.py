@@ -18,7 +18,7 @@ import yaml
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
+from lading.client.files.downloads import read_file
 from lading.client.provenance.bag_writing import BagWriter, ProvSpool
 from lading.client.provenance.crate_sources import (
     ended_in_order,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lading.client.blocks import BlockClient
-from lading.client.collections import Progress, read_files
+from lading.client.files.downloads import Progress, read_files
 from lading.core.data import filetree
 from lading.core.data.filetree import Difference, File, FileTree
 from lading.process.concurrency import together

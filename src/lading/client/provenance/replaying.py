@@ -9,7 +9,7 @@ from typing import Final
 
 from lading.client.api import Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_files
+from lading.client.files.downloads import read_files
 from lading.client.request_states import repeated, shown_container
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree

@@ -27,8 +27,8 @@ from lading.core.errors import Invalid
 from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import CONTAINERS
 from lading.core.secrets import check_variables
 from lading.core.values import Json, JsonObject, as_object, canonical, has_nul, humanised, printable
 

@@ -123,7 +123,7 @@ _READONLY: Mapping[str, str] = MappingProxyType(
     }
 )
 _OF_SUPERVISOR: Final = (FAILURE, OMITTED)
-"""Keys of `runtime_status` that tell how the container ended: its supervisor's word."""
+"""Keys of `runtime_status` that say how the container ended; only its supervisor writes them."""
 
 
 class Role(StrEnum):

@@ -1,6 +1,6 @@
 """Sharing of blocks by files: packing for an upload, storage used by collections, files of a block.
 
-`plan` packs files before any is read; `client.collections` packs in the same way:
+`plan` packs files before any is read; `client.files.collections` packs in the same way:
 
 - Small files are packed together in their order, up to one full block; a directory whose files fill
   less than `SHARED` shares its block with the next one. A file of more than half a block gets

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.core.errors import Forbidden
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import (
     All,
     Column,
@@ -40,7 +41,7 @@ from lading.core.records.permissions import (
     Requested,
     Untrashed,
 )
-from lading.core.records.record_types import CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
+from lading.core.records.record_types import GROUPS, LINKS, LOGS, TOKENS, USERS
 from lading.core.records.schema import RecordType, Type
 from lading.core.records.service_records import KEEP_SERVICES, WEBHOOKS
 

@@ -22,6 +22,7 @@ from lading.core.records.attributes import (
     parse_text,
     shorten,
 )
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import (
     Among,
     Column,
@@ -40,15 +41,7 @@ from lading.core.records.expressions import (
     Query,
     SortKey,
 )
-from lading.core.records.record_types import (
-    BY_PLURAL,
-    COLLECTIONS,
-    CONTAINERS,
-    KINDS,
-    LINKS,
-    REQUESTS,
-    WORKFLOWS,
-)
+from lading.core.records.record_types import BY_PLURAL, COLLECTIONS, KINDS, LINKS, WORKFLOWS
 from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.core.values import printable
 

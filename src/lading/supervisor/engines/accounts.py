@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lading.core import images
 from lading.core.images import Account, ImageConfig
-from lading.process import confined
+from lading.process import root_files
 from lading.supervisor import linux
 
 # Most images have one of these: no need to read the container's files.
@@ -38,6 +38,6 @@ def account_of(user: str, rootfs: Path) -> Account:
     if user in _ROOT:
         return Account(0, 0)
     passwd, group = (
-        confined.read_text_in_root(rootfs, name) for name in ("etc/passwd", "etc/group")
+        root_files.read_text_in_root(rootfs, name) for name in ("etc/passwd", "etc/group")
     )
     return images.account(user, passwd=passwd, group=group)

@@ -39,8 +39,9 @@ from lading.process.concurrency import finish_within
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, stopping
 from lading.supervisor.engines.container_init import ContainerInit
+from lading.supervisor.engines.id_mappings import READ_ONLY, reopen
 from lading.supervisor.engines.refusals import start_refusal
-from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
+from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.supervisor.limits.counters import PROC, descendants
 

@@ -13,29 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import posixpath
-import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aiodocker
-import aiohttp
 import msgspec
 from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 from msgspec import structs
 
-from lading.client.images.docker_api import learn_version
-from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
-from lading.process.concurrency import cancel_all, drain, finish_within, in_thread
-from lading.process.confined import Stop, Stopped
+from lading.process.concurrency import cancel_all, drain, finish_within
 from lading.supervisor.engines import (
     Bind,
     ContainerSpec,
@@ -48,27 +41,28 @@ from lading.supervisor.engines import (
     check_live,
     stopping,
 )
-from lading.supervisor.engines.accounts import check_architecture
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.container_init import ContainerInit, open_init
-from lading.supervisor.engines.docker_configuration import make_config
-from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang, with_init
+from lading.supervisor.engines.daemon.configuration import make_config
+from lading.supervisor.engines.daemon.connection import (
+    NO_CONNECTION,
+    NOT_FOUND,
+    DaemonConnection,
+)
+from lading.supervisor.engines.daemon.gang import DockerGang, each, remove_gang, with_init
+from lading.supervisor.engines.daemon.images import DaemonImage
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end, reported_late
 from lading.supervisor.engines.refusals import (
-    image_refusal,
-    load_refusal,
-    machine_fault,
     start_refusal,
 )
 from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 
 if TYPE_CHECKING:
-    from lading.supervisor.engines.docker_network import DockerNetwork
+    from lading.supervisor.engines.daemon.network import DockerNetwork
 
 NETWORK_SUFFIX = "-network"
-"""Suffix of the name of the container that holds the network of another (`docker_network`)."""
+"""Suffix of the name of the container that holds the network of another (`daemon.network`)."""
 KEPT = "lading-kept"
 """Repository of the images of kept containers."""
 # Seconds for one call of the daemon.
@@ -79,10 +73,6 @@ _DRAIN = 300.0
 _STOP_DRAIN = 2.0
 # Bytes read at a time.
 _CHUNK = 1 << 16
-# Status of the API for a container or an image that is not there.
-_NOT_FOUND = 404
-# Status of aiodocker's own error when it cannot connect.
-_NO_CONNECTION = 900
 # Words of the daemons' messages about the command itself.
 _COMMAND = ("exec", "chdir", "no such file")
 
@@ -113,23 +103,18 @@ class DockerEngine:
         self._uuid = settings.container_uuid
         self._daemon = daemon or DockerDaemon("docker", settings.docker_socket)
         self._name, self._socket = self._daemon.name, self._daemon.socket
-        self._docker: aiodocker.Docker | None = None
+        self.connection = DaemonConnection(self._name, self._socket)
         self._container: DockerContainer | None = None
         self._config: dict[str, Any] = {}
         self._gang: DockerGang | None = None
         self._network: DockerNetwork | None = None
         self._init: ContainerInit | None = None
-        self._settings: dict[str, Any] = {}
         self._run = Path(settings.run_directory)
-        self._image = ""
-        self._images = Path(settings.cache_directory) / "images"
-        self._proofs = Proofs(self._images)
-        self._cache_size = settings.cache_size
-        self._kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
         self._is_started = self._is_held = False
         self.notes: list[str] = []
+        self._image = DaemonImage(self.connection, settings, self.notes)
 
     @property
     def pid(self) -> int | None:
@@ -140,109 +125,17 @@ class DockerEngine:
         """The daemon's version. Raises ExecutionError(NODE) when it does not answer, and when its
         disk is full.
         """
-        with self._faults("cannot be reached"):
+        with self.connection.faults("cannot be reached"):
             async with asyncio.timeout(_TIMEOUT):
-                version = await (await self.connect()).version()
-                about = await self._docker.system.info() if self._docker is not None else {}
+                docker = await self.connection.open()
+                version, about = await docker.version(), await docker.system.info()
         for place in (str(about.get("DockerRootDir") or ""), self._run):
             check_disk(place)
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
         """Let the daemon load the image unless it has it. Raises ExecutionError."""
-        identity = await image.name()
-        loaded = self._proofs.find(image.pdh, identity)
-        self._image = loaded or identity
-        if await self._has_image() and loaded is not None:
-            return
-        place = self._images / f".{image.pdh}.{self._uuid}.{os.getpid()}.tar"
-        try:
-            self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sweep(self._images)
-            await fetch(image, place, kept=self._kept)
-            # A daemon reuses layers by their hash alone, also those of other users.
-            archive = await asyncio.to_thread(ImageArchive, place)
-            with archive:
-                check_architecture(archive.config)
-                reason = await in_thread(lambda stop, _: self._prove(archive, identity, stop))
-                if reason:
-                    self.notes.append(f"{self._name} gets an image with equal files: {reason}")
-                    self._image = await self._load_equal(image, archive, reason)
-                else:
-                    self._image = identity
-                    if not await self._has_image():
-                        await self._load(image, archive)
-            self._proofs.add(image.pdh, identity, self._image)
-        except OSError as error:
-            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
-            raise ExecutionError(
-                f"image {image.pdh}: cannot be read: {error.strerror}", failure
-            ) from error
-        finally:
-            # `sweep` removes remaining files before the next image.
-            with contextlib.suppress(OSError):
-                place.unlink()
-
-    def _prove(self, archive: ImageArchive, identity: str, stop: Stop) -> str:
-        """Prove that the archive is the image; return why the daemon cannot use it as it is."""
-        from lading.supervisor.inputs import daemon_image
-
-        def watch() -> None:
-            if stop():
-                raise Stopped
-
-        archive.prove(identity, limit=self._cache_size, watch=watch)
-        return daemon_image.unfit(archive, watch)
-
-    async def _load_equal(self, image: ImageSource, archive: ImageArchive, reason: str) -> str:
-        """Let the daemon load an image with equal files; its id."""
-        # Imported here, because few images need it.
-        from lading.supervisor.inputs import daemon_image
-        from lading.supervisor.inputs.layers import LayerStore
-
-        if os.geteuid() != 0:
-            raise ExecutionError(
-                f"{self._name} cannot use the image as it is: {reason}; "
-                "make it anew as one layer, or run it where Lading runs as root",
-                Failure.IMAGE,
-            )
-        store = LayerStore(self._images.parent, limit=self._cache_size, kept=self._kept)
-        unpacked, lease = await store.lease(image)
-        self.notes += unpacked.notes
-        try:
-            with tempfile.TemporaryDirectory(dir=self._images, prefix=".equal-") as folder:
-
-                def write(stop: Stop) -> tuple[str, Path]:
-                    def watch() -> None:
-                        if stop():
-                            raise Stopped
-
-                    return daemon_image.write_equal(
-                        archive.configuration, unpacked.layers, Path(folder), watch=watch
-                    )
-
-                self._image, path = await in_thread(lambda stop, _: write(stop))
-                if not await self._has_image():
-                    with await asyncio.to_thread(ImageArchive, path) as made:
-                        await self._load(image, made)
-        finally:
-            os.close(lease)
-        return self._image
-
-    async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
-        with self._faults("cannot load the image", load_refusal):
-            docker = await self.connect()
-            async for line in docker.images.import_image(stream(archive), stream=True):
-                if "error" in line:
-                    raise ExecutionError(
-                        f"{self._name} cannot load image {image.pdh}: {line['error']}",
-                        load_refusal(str(line["error"])),
-                    )
-        if not await self._has_image():
-            raise ExecutionError(
-                f"image {image.pdh}: {self._name} loaded it under another id than {self._image}",
-                Failure.IMAGE,
-            )
+        await self._image.prepare(image)
 
     async def create(self, spec: ContainerSpec) -> None:
         """Create the container. Raises ExecutionError."""
@@ -254,16 +147,16 @@ class DockerEngine:
         if spec.nodes > 1:
             if spec.network:
                 self.notes.append(NO_WAY_OUT)
-            config = with_init(self._configure(each(spec)), self._settings, self.notes)
+            config = with_init(self._configure(each(spec)), self._image.settings, self.notes)
             podman = self._name == "podman"
             hidden = not podman and os.geteuid() == 0
             self._gang = DockerGang(
                 self._uuid, self._run, self._socket, enter=podman, hidden=hidden
             )
-            with self._faults("cannot create the containers"):
+            with self.connection.faults("cannot create the containers"):
                 await self._gang.create(spec, config)
             return
-        with self._faults("cannot create the container"):
+        with self.connection.faults("cannot create the container"):
             # Left by an earlier supervisor that was killed.
             await self._remove_container()
             joined = ""
@@ -274,7 +167,7 @@ class DockerEngine:
             self._config = self._configure(self._with_init(spec), joined=joined)
             if self._init is not None:
                 self._config |= {"Entrypoint": list(self._init.arguments()), "Cmd": list(command)}
-            self._container = await (await self.connect()).containers.create(
+            self._container = await (await self.connection.open()).containers.create(
                 self._config, name=self._uuid
             )
         streams = (spec.stdin, spec.stdout, spec.stderr)
@@ -288,7 +181,7 @@ class DockerEngine:
         Raises ExecutionError when neither names a command.
         """
         entrypoint, command = (
-            tuple(self._settings.get(name) or ()) for name in ("Entrypoint", "Cmd")
+            tuple(self._image.settings.get(name) or ()) for name in ("Entrypoint", "Cmd")
         )
         check_command(
             ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command
@@ -297,7 +190,7 @@ class DockerEngine:
         # The daemon does not resolve relative directories.
         if spec.cwd in ("", ".") or spec.cwd.startswith("/"):
             return spec, whole
-        base = posixpath.join("/", self._settings.get("WorkingDir") or "")
+        base = posixpath.join("/", self._image.settings.get("WorkingDir") or "")
         return structs.replace(spec, cwd=posixpath.normpath(posixpath.join(base, spec.cwd))), whole
 
     def _with_init(self, spec: ContainerSpec) -> ContainerSpec:
@@ -310,24 +203,24 @@ class DockerEngine:
     async def _connect(self, spec: ContainerSpec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; return how to join it, and the files about it."""
         # Imported here, because few containers have a network.
-        from lading.supervisor.engines.docker_network import DockerNetwork
+        from lading.supervisor.engines.daemon.network import DockerNetwork
 
         network = self._network = DockerNetwork(
             f"{self._uuid}{NETWORK_SUFFIX}", spec.reach, self._run
         )
         binds = network.binds()
-        await network.open(await self.connect(), self._image)
+        await network.open(await self.connection.open(), self._image.identity)
         return network.mode, binds
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Start it, move its streams, wait. Raises ExecutionError when it cannot be started."""
         if self._gang is not None:
-            with self._faults("cannot run the containers"):
+            with self.connection.faults("cannot run the containers"):
                 return await self._gang.run(stop=stop, stop_grace=stop_grace, end=self._remove_gang)
         container = self._container
         if container is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
-        with self._faults("cannot run the container"):
+        with self.connection.faults("cannot run the container"):
             async with self._attached(container) as stream:
                 # Podman has the process already; Docker makes it with the start.
                 counting = await self._watch_limits(container) if self._daemon.makes_early else None
@@ -354,7 +247,7 @@ class DockerEngine:
                 self._init.check_started(int(state["ExitCode"]))
             full = bool(state.get("OOMKilled") or events.kills)
             if not (full or stop.is_set() or self._daemon.makes_early):
-                full = await reported_late(await self.connect(), state, self._uuid)
+                full = await reported_late(await self.connection.open(), state, self._uuid)
         return Exit(
             code=int(state["ExitCode"]),
             out_of_memory=full,
@@ -364,7 +257,10 @@ class DockerEngine:
     async def abort(self) -> None:
         """Let the daemon kill the container, or each one of a gang."""
         # A container that survives is stopped by `run`.
-        with contextlib.suppress(ExecutionError), self._faults("cannot kill the container"):
+        with (
+            contextlib.suppress(ExecutionError),
+            self.connection.faults("cannot kill the container"),
+        ):
             if self._gang is not None:
                 await self._remove_gang()
             elif self._container is not None:
@@ -378,31 +274,35 @@ class DockerEngine:
     async def execute(self, order: Exec) -> Execution:
         """Start it by the daemon. Raises ExecutionError(USER) when it cannot be started."""
         # Imported here, because few containers are ever entered.
-        from lading.supervisor.engines import docker_exec
+        from lading.supervisor.engines.daemon import execution
 
         if self._container is None:
             raise ExecutionError(f"{self._uuid}: is not running")
-        return await docker_exec.execute(order, self._container)
+        return await execution.execute(order, self._container)
 
     async def hold(self) -> None:
         """Let the daemon make the container again from its present files, with a shell that
         waits.
         """
-        from lading.supervisor.engines import docker_exec
+        from lading.supervisor.engines.daemon import execution
 
         if self._container is None:
             raise ExecutionError(f"{self._uuid}: was not made")
         image = f"{KEPT}/{self._uuid}"
         self._is_held = True
-        self._container = await docker_exec.hold(
-            await self.connect(), self._container, self._config, name=self._uuid, image=image
+        self._container = await execution.hold(
+            await self.connection.open(),
+            self._container,
+            self._config,
+            name=self._uuid,
+            image=image,
         )
         self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
 
     async def kill(self) -> None:
         """Let the daemon end a held container. Any other has ended with its first process."""
         if self._is_held:
-            with self._faults("cannot end the container"):
+            with self.connection.faults("cannot end the container"):
                 await self._delete(self._uuid)
             self._is_held, self._pid = False, None
 
@@ -419,14 +319,12 @@ class DockerEngine:
             await self._network.close()
             self._network = None
         try:
-            with self._faults("cannot remove the container"):
+            with self.connection.faults("cannot remove the container"):
                 await self._remove_container()
                 if GangFiles(self._run).plan.exists():
                     await self._remove_gang()
         finally:
-            docker, self._docker = self._docker, None
-            if docker is not None:
-                await docker.close()
+            await self.connection.close()
 
     def _close_streams(self) -> None:
         streams, self._streams = self._streams, (-1, -1, -1)
@@ -443,49 +341,12 @@ class DockerEngine:
             options = [f"seccomp={path}", f"mask={':'.join(MASKED)}"]
         return make_config(
             spec,
-            image=self._image,
+            image=self._image.identity,
             nvidia=self._daemon.nvidia,
             security=options,
             joined=joined,
             complete_limits=self._daemon.reads_options,
         )
-
-    async def connect(self) -> aiodocker.Docker:
-        """The client of the daemon, connected once. Raises aiohttp.ClientError, TimeoutError."""
-        if self._docker is None:
-            self._docker = aiodocker.Docker(url=f"unix://{self._socket}")
-        await learn_version(self._docker)
-        return self._docker
-
-    @contextlib.contextmanager
-    def _faults(self, what: str, cause: Callable[[str], Failure] = machine_fault) -> Any:
-        try:
-            yield
-        except DockerError as error:
-            if error.status == _NO_CONNECTION:
-                raise ExecutionError(
-                    f"{self._name} {what}: no answer from {self._socket}; is the daemon running?",
-                    Failure.NODE,
-                ) from error
-            said = f"{self._name} {what}: {error.message}"
-            raise image_refusal(said) or ExecutionError(said, cause(said)) from error
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise ExecutionError(
-                f"{self._name} {what}: no answer from {self._socket} ({error});"
-                " is the daemon running?",
-                Failure.NODE,
-            ) from error
-
-    async def _has_image(self) -> bool:
-        with self._faults("cannot look for the image"):
-            try:
-                found = await (await self.connect()).images.inspect(self._image)
-            except DockerError as error:
-                if error.status != _NOT_FOUND:
-                    raise
-                return False
-        self._settings = found.get("Config") or {}
-        return True
 
     @contextlib.asynccontextmanager
     async def _attached(self, container: DockerContainer) -> AsyncIterator[Stream]:
@@ -494,7 +355,7 @@ class DockerEngine:
         try:
             await stream.__aenter__()
         except DockerError as error:
-            if error.status == _NO_CONNECTION:
+            if error.status == NO_CONNECTION:
                 raise
             raise start_failure(str(error.message)) from error
         async with stream:
@@ -556,22 +417,24 @@ class DockerEngine:
 
     async def _delete(self, name: str) -> None:
         try:
-            await (await self.connect()).containers.container(name).delete(force=True, v=True)
+            await (
+                (await self.connection.open()).containers.container(name).delete(force=True, v=True)
+            )
         except DockerError as error:
-            if error.status != _NOT_FOUND:
+            if error.status != NOT_FOUND:
                 raise
 
     async def _remove_gang(self) -> None:
-        await remove_gang(await self.connect(), self._uuid)
+        await remove_gang(await self.connection.open(), self._uuid)
 
     async def _remove_container(self) -> None:
         # The second container holds the network of the first.
         for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
             await self._delete(name)
         try:
-            await (await self.connect()).images.delete(f"{KEPT}/{self._uuid}", force=True)
+            await (await self.connection.open()).images.delete(f"{KEPT}/{self._uuid}", force=True)
         except DockerError as error:
-            if error.status != _NOT_FOUND:
+            if error.status != NOT_FOUND:
                 raise
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from lading.core.errors import ExecutionError, Failure
-from lading.process import confined
+from lading.process import tree_removal
 from lading.process.concurrency import cancel_all
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, NetworkAccess
@@ -77,7 +77,7 @@ class NativeNetwork:
             if end >= 0:
                 os.close(end)
         self._reading = self._writing = -1
-        confined.remove(self._directory)
+        tree_removal.remove(self._directory)
 
     async def _read_state(self, most: int) -> int:
         """Number of the container's first process."""

@@ -9,13 +9,8 @@ from lading.core.images import Account
 from lading.core.user_ids import Extent
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, user_roots
-from lading.supervisor.engines.user_namespace import (
-    NO_DEVICES,
-    NO_SUID,
-    UserNamespace,
-    attach_mount,
-    copy_mount,
-)
+from lading.supervisor.engines.id_mappings import NO_DEVICES, NO_SUID, attach_mount, copy_mount
+from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.rootless import RootKind
 
 
@@ -44,7 +39,9 @@ class OwnerNamespace(UserNamespace):
         self._hold()
 
     def lacking(self, account: Account) -> frozenset[int]:
-        """No id: a command whose ids are not there runs as root (`admit`)."""
+        """An empty set: no account is refused. A command whose user or group has no id in this
+        namespace runs as root (`admit`).
+        """
         del account
         return frozenset()
 

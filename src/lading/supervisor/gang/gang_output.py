@@ -29,7 +29,8 @@ from typing import IO, Any
 import msgspec
 
 from lading.client.images.tar_reader import TarReader, members
-from lading.process.confined import ConfinedTree, Stop, Stopped, never, open_regular
+from lading.process.cancellation import Stop, Stopped, never
+from lading.process.confined import ConfinedTree, open_regular
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.

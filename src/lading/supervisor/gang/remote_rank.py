@@ -21,8 +21,8 @@ from msgspec import structs
 from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
 from lading.net import rpc
 from lading.process import removal
+from lading.process.cancellation import Stopped
 from lading.process.concurrency import cancel_all, together
-from lading.process.confined import Stopped
 from lading.supervisor import linux
 from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineMaker, EngineSettings, Spread

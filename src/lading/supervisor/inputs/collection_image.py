@@ -39,7 +39,7 @@ class CollectionImage:
         """The bytes of the archive. Raises ExecutionError: IMAGE when they are gone, INFRASTRUCTURE
         when the store cannot give them now.
         """
-        from lading.client.collections import read_file
+        from lading.client.files.downloads import read_file
 
         _, file = await self._find()
         try:

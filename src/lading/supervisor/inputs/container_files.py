@@ -16,7 +16,8 @@ from lading.core.containers.output.plan import (
     SpecialEntry,
     UnreadableEntry,
 )
-from lading.process.confined import ConfinedTree, Stop, Stopped, never, open_directory
+from lading.process.cancellation import Stop, Stopped, never
+from lading.process.confined import ConfinedTree, open_directory
 
 # Entries between two checks of `stop`.
 _STRIDE = 256

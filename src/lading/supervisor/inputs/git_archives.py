@@ -21,8 +21,9 @@ from lading.client.api import ApiClient
 from lading.client.images.tar_reader import TarReader, members
 from lading.core.containers.mounting.mount_steps import BLOB, GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.process.cancellation import Stop, Stopped, never
 from lading.process.concurrency import in_thread
-from lading.process.confined import ConfinedTree, Stop, Stopped, never
+from lading.process.confined import ConfinedTree
 
 _UNFIT = frozenset({errno.ENAMETOOLONG, errno.ENOENT, errno.EINVAL, errno.EILSEQ})
 """Errors of a name or of a link's target."""

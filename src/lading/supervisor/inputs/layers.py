@@ -41,8 +41,9 @@ from lading.core.image_layers import merged_below, place_of_layer
 from lading.core.images import MOST_ELEMENTS, ImageConfig
 from lading.core.remarks import Remarks
 from lading.process import removal
+from lading.process.cancellation import Stop, Stopped
 from lading.process.concurrency import in_thread
-from lading.process.confined import ConfinedTree, Stop, Stopped
+from lading.process.confined import ConfinedTree
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.merged_layers import MergedLayers
 

@@ -11,8 +11,7 @@ import errno
 import functools
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -20,11 +19,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from lading.client.api import ApiClient
-from lading.client.blocks import BlockClient
-from lading.client.caches.disk_space import check_room
-from lading.client.caches.tree_cache import TreeCache
-from lading.core.containers.disk_space import Amount
 from lading.core.containers.mounting.mount_plan import MountPlan
 from lading.core.containers.mounting.mount_steps import (
     BLOB,
@@ -40,10 +34,9 @@ from lading.core.containers.mounting.mount_steps import (
     Step,
     WriteFile,
 )
-from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
-from lading.process import confined
+from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.process import cancellation, confined
 from lading.process.concurrency import in_thread, together
-from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Engine, root_directory
 from lading.supervisor.inputs import free_directories
 from lading.supervisor.inputs.keep_mount import KeepMount, provided
@@ -54,117 +47,21 @@ from lading.supervisor.supervisor_config import LiveRoot
 # these need is imported when there is one.
 if TYPE_CHECKING:
     from lading.core.containers.output.plan import Entry
-    from lading.core.data.filetree import FileTree
+from lading.supervisor.inputs.collection_source import Inputs
+from lading.supervisor.inputs.mounted_files import (
+    check_mount_points,
+    copy_open,
+    make_directory,
+    make_open,
+    plain_path,
+    write_file,
+)
 
-# Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
-_OPEN_DIRECTORY = 0o2777
-# Bytes that are copied between two checks of `stop`.
-_COPIED = 16 << 20
-# Characters of a manifest that is parsed in a thread, so that the event loop is not delayed.
-_LARGE_TEXT = 1 << 20
 # Collections that are asked for, or laid out, at a time. Each waits for the server, its cache and
 # the disk by turns.
 _AT_A_TIME = 8
-# Collections that one list call asks for; larger ones are asked for alone, so that its answer stays
-# within some 14 MB.
-_LISTED, _LISTED_FILES, _LISTED_BYTES = 100, 1000, 1 << 36
-# Records of one answer, the most that a server gives.
-_PAGE = 1000
 # Bytes. The blocks of larger collections are already fetched several at a time.
 _SMALL_COLLECTION = 16 << 20
-# Bytes. A file system with less free space counts as full.
-FULL_BELOW = 1 << 16
-
-
-@dataclass(slots=True)
-class Inputs:
-    """Source of collections: files from the cache, manifests from the API, each fetched once."""
-
-    api: ApiClient
-    blocks: BlockClient
-    cache: TreeCache
-    fetch_git_tree: Callable[[GitTree, Path], Awaitable[None]]
-    """Stores a git tree or blob in a directory (`SupervisorSession.fetch_git_tree`)."""
-    large: int = 0
-    """Bytes from which a collection that is not cached is mounted; 0: never."""
-    kept: Amount = Amount()
-    """The configured reserve of the disk."""
-    _trees: dict[str, FileTree] = field(default_factory=dict)
-    _coming: int = 0
-    """Bytes of the collections that are downloaded now."""
-
-    async def tree(self, pdh: str) -> FileTree:
-        """The files of a collection. Raises ExecutionError(INPUT) when it cannot be read."""
-        from lading.core.data.filetree import from_manifest
-
-        if pdh not in self._trees:
-            try:
-                record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
-            except RequestError as error:
-                raise ExecutionError(f"collection {pdh}: {error.message}", Failure.INPUT) from error
-            text = record["manifest_text"]
-            is_large = len(text) > _LARGE_TEXT
-            self._trees[pdh] = (
-                await asyncio.to_thread(from_manifest, text) if is_large else from_manifest(text)
-            )
-        return self._trees[pdh]
-
-    async def read_trees(self, pdhs: Sequence[str]) -> None:
-        """Read the files of several collections by few calls. `tree` reads those that are still
-        missing: large ones, all for a token that may not list, and those that cannot be read.
-        """
-        wanted = [pdh for pdh in pdhs if pdh not in self._trees]
-        for start in range(0, len(wanted), _LISTED):
-            asked = wanted[start : start + _LISTED]
-            if len(asked) > 1:
-                with suppress(RequestError):
-                    await self._list_trees(asked)
-
-    async def _list_trees(self, pdhs: Sequence[str]) -> None:
-        from lading.core.data.filetree import from_manifest
-
-        rows = await self.api.list(
-            "collections",
-            filters=[
-                ["portable_data_hash", "in", pdhs],
-                ["file_count", "<=", _LISTED_FILES],
-                ["file_size_total", "<=", _LISTED_BYTES],
-            ],
-            select=("portable_data_hash", "manifest_text", "trash_at"),
-            limit=_PAGE,
-            # A content that was reused often has many collections.
-            distinct=True,
-        )
-        # The one that is kept longest, the last one here, is signed for the longest time.
-        rows.sort(key=lambda row: (row["trash_at"] is None, row["trash_at"] or ""))
-        texts = {row["portable_data_hash"]: row["manifest_text"] for row in rows}
-        self._trees |= {pdh: from_manifest(text) for pdh, text in texts.items()}
-
-    async def is_large(self, pdh: str) -> bool:
-        """Whether mounting is better than downloading. Raises as `tree`."""
-        return bool(self.large) and not self.cache.holds(pdh) and await self.size(pdh) >= self.large
-
-    async def size(self, pdh: str) -> int:
-        """Bytes of the files of a collection. Raises as `tree`."""
-        from lading.core.data.filetree import total_size
-
-        return total_size(await self.tree(pdh))
-
-    async def fill(self, pdh: str, directory: Path) -> None:
-        """Download the collection into `directory`. Raises ExecutionError(DISK) when there is no
-        space for it.
-        """
-        from lading.client.collections import download
-
-        tree, size = await self.tree(pdh), await self.size(pdh)
-        self._coming += size
-        others = "" if self._coming == size else " and others that are fetched with it"
-        try:
-            what = f"collection {pdh}{others}"
-            check_room(directory.parent, self.kept, need=self._coming, what=what)
-            await download(self.blocks, tree, directory)
-        finally:
-            self._coming -= size
 
 
 class Stage:
@@ -230,9 +127,9 @@ class Stage:
     async def _carry_out(self, step: Step, *, memory: bool) -> None:
         match step:
             case MakeDirectory():
-                _make_directory(step, memory=memory)
+                make_directory(step, memory=memory)
             case WriteFile():
-                _write_file(step)
+                write_file(step)
             case CopyCollection(source, path):
                 await self._copy(source, Path(path))
 
@@ -257,13 +154,13 @@ class Stage:
             raise ExecutionError(_missing(source), Failure.INPUT)
         # Collections are read-only and contain no links; other mounts may be changed by the
         # container.
-        if not isinstance(source, CollectionPath) and _plain(top, below) is None:
+        if not isinstance(source, CollectionPath) and plain_path(top, below) is None:
             raise ExecutionError(
                 f"{_named(source)} has a link at or above {source.path!r}", Failure.USER
             )
         return path
 
-    def look(self, source: Source, *, stop: confined.Stop = confined.never) -> Entry | None:
+    def look(self, source: Source, *, stop: cancellation.Stop = cancellation.never) -> Entry | None:
         """The entry at a place, without following links (`core.containers.output`). Raises OSError,
         Stopped.
         """
@@ -332,7 +229,7 @@ class Stage:
     async def _copy(self, source: Source, target: Path) -> None:
         """Copy a file or directory of a collection; the copy is writable by everybody."""
         found = self.find(source)
-        await in_thread(lambda stop, _: _copy(found, target, stop), is_waited_for=True)
+        await in_thread(lambda stop, _: copy_open(found, target, stop), is_waited_for=True)
 
     def _bind(self) -> None:
         binds = [
@@ -347,7 +244,7 @@ class Stage:
             for bind in self.plan.binds
         ]
         # On paths of this process, before they are translated for the engine.
-        _check_mount_points(binds)
+        check_mount_points(binds)
         if self._keep is not None:
             binds = [
                 structs.replace(bind, source=str(self._keep.shown(Path(bind.source))))
@@ -430,7 +327,7 @@ class Stage:
         """
         # O_NOFOLLOW: a link left by an earlier run could lead to a file of the host.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        _make_open(Path(path).parent)
+        make_open(Path(path).parent)
         top, below = self._place(HostPath(path))
         with confined.ConfinedTree.open(top) as tree, tree.parent(below) as (folder, name):
             return os.open(name, flags, 0o666, dir_fd=folder)
@@ -472,29 +369,6 @@ async def _some_at_a_time(pdhs: Sequence[str], work: Callable[[str], Awaitable[o
     await together(*(take_turns() for _ in range(min(_AT_A_TIME, len(pdhs)))))
 
 
-def full_places(directory: Path, stage: Stage | None) -> str:
-    """The place of a container that has no space left, as a clause; "" when all have."""
-    steps = stage.plan.steps if stage is not None else ()
-    targets = {bind.source: bind.target for bind in (stage.binds if stage is not None else ())}
-    for step in steps:
-        if isinstance(step, MakeDirectory) and step.in_memory and _is_full(Path(step.path)):
-            place, capacity = targets.get(step.path, step.path), step.capacity or "of the machine"
-            return f"{place} was full (mounts: capacity {capacity})"
-    return f"the disk of this machine was full ({directory})" if _is_full(directory) else ""
-
-
-def _is_full(path: Path) -> bool:
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        # Without an answer the disk does not count as full.
-        return False
-    # File systems that report no blocks or no inodes (f_blocks, f_files 0) have no such limit.
-    return found.f_blocks > 0 and (
-        found.f_bavail * found.f_frsize < FULL_BELOW or (found.f_files > 0 and found.f_favail == 0)
-    )
-
-
 def _missing(source: Source) -> str:
     if isinstance(source, HostPath):
         return "a file mount names something that is not there when the command begins"
@@ -515,85 +389,3 @@ def _named(source: Source) -> str:
         if isinstance(source, CollectionPath)
         else f"git {source.kind} {source.hash}"
     )
-
-
-def _check_mount_points(binds: Sequence[Bind]) -> None:
-    """Check that each mount point inside a read-only mount exists: it cannot be created, as the
-    data is shared.
-    """
-    for number, bind in enumerate(binds):
-        above = [one for one in binds[:number] if bind.target.startswith(one.target + "/")]
-        if not above or not above[-1].readonly:
-            continue
-        inner = bind.target.removeprefix(above[-1].target + "/")
-        place = _plain(Path(above[-1].source), inner)
-        kind = "directory" if Path(bind.source).is_dir() else "file"
-        if place is None or place.is_dir() != (kind == "directory"):
-            raise ExecutionError(
-                f"mounts[{bind.target}]: lies inside the read-only mount {above[-1].target},"
-                f" which has no {kind} {inner!r} to mount it on; choose another target",
-                Failure.USER,
-            )
-
-
-def _plain(root: Path, inner: str) -> Path | None:
-    """Path of a relative path below `root`; None when it is missing or has a symbolic link."""
-    for name in inner.split("/"):
-        root /= name
-        if root.is_symlink() or not root.exists():
-            return None
-    return root
-
-
-def _make_directory(step: MakeDirectory, *, memory: bool) -> None:
-    _make_open(Path(step.path))
-    if step.in_memory and memory:
-        size = f",size={step.capacity}" if step.capacity else ""
-        linux.mount("tmpfs", step.path, "tmpfs", f"mode=2777{size}")
-
-
-def _make_open(path: Path) -> None:
-    """Make a directory and its parents writable by everybody: the command may run as any user."""
-    if path.is_dir():
-        return
-    _make_open(path.parent)
-    path.mkdir()
-    # chmod after mkdir, since mkdir applies the umask.
-    path.chmod(_OPEN_DIRECTORY)
-
-
-def _write_file(step: WriteFile) -> None:
-    path = Path(step.path)
-    _make_open(path.parent)
-    path.write_bytes(step.content)
-    path.chmod(0o777 if step.writable else 0o444)
-
-
-def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
-    """Copy a file, or a directory with its contents; the copy is writable by everybody. Raises
-    OSError, Stopped.
-    """
-    # Iterative: a deep tree must not exceed Python's recursion limit.
-    pending = [(source, target)]
-    while pending:
-        here, there = pending.pop()
-        if stop():
-            raise confined.Stopped
-        if here.is_file():
-            _make_open(there.parent)
-            _copy_file(here, there, stop)
-        else:
-            _make_open(there)
-            pending += [(one, there / one.name) for one in here.iterdir()]
-
-
-def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
-    with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
-        if linux.share_blocks(reading.fileno(), writing.fileno()):
-            target.chmod(0o777)
-            return
-        # In the kernel, without a copy to this process (sendfile(2)).
-        while os.sendfile(writing.fileno(), reading.fileno(), None, _COPIED):
-            if stop():
-                raise confined.Stopped
-    target.chmod(0o777)

@@ -1,4 +1,6 @@
-"""The step `command`: run it to its end, with all that is done beside it, and kill the rest."""
+"""The step `command`: run the command of the container until it ends, watch it meanwhile, and kill
+the processes that it leaves behind.
+"""
 
 from __future__ import annotations
 

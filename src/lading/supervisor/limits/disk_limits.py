@@ -21,7 +21,7 @@ from lading.client.caches.disk_space import read_disk
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
 from lading.core.resources import UNLIMITED
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.limits.container_mounts import (
     ContainerMount,
     added_places,

@@ -17,7 +17,8 @@ from pathlib import Path
 import msgspec
 
 from lading.core.containers.disk_space import Amount, DiskWriter
-from lading.process.confined import ConfinedTree, Stop, never
+from lading.process.cancellation import Stop, never
+from lading.process.confined import ConfinedTree
 from lading.supervisor.limits.open_files import BLOCK
 
 USAGE_NAME = "disk"

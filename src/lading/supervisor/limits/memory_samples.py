@@ -77,7 +77,8 @@ class ContainerMemory:
         """Bytes of memory that the container uses. Shared pages are told apart only where the use
         may be more than `limit`. Raises OSError when the container has ended.
         """
-        pids = [name for name in os.listdir(self._listed) if name.isdigit()]  # noqa: PTH208 - a descriptor
+        # `self._listed` is a descriptor, which pathlib does not take.
+        pids = [name for name in os.listdir(self._listed) if name.isdigit()]  # noqa: PTH208
         in_files = self._in_files()
         quick = sum(sum(self._read(pid, "status", _QUICK).values()) for pid in pids) + in_files
         if quick <= limit:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lading.core.containers.disk_space import Amount
-from lading.process.confined import Stopped
+from lading.process.cancellation import Stopped
 from lading.supervisor.limits.disk_usage import measure
 
 # Seconds of a measurement; a mount that takes longer is not judged.

@@ -22,7 +22,7 @@ from lading.core.errors import ExecutionError
 from lading.core.images import Account, ImageProcess
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
-from lading.process import confined
+from lading.process import tree_removal
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,
@@ -69,7 +69,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
     for left in run.glob(f"{_NAME}*"):
         pid = left.name.removeprefix(_NAME)
         if not (pid.isdecimal() and linux.is_running(int(pid))):
-            confined.remove(left)
+            tree_removal.remove(left)
     place = run / f"{_NAME}{os.getpid()}"
     place.mkdir()
     try:
@@ -80,7 +80,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
         finally:
             os.close(descriptor)
     finally:
-        confined.remove(place)
+        tree_removal.remove(place)
 
 
 async def warm_up(run: Path) -> None:

@@ -21,8 +21,9 @@ from lading.core.data import filetree
 from lading.core.errors import Invalid, LadingError, NotFound, TooLarge
 from lading.core.tes.file_roots import FileRoot
 from lading.core.tes.transfers import ObjectFacts
+from lading.process.cancellation import Stop
 from lading.process.concurrency import in_thread
-from lading.process.confined import ConfinedTree, Stop, open_directory
+from lading.process.confined import ConfinedTree, open_directory
 from lading.tes.transfers.endpoints import ObjectSource, OpenObject, OutgoingFile, SourceListing
 
 _PIECE: Final = 1 << 18

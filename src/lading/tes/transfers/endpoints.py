@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lading.client.blocks import BlockClient
-from lading.client.collections import read_file
+from lading.client.files.downloads import read_file
 from lading.core.data.filetree import File
 from lading.core.tes.transfers import ObjectFacts
 from lading.net.http_connections import Outgoing

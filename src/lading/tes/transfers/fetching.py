@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from lading.client.collections import BlockSink
+from lading.client.files.collections import BlockSink
 from lading.core.data.filetree import File, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Corrupt, LadingError, TooLarge, Unavailable

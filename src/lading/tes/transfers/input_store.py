@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from lading.client.api import ApiClient, Record
-from lading.client.collections import CollectionWriter
+from lading.client.files.collections import CollectionWriter
 from lading.core.errors import Conflict, Invalid
 from lading.core.quantities import format_time, later
 

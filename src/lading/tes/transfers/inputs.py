@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lading.client.collections import BlockSink, CollectionWriter
+from lading.client.files.collections import BlockSink, CollectionWriter
 from lading.core.errors import LadingError, NotFound
 from lading.core.quantities import size as size_text
 from lading.core.tes.document import DIRECTORY, objects, string

@@ -13,15 +13,15 @@ from signal import Signals
 
 import pytest
 
-from lading.config.site import load
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
-from lading.dispatch.fleet import FleetSite, StartRequest
+from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
-from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, slurm_settings
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
+from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from lading.testing.containers import QUICK, TOKEN, FakeContainers, dispatching
 from lading.testing.fleet import Work
 from tests.simulation.slurm_programs import FakeSlurm, Malice
@@ -403,33 +403,6 @@ async def test_everything_ends_whatever_slurm_does(seed: int) -> None:
         )
         await until(fleet, lambda: not fleet.view().processes and not slurm.alive())
     assert sum(server.state(uuid) is ContainerState.COMPLETE for uuid in uuids) == 60
-
-
-def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
-    config = load(
-        overrides={
-            "Containers": {
-                "ReserveExtraRAM": "1MiB",
-                "SLURM": {"SbatchArgumentsList": ["-c%C"], "PollPeriod": 3, "VCPUPrice": 0.5},
-            }
-        }
-    )
-    site = FleetSite(
-        config=config,
-        token=TOKEN,
-        run_directory=tmp_path,
-        cache_directory=tmp_path,
-        template={},
-        api_url="https://x",
-    )
-    made = slurm_settings(site)
-    assert made.templates.fill(ONE, TrackedContainer(uuid=ONE, need=Resources(2)))[2:] == ["-c2"]
-    assert (made.poll_period, made.array_size, made.site.template["api_url"]) == (
-        3.0,
-        1,
-        "https://x",
-    )
-    assert made.site.template["instance_type"] == {"Name": "Slurm", "VCPUs": 1, "Price": 0.5}
 
 
 async def test_a_gang_that_no_node_holds_has_a_node_for_each_rank() -> None:

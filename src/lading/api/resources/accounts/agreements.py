@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import show
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix

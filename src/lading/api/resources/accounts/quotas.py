@@ -14,17 +14,19 @@ from typing import Final
 
 from lading.api import authorization, quotas, spending
 from lading.api.background.cascades import begin_now
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.core.containers.container import HELD, Container
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.policy import quotas as rules
 from lading.core.policy.quotas import Quota
 from lading.core.records import access
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Among, Column, Query
 from lading.core.records.filters import check_select
-from lading.core.records.record_types import CONTAINERS, GROUPS, REQUESTS, USERS
+from lading.core.records.record_types import GROUPS, USERS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.core.records.service_records import QUOTAS
 from lading.store import cascades, records

@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse, check_match, show
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.serializer import check_match, show
 from lading.api.server.identifiers import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import is_user, root_token

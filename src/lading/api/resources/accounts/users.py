@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Final
 
 from lading.api import authorization
-from lading.api.authorization import authenticate
-from lading.api.http import ApiCall, ApiResponse, check_match, present, present_one, show
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins.authentication import authenticate
 from lading.api.resources import generic, links
 from lading.api.resources.collections import settle_name
+from lading.api.serializer import check_match, present, present_one, show
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers.container import LIVE
@@ -26,16 +27,15 @@ from lading.core.errors import Forbidden, Invalid, Malformed, Unauthenticated
 from lading.core.ids import is_user
 from lading.core.records import access
 from lading.core.records.access import ALL_SCOPES
+from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import LEVELS, Level, check_acyclic
 from lading.core.records.record_types import (
     COLLECTIONS,
-    CONTAINERS,
     GROUPS,
     LINKS,
     LOGS,
     RECORDS,
-    REQUESTS,
     TOKENS,
     USERS,
 )

@@ -30,7 +30,7 @@ import msgspec
 from lading.core.errors import LadingError, NotFound
 from lading.dispatch.fleets.cloud.drivers.driver import Driver
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.process import confined
+from lading.process import tree_removal
 from lading.process.telemetry import event
 
 LONGEST: Final = 64 << 10
@@ -115,7 +115,7 @@ class MachineLogs:
             if number >= _MOST or one.at < now - _OLDEST:
                 # The next VM tries again.
                 with contextlib.suppress(OSError):
-                    confined.remove(self._place(one.id))
+                    tree_removal.remove(self._place(one.id))
 
 
 @dataclass(frozen=True, slots=True)

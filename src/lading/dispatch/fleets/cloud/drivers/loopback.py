@@ -38,7 +38,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     refuse_unknown,
     text,
 )
-from lading.process import confined
+from lading.process import tree_removal
 
 _RECORD = "vm.json"
 # Seconds for `ip`, and for the last process of a cgroup to end: both take milliseconds.
@@ -288,7 +288,7 @@ class Machines:
         while folder.exists() and time.monotonic() < until:
             # Mounts vanish a moment after their last process; the next attempt succeeds.
             with contextlib.suppress(OSError):
-                confined.remove(folder)
+                tree_removal.remove(folder)
 
 
 def _hierarchies() -> list[Path]:

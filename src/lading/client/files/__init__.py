@@ -1,0 +1,1 @@
+"""Files on their way between this machine and collections: listed, uploaded, downloaded."""
