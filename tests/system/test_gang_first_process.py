@@ -81,7 +81,7 @@ def test_nobody_inside_reaches_the_first_process(cluster: Cluster) -> None:
 
 
 def test_each_process_hears_of_the_stop(cluster: Cluster) -> None:
-    done = _run(cluster, STOPPED, "--max-run-time", "3s")
+    done = _run(cluster, STOPPED, "--max-run-time", "10s")
     assert sorted(done.stdout.splitlines()) == sorted(
         f"[{rank}] {word}" for word in ("up", "saved") for rank in range(2)
     )
