@@ -17,8 +17,7 @@ from urllib.parse import unquote
 
 from lading.client.transport import DEFAULT_TIMEOUT, HttpTransport, WebSocket
 from lading.core.errors import Unavailable, from_status
-from lading.process.concurrency import cancel_all
-from lading.process.small_queue import SmallQueue
+from lading.process.concurrency import SmallQueue, cancel_all
 
 Message = MutableMapping[str, Any]
 App = Callable[

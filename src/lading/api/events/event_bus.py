@@ -23,7 +23,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.ids import Infix
 from lading.core.records.schema import Record
 from lading.core.scheduling.lock_offers import LockOffers
-from lading.process.small_queue import SmallQueue
+from lading.process.concurrency import SmallQueue
 
 # Events that a listener may be behind. A batch of some hundred submissions fits.
 QUEUE = 1024

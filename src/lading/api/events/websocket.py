@@ -39,7 +39,7 @@ from lading.core.records.access import Principal
 from lading.core.records.attributes import MAX_INTEGER
 from lading.core.records.container_types import CONTAINERS
 from lading.core.records.schema import JSON, Record
-from lading.process.small_queue import SmallQueue
+from lading.process.concurrency import SmallQueue
 
 # Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
 PING: Final = 60.0
