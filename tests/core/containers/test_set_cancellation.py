@@ -76,7 +76,6 @@ def test_a_step_is_a_beginning_of_the_page(page: list[WaitingRequest], most: int
         one.uuid for one in taken if not one.is_refused and not is_stopping(one)
     ]
     assert step.refused == sum(one.is_refused for one in taken)
-    assert step.stopping == sum(is_stopping(one) and not one.is_refused for one in taken)
     assert len(step.singly) <= most
     # It ends at the end of the page, or before a request for which there is no room.
     assert count == len(page) or len(step.singly) == most

@@ -128,21 +128,30 @@ async def cancel_container(services: ApiServices, container_uuid: str) -> None:
     """Cancel the requests of a container that are being cancelled, before their turn."""
     async with services.database.writing() as tx:
         for one, rows in await left(tx, services, of_containers([container_uuid])):
-            ended = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
-            await cancellations.put(tx, replace(one, cancelled=one.cancelled + ended))
+            done = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
+            await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
+
+
+async def find_ending(services: ApiServices, container_uuids: Sequence[str]) -> set[str]:
+    """Those of these containers that have requests which are being cancelled."""
+    if not container_uuids:
+        return set()
+    async with services.database.reading() as tx:
+        pending = await left(tx, services, of_containers(container_uuids))
+    return {row["container_uuid"] for _, rows in pending for row in rows}
 
 
 async def cancel_each(
     tx: Transaction, services: ApiServices, one: Cancellation, uuids: Sequence[str]
 ) -> int:
-    """Cancel requests as the call `cancel` does, each with its consequences; how many are Final."""
+    """Cancel requests as the call `cancel` does, each with its consequences; how many it were."""
     unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
-    ended = 0
+    done = 0
     for uuid in uuids:
         # Read now: an earlier one may have ended it.
         row = await records.get(tx, REQUESTS, uuid)
         if row is not None and row["state"] == RequestState.COMMITTED:
-            changed = await unit.cancel(row)
-            ended += changed["state"] == RequestState.FINAL
+            await unit.cancel(row)
             await unit.settle()
-    return ended
+            done += 1
+    return done

@@ -165,8 +165,8 @@ class CancellationWorker:
             one = await cancellations.get(tx, id)
             # Another server may have finished it since.
             if one is not None and one.finished_at is None:
-                ended = await cancellation_scope.cancel_each(tx, services, one, uuids)
-                await cancellations.put(tx, replace(one, cancelled=one.cancelled + ended))
+                done = await cancellation_scope.cancel_each(tx, services, one, uuids)
+                await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
 
     async def _count(self, one: Cancellation) -> None:
         """Store the number of the requests, before the first of them is cancelled."""
@@ -175,10 +175,11 @@ class CancellationWorker:
             principal = await principal_of(tx, self._services.ids, one)
             query = await query_of(tx, self._services.clock, principal, one)
             query = replace(query, where=(*query.where, *before(one.position)))
-            total = await records.count(tx, tx.dialect, REQUESTS, query)
+            # Before the count: what is cancelled meanwhile, before its turn, is in neither number
+            # until the end (`advance`), and not in both.
             fresh = await cancellations.get(tx, one.id)
-            # Some were cancelled before their turn.
-            total += fresh.cancelled if fresh is not None else 0
+            total = fresh.cancelled if fresh is not None else 0
+            total += await records.count(tx, tx.dialect, REQUESTS, query)
         async with database.writing() as tx:
             fresh = await cancellations.get(tx, one.id)
             if fresh is not None and fresh.total is None:
@@ -294,13 +295,15 @@ async def advance(
 ) -> Cancellation:
     """Cancel the requests of a page; the cancellation afterwards."""
     if page.step is None:
-        return replace(one, finished_at=services.clock.now())
+        # Some may have ended by themselves since they were counted.
+        total = one.cancelled + one.refused
+        return replace(one, total=total, finished_at=services.clock.now())
     unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
     if page.step.together:
         some = [page.requests[uuid] for uuid in page.step.together]
         await cancel_in_set(unit, some, [page.containers[row["container_uuid"]][0] for row in some])
     await cancellation_scope.cancel_each(tx, services, one, page.step.singly)
-    done = len(page.step.together) + len(page.step.singly) + page.step.stopping
+    done = len(page.step.together) + len(page.step.singly)
     return replace(
         one,
         position=page.after,

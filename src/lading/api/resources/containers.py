@@ -5,6 +5,7 @@ Source: docs/spec/api, section Containers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +13,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from lading.api import authorization, quotas
-from lading.api.background.cancellation_scope import BeingCancelled, cancel_container
+from lading.api.background.cancellation_scope import (
+    BeingCancelled,
+    cancel_container,
+    find_ending,
+)
 from lading.api.container_access import port_addresses
 from lading.api.container_access.gateway_client import choose_address
 from lading.api.events import audit
@@ -49,6 +54,8 @@ from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
 MOST_ALTERNATIVES: Final = 100
+# Seconds after which a lock is refused where all candidates are being cancelled.
+_PAUSE: Final = 0.3
 """Alternatives that a lock may name."""
 _RECIPE: Final = recipe.GIVEN
 
@@ -253,11 +260,30 @@ async def _lock_first(
         try:
             row, before = await _lock_within(call, terms, candidates)
             return row, [*passed, *before]
-        except (NoRoom, BeingCancelled):
+        except BeingCancelled:
+            candidates = await _pass_cancelled(call, candidates)
+            if not candidates:
+                # Nothing else can be locked now. A dispatcher that asked again at once would take
+                # the time of the cancellation.
+                await asyncio.sleep(_PAUSE)
+                raise
+            call.uuid = candidates[0]
+        except NoRoom:
             candidates = candidates[candidates.index(call.uuid) + 1 :]
             if not candidates:
                 raise
             call.uuid = candidates[0]
+
+
+async def _pass_cancelled(call: ApiCall, candidates: Sequence[str]) -> Sequence[str]:
+    """Cancel the requests of the container that a call names, which are being cancelled; the
+    candidates after it whose requests are not.
+    """
+    # The transaction of the lock was undone.
+    await cancel_container(call.services, call.uuid)
+    others = candidates[candidates.index(call.uuid) + 1 :]
+    ending = await find_ending(call.services, others)
+    return [uuid for uuid in others if uuid not in ending]
 
 
 async def _first_lockable(tx: Transaction, uuids: Sequence[str]) -> tuple[str, list[Record]]:
@@ -333,10 +359,6 @@ async def _lock_within(
     """
     try:
         return await _lock(call, terms, candidates)
-    except BeingCancelled:
-        # The transaction of the lock was undone.
-        await cancel_container(call.services, call.uuid)
-        raise
     except NoRoom:
         if terms.amounts:
             return await _lock_within(call, _LockTerms({}, terms.images), candidates)

@@ -70,15 +70,14 @@ def is_stopping(one: WaitingRequest) -> bool:
 @dataclass(frozen=True, slots=True)
 class CancellationStep:
     """The first requests of a page: those that are cancelled as a set, those one by one, and the
-    number of those that the user may not change, and of those that are stopping; `last` is the last
-    of all.
+    number of those that the user may not change; `last` is the last of all. Those that are stopping
+    are in none of them.
     """
 
     together: tuple[str, ...]
     singly: tuple[str, ...]
     refused: int
     last: str
-    stopping: int = 0
 
 
 def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> CancellationStep:
@@ -87,12 +86,12 @@ def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> Cancellati
     """
     together: list[str] = []
     singly: list[str] = []
-    refused, stopping, last = 0, 0, ""
+    refused, last = 0, ""
     for one in page:
         if one.is_refused:
             refused += 1
         elif is_stopping(one):
-            stopping += 1
+            pass
         elif is_cancelled_in_set(one):
             together.append(one.uuid)
         elif len(singly) < most_singly:
@@ -100,4 +99,4 @@ def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> Cancellati
         else:
             break
         last = one.uuid
-    return CancellationStep(tuple(together), tuple(singly), refused, last, stopping)
+    return CancellationStep(tuple(together), tuple(singly), refused, last)
