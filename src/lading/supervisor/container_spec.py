@@ -156,7 +156,7 @@ class GpuLocks:
         taken: list[GpuDevice] = []
         for gpu in found.devices:
             if len(taken) < count and self._hold(
-                Path(self._config.device_directory) / f"{found.stack}-{gpu.number}"
+                Path(self._config.device_directory) / gpu_devices.lock_name(found.stack, gpu)
             ):
                 taken.append(gpu)
         if len(taken) < count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,11 @@ def shown(one: QueuePicture, *, width: int = 100, height: int = 40) -> list[str]
     out = io.StringIO()
     Console(file=out, width=width).print(screen(one, width=width, height=height))
     return out.getvalue().splitlines()
+
+
+def test_gpus_stand_among_the_needs() -> None:
+    run = replace(RUN, gpus="1 GPU (nvidia0)")
+    assert any("4 vcpus, 4.0 GiB, 1 GPU (nvidia0)" in text for text in shown(picture(runs=[run])))
 
 
 @pytest.mark.parametrize(("width", "bar_size"), [(50, 0), (58, 0), (60, 6), (70, 16), (80, 20)])

@@ -10,7 +10,8 @@ import pytest
 
 from lading.core.errors import NotFound, Unavailable
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.machines import MachineAction
+from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.machines import MachineAction, MachineGpu
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.dispatch.fleet import FleetView, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine, measure_use
@@ -61,6 +62,23 @@ def test_what_is_reported(tmp_path: Path) -> None:
         "host", "running", 4, 1,
     )  # fmt: skip
     assert (found.price, found.used, found.actions) == (0.25, None, ("hold", "kill"))
+
+
+def test_its_gpus_are_reported(tmp_path: Path) -> None:
+    machine = LocalMachine(
+        FakeProcesses(),
+        worker="local",
+        capacity=Resources(4, 8 * GIB, gpus=1),
+        directory=tmp_path,
+        price=0.0,
+        look_up=lambda _: None,
+        changed=lambda: None,
+        gpu=Gpu(stack="cuda", count=1, targets=("8.6",), driver="12.2", vram=24 * GIB),
+        see_gpus=lambda: (MachineGpu(device="nvidia0", is_used=True, container="a"),),
+    )
+    [found] = machine.machines().machines
+    assert found.gpu_kind == "1 GPU (8.6, 24.0 GiB, CUDA 12.2)"
+    assert [gpu.device for gpu in found.gpus] == ["nvidia0"]
 
 
 async def test_an_order_to_hold_outlives_the_dispatcher(tmp_path: Path) -> None:

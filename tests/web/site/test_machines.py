@@ -54,6 +54,23 @@ async def test_a_machine(here: PageSite, browser: Browser) -> None:
     assert "None matches" in await browser.words("/ui/machines/list?state=idle")
 
 
+async def test_who_has_which_gpu(here: PageSite) -> None:
+    request = await here.world.submit("x", name="trains")
+    container = request["container_uuid"]
+    gpus = [
+        {"device": "nvidia0", "is_used": True, "container": container},
+        {"device": "nvidia1", "is_used": True},
+        {"device": "nvidia2"},
+    ]
+    await _report(here, containers=[container], gpus=gpus, gpu_kind="3 GPUs (8.6)")
+    words = await (await here.logged_in()).words("/ui/machines")
+    assert "GPUs 3 GPUs (8.6) nvidia0 : trains nvidia1 : in use nvidia2 : free" in words
+    jane = await (await here.logged_in(await here.world.user("jane"))).words("/ui/machines")
+    assert "nvidia0 : in use nvidia1 : in use nvidia2 : free" in jane
+    [report] = (await here.world.ok("GET", "dispatch/machines"))["items"]
+    assert report["machines"][0]["gpus"][0]["container"] == container
+
+
 async def test_what_others_see(here: PageSite) -> None:
     request = await here.world.submit("x", name="secret-name")
     await _report(here, containers=[request["container_uuid"]])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, Final
 
 from lading.client.api import Record
@@ -54,6 +55,8 @@ class RunningRequest:
     """Seconds that it will take in all, from history or its own report; None if not known."""
     vcpus: int
     ram: int
+    gpus: str = ""
+    """Its GPUs in words, with their device files where their machine tells them; "" for none."""
 
     @property
     def part(self) -> float | None:
@@ -182,13 +185,14 @@ def draw(
     *,
     total: int,
     head: Mapping[str, str] | None,
+    devices: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> QueuePicture:
     """The picture of the requests that have not ended, of which `opened` are the oldest, and of
-    those that have.
+    those that have; `devices` has the device files of GPUs by the uuid of their container.
     """
     runs = [one for one in opened if _runs(one)]
     waiting = [one for one in opened if not _runs(one)]
-    shown = [_run(one, history, now) for one in runs]
+    shown = [_run(one, history, now, devices) for one in runs]
     latest = history.latest()
     fresh = [one for one in latest if _age(one, now) <= RATE_TIME and not _is_reused(one)]
     count = total - len(runs)
@@ -237,7 +241,12 @@ def _left(
     return None if found is None else found.end
 
 
-def _run(one: RequestOutcome, history: RequestHistory, now: datetime) -> RunningRequest:
+def _run(
+    one: RequestOutcome,
+    history: RequestHistory,
+    now: datetime,
+    devices: Mapping[str, Sequence[str]],
+) -> RunningRequest:
     container: Mapping[str, Any] = one.container or {}
     seconds = seconds_of(one, now) or 0.0
     constraints = container.get("runtime_constraints") or {}
@@ -251,7 +260,22 @@ def _run(one: RequestOutcome, history: RequestHistory, now: datetime) -> Running
         expected=own if own is not None else history.expected(one.request),
         vcpus=_whole(constraints.get("vcpus")),
         ram=_whole(constraints.get("ram")),
+        gpus=_gpus(constraints, devices.get(container.get("uuid", ""), ())),
     )
+
+
+def _gpus(constraints: Mapping[str, Any], devices: Sequence[str]) -> str:
+    count = gpu_count(constraints)
+    if not count:
+        return ""
+    names = f" ({', '.join(devices)})" if devices else ""
+    return f"{count} {'GPU' if count == 1 else 'GPUs'}{names}"
+
+
+def gpu_count(constraints: Mapping[str, Any]) -> int:
+    """The number of GPUs in runtime constraints."""
+    gpu = constraints.get("gpu")
+    return _whole(gpu.get("device_count")) if isinstance(gpu, Mapping) else 0
 
 
 def _end(one: RequestOutcome) -> EndedRequest:

@@ -12,7 +12,7 @@ import errno
 import shutil
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -28,12 +28,14 @@ from lading.cli.running.queue_picture import (
     RequestHistory,
     draw,
     first_in_line,
+    gpu_count,
     name_of,
 )
 from lading.cli.running.selection import RequestSelection
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, changes, until_changed
+from lading.core.errors import LadingError
 from lading.core.quantities import format_time
 
 # As many as the server gives in one answer, so that there are few calls.
@@ -138,7 +140,25 @@ class _QueueWatch:
             self._seen = format_time(now - timedelta(seconds=self.since))
         await self._note_ends()
         opened, total = await self._open()
-        return draw(opened, self._history, now, total=total, head=await self._head(opened))
+        head, devices = await self._head(opened), await self._devices(opened)
+        return draw(opened, self._history, now, total=total, head=head, devices=devices)
+
+    async def _devices(self, opened: list[RequestOutcome]) -> dict[str, list[str]]:
+        """The device files of GPUs by container, where containers have some."""
+        if not any(
+            gpu_count((one.container or {}).get("runtime_constraints") or {}) for one in opened
+        ):
+            return {}
+        devices: dict[str, list[str]] = {}
+        # A token of limited scope does not see machines, which is no reason to show nothing.
+        with suppress(LadingError):
+            answer = await self.session.api.request("GET", "dispatch/machines")
+            for report in answer["items"]:
+                for machine in report["machines"]:
+                    for gpu in machine.get("gpus") or ():
+                        if gpu["container"]:
+                            devices.setdefault(gpu["container"], []).append(gpu["device"])
+        return devices
 
     async def _open(self) -> tuple[list[RequestOutcome], int]:
         """The oldest requests that have not ended, and how many there are."""

@@ -126,6 +126,7 @@ def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
     table = _table(title, "REQUEST", "FOR", "OF ABOUT", *more)
     for one in runs:
         needs = f"{one.vcpus} vcpus, {display.size(one.ram)}"
+        needs += f", {display.plain(one.gpus)}" if one.gpus else ""
         expected = "" if one.expected is None else _time(one.expected)
         table.add_row(
             _name(one.name, width),

@@ -81,6 +81,13 @@ def only_cards(found: GpuDevices, numbers: str) -> GpuDevices:
     )
 
 
+def lock_name(stack: str, gpu: GpuDevice) -> str:
+    """The name of the file that the holder of a GPU locks; it has the run directory of the
+    container.
+    """
+    return f"{stack}-{gpu.number}"
+
+
 def unsuited_gpu(asked: Gpu, there: Gpu) -> str:
     """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
     if not asked.count:

@@ -58,9 +58,20 @@ class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
     ram: _Amount
 
 
+class MachineGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One GPU of a machine: its device file below /dev, and the container that has it. That is ""
+    for a free one, and for one whose container the reader may not see (`is_used`).
+    """
+
+    device: _Text
+    is_used: bool = False
+    container: _Text = ""
+
+
 class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One machine.
 
+    `gpu_kind` says in words which GPUs it has, `gpus` who has which, where its dispatcher knows.
     `behavior` is an order that lasts: run, hold or drain. `reserved` is what its containers have
     asked for, `used` is None where nobody measures it. `since` is an API timestamp, "" where the
     dispatcher does not know it; `price` is in dollars an hour; `note` a fault, or why it goes;
@@ -79,6 +90,8 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reserved: MachineAmount = MachineAmount()
     used: MachineUse | None = None
     containers: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=4096)] = ()
+    gpu_kind: _Text = ""
+    gpus: Annotated[tuple[MachineGpu, ...], msgspec.Meta(max_length=256)] = ()
     actions: Annotated[tuple[MachineAction, ...], msgspec.Meta(max_length=4)] = ()
     note: _Text = ""
     takes_none: _Text = ""
@@ -166,6 +179,10 @@ def shown_to(state: MachineState, *, is_admin: bool, readable: Collection[str]) 
     return msgspec.structs.replace(
         state,
         containers=tuple(one for one in state.containers if one in readable),
+        gpus=tuple(
+            gpu if gpu.container in readable else msgspec.structs.replace(gpu, container="")
+            for gpu in state.gpus
+        ),
         address="",
         note="",
         actions=(),

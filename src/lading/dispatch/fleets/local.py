@@ -43,6 +43,7 @@ import msgspec
 from lading.client.caches.disk_space import is_short
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total
+from lading.core.scheduling.instance_types import NO_GPU
 from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
 from lading.dispatch.capacity import Shares
@@ -97,6 +98,8 @@ class LocalFleet:
             price=settings.price,
             look_up=lambda uuid: self._look_up(uuid),
             changed=self._change.set,
+            gpu=settings.gpu or NO_GPU,
+            see_gpus=settings.see_gpus,
         )
 
     async def __aenter__(self) -> Self:

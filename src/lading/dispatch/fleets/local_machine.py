@@ -19,12 +19,15 @@ from typing import Final, Protocol
 
 import msgspec
 
+from lading.core.containers.gpu_words import in_words
 from lading.core.errors import NotFound, Unavailable
 from lading.core.quantities import format_time
 from lading.core.resources import Resources
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
 from lading.core.scheduling.machines import (
     MOST_NOTES,
     MachineAction,
+    MachineGpu,
     MachineKind,
     MachineNote,
     MachineReport,
@@ -49,7 +52,9 @@ class LocalProcesses(Protocol):
 
 
 class LocalMachine:
-    """Implements MachineSource. `changed` is called when it is held, or no longer is."""
+    """Implements MachineSource. `changed` is called when it is held, or no longer is; `gpu` are its
+    GPUs, and `see_gpus` tells who has which.
+    """
 
     def __init__(
         self,
@@ -61,6 +66,8 @@ class LocalMachine:
         price: float,
         look_up: LookUp,
         changed: Callable[[], None],
+        gpu: Gpu = NO_GPU,
+        see_gpus: Callable[[], tuple[MachineGpu, ...]] = tuple,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         root: Path = _ROOT,
     ) -> None:
@@ -71,6 +78,8 @@ class LocalMachine:
         self._price = price
         self._look_up = look_up
         self._changed = changed
+        self._gpu_kind = _kind_in_words(gpu)
+        self._see_gpus = see_gpus
         self._wall = wall
         self._root = root
         self._history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
@@ -99,6 +108,8 @@ class LocalMachine:
             total=amount(self._capacity),
             price=self._price,
             used=measure_use(self._root),
+            gpu_kind=self._gpu_kind,
+            gpus=self._see_gpus(),
             actions=(lasting, *kill),
             note=(self.held or view.shortage)[:400],
         )
@@ -127,6 +138,15 @@ class LocalMachine:
         except OSError as error:
             raise Unavailable(f"{self._path}: cannot be written: {error.strerror}") from error
         self.held = held
+
+
+def _kind_in_words(gpu: Gpu) -> str:
+    if not gpu.count:
+        return ""
+    words = in_words(
+        gpu.count, memory=gpu.vram, kinds=gpu.targets, version=gpu.driver, stack=gpu.stack
+    )
+    return words[:400]
 
 
 def measure_use(root: Path = _ROOT) -> MachineUse | None:

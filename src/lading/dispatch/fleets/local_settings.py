@@ -12,8 +12,10 @@ from msgspec import structs
 from lading.core.containers.disk_space import Amount
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.machines import MachineGpu
 from lading.dispatch.capacity import measure, memory_of_others, see_gpus
 from lading.dispatch.fleet import FleetSite
+from lading.dispatch.gpu_use import watch_gpus
 from lading.process.telemetry import read_format, read_level
 
 WORKER = "this machine"
@@ -37,6 +39,8 @@ class LocalSettings:
     capacity: Resources
     partitions: frozenset[str] = frozenset()
     gpu: Gpu | None = None
+    see_gpus: Callable[[], tuple[MachineGpu, ...]] = tuple
+    """Who has which GPU of this machine."""
     shares: Path | None = None
     """Directory in which the dispatchers of this machine share its capacity; None: this one has it
     alone.
@@ -82,9 +86,9 @@ def local_settings(site: FleetSite) -> LocalSettings:
     known = Gpu(
         driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
     )
-    gpu = see_gpus(
-        known=known, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
-    )
+    root = Path(site.config.Containers.DeviceRoot)
+    gpu = see_gpus(known=known, visible=local.VisibleGPUs, root=root)
+    locks = Path(local.ShareDirectory or _MACHINE) / "gpus"
     gpu_count = local.GPUs if local.GPUs >= 0 else gpu.count
     capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
     return LocalSettings(
@@ -107,6 +111,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
         gpu=structs.replace(gpu, count=gpu_count),
+        see_gpus=watch_gpus(gpu, root=root, visible=local.VisibleGPUs, locks=locks),
         partitions=frozenset(local.Partitions),
         kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
         shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
@@ -114,7 +119,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
             **site.template,
             **way,
             "cache_directory": str(site.cache_directory),
-            "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
+            "device_directory": str(locks),
             "visible_gpus": local.VisibleGPUs,
             "instance_type": _describe(capacity, price=local.Price),
             "preemption": local.Preemption,

@@ -34,6 +34,7 @@ class MachineRow:
     kind: str
     uses: list[MachineAmountRow]
     requests: list[Record]
+    gpus: list[MachineGpuRow]
     others: int
     """Containers here that the reader may not see."""
 
@@ -46,6 +47,15 @@ class MachineRow:
         state = self.machine["state"].rstrip("*~#!%$@^-+")
         bad = state.startswith(("down", "fail", "drain"))
         return "bad" if bad else words.get(state, "wait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineGpuRow:
+    """A GPU of a machine, and the request whose container has it, if the reader may see that."""
+
+    device: str
+    is_used: bool
+    request: Record | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +152,14 @@ def _row(dispatcher: str, machine: Record, running: dict[str, Record]) -> Machin
         kind=_KINDS[machine["kind"]],
         uses=_uses(machine),
         requests=requests,
+        gpus=[
+            MachineGpuRow(
+                device=gpu["device"],
+                is_used=gpu["is_used"],
+                request=running.get(gpu["container"]),
+            )
+            for gpu in machine["gpus"]
+        ],
         others=machine["container_count"] - len(requests),
     )
 
