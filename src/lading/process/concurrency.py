@@ -55,7 +55,7 @@ async def finish_within(work: Awaitable[_Answer], seconds: float) -> _Answer:
     """Result of `work`, which is cancelled after so many seconds. Raises TimeoutError then.
 
     In the place of `asyncio.wait_for`, which in Python 3.11 drops the cancellation of its caller
-    when the work ends at that moment: the caller then goes on. An `asyncio.timeout` of Python 3.11
+    when the work ends at that moment: the caller then goes on. `asyncio.timeout` of Python 3.11.2
     raises no TimeoutError in a task that was cancelled before, such as one that tidies up.
     """
     task = asyncio.ensure_future(work)

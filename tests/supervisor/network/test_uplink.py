@@ -112,6 +112,29 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     assert process.returncode == -9
 
 
+async def test_a_program_that_does_not_end_is_killed_by_a_cancelled_task_too(
+    tmp_path: Path,
+) -> None:
+    stubborn = program("trap '' TERM; echo 1 >/proc/self/fd/{ready}; sleep 60")
+    connected = asyncio.Event()
+    processes = []
+
+    async def supervise() -> None:
+        async with uplink(tmp_path, stubborn, timeout=1.0) as connection:
+            await connection.open()
+            processes.append(connection.process)
+            connected.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(supervise())
+    await connected.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (process,) = processes
+    assert process is not None
+    assert process.returncode == -9
+
+
 async def test_a_missing_program_is_told_with_its_package(tmp_path: Path) -> None:
     async with uplink(tmp_path, program("", name="no-such-program")) as connection:
         with pytest.raises(ExecutionError, match="no-such-program, .* install the package dash"):

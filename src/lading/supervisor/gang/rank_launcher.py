@@ -28,7 +28,7 @@ from lading.core.errors import LadingError
 from lading.core.protocols.connection_limits import Connection, HttpLimits
 from lading.net.acceptor import StreamServer
 from lading.process import removal
-from lading.process.concurrency import cancel_all
+from lading.process.concurrency import cancel_all, finish_within
 from lading.supervisor import journal, linux
 from lading.supervisor.engines import EngineMaker
 from lading.supervisor.gang.remote_rank_client import keep_alive, trust
@@ -226,11 +226,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Wait for the end of a remote rank, whose input has ended; then TERM, then KILL."""
     for end in (process.terminate, process.kill):
         try:
-            async with asyncio.timeout(_END_TIME):
-                await process.wait()
-                return
+            await finish_within(process.wait(), _END_TIME)
         except TimeoutError:
             end()
+        else:
+            return
     await process.wait()
 
 

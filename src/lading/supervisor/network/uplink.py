@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lading.core.containers import container_network as rules
 from lading.core.errors import ExecutionError, Failure
-from lading.process.concurrency import cancel_all
+from lading.process.concurrency import cancel_all, finish_within
 
 # Bytes. Larger packets cost less, and these go to the uplink only; slirp4netns allows 65,521.
 _MTU = 65520
@@ -181,8 +181,7 @@ class Uplink:
         # slirp4netns ends at the end of the pipe as well.
         process.terminate()
         try:
-            async with asyncio.timeout(self._timeout):
-                await process.wait()
+            await finish_within(process.wait(), self._timeout)
         except TimeoutError:
             process.kill()
             await process.wait()
