@@ -68,7 +68,10 @@ def dispatch(
     Several dispatchers share one server: each has a token of its own. Containers that this one
     cannot run stay queued for others.
     """
+    from lading.supervisor.limits.user_scope import enter_scope
     from lading.wiring.dispatcher import run_further as main
+
+    enter_scope([sys.executable, "-m", "lading", *sys.argv[1:]], os.environ)
 
     def announce(ready: DispatcherReady) -> None:
         if display.is_json_command():
@@ -155,6 +158,7 @@ def up(
     Without --listen it takes the port of its last start, or 9440, or another one if that is taken.
     """
     from lading.cli.service import take_manager, tell_manager
+    from lading.supervisor.limits.user_scope import enter_scope
     from lading.wiring.up import main
 
     directory = data or default_data_directory(os.environ)
@@ -169,6 +173,7 @@ def up(
         arguments += _addresses(address, also)
         display.show(_start(directory.absolute(), arguments, listen=address))
         return
+    enter_scope([sys.executable, "-m", "lading", *sys.argv[1:]], os.environ)
     manager = take_manager(os.environ)
 
     def announce(ready: ServerReady) -> None:

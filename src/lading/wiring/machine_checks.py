@@ -268,6 +268,7 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
     """How the limits of an ordinary user's containers are enforced."""
     from lading.supervisor.limits.delegation import mend_delegation
     from lading.supervisor.limits.user_limits import describe, kernel_can_count
+    from lading.supervisor.limits.user_scope import UserScope
 
     controllers = machine.delegated()
     mend = mend_delegation(
@@ -275,7 +276,7 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
         user=machine.user,
         is_unified=kind == "version 2",
         has_systemd=(machine.root / "run/systemd/system").is_dir(),
-        has_session=(machine.root / f"run/user/{machine.user}/systemd").is_dir(),
+        is_lingering=UserScope(user=machine.user, root=machine.root).is_lingering(),
     )
     found = f"{kind}; native engine: {describe(controllers, can_count=kernel_can_count())}"
     if kind != "version 2":
@@ -286,8 +287,10 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
 
 def _delegated() -> Sequence[str]:
     from lading.supervisor.engines.choice import delegated_controllers
+    from lading.supervisor.limits.user_scope import UserScope
 
-    return delegated_controllers()
+    # `lading up` enters such a scope; this command is outside.
+    return delegated_controllers() or UserScope().controllers()
 
 
 def _mend_cgroups(kind: str) -> str:

@@ -45,7 +45,7 @@ def search(
         try_native=lambda directory: trial,
         has_starter=lambda: has_starter,
         delegated=lambda: delegated,
-        has_session=lambda user: True,
+        is_lingering=lambda: True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,22 @@ def test_a_group_without_the_mark_is_left_alone(tmp_path: Path, group: Path) -> 
     assert not (group / SERVING).exists()
 
 
+@pytest.mark.parametrize(("answer", "is_delegated"), [("yes", True), ("no", False)])
+def test_the_manager_of_a_user_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_delegated: bool
+) -> None:
+    own = f"/user.slice/user-{os.geteuid()}.slice/user@{os.geteuid()}.service/app.slice/run-1.scope"
+    group = tmp_path / own.lstrip("/")
+    group.mkdir(parents=True)
+    (group / "cgroup.controllers").write_text("cpu memory pids\n")
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\n[ "$6" = run-1.scope ] && echo {answer}\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    controllers = find_delegated(mounts(tmp_path), f"0::{own}\n")
+    assert bool(controllers) is is_delegated
+
+
 def test_a_group_that_refuses_is_not_delegated(tmp_path: Path, group: Path) -> None:
     (group / SERVING).write_text("")
     assert take_delegated(mounts(tmp_path), _OWN, is_delegated=lambda path: True) is None
@@ -86,25 +103,25 @@ def test_finding_the_controllers_changes_nothing(tmp_path: Path, group: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("controllers", "is_unified", "has_systemd", "has_session", "mend"),
+    ("controllers", "is_unified", "has_systemd", "is_lingering", "mend"),
     [
         (("memory", "cpu", "pids"), True, True, True, ""),
         (("memory", "pids"), True, True, True, "sudo systemctl edit user@.service"),
         ((), True, True, True, "systemd-run --user --scope"),
-        ((), True, True, False, "sudo loginctl enable-linger 7; XDG_RUNTIME_DIR=/run/user/7 sys"),
+        ((), True, True, False, "sudo loginctl enable-linger 7; lading down; lading up"),
         ((), False, True, True, "boot with systemd.unified_cgroup_hierarchy=1"),
         ((), True, False, True, "sudo lading up"),
     ],
 )
 def test_the_command_that_brings_control_groups(
-    controllers: tuple[str, ...], is_unified: bool, has_systemd: bool, has_session: bool, mend: str
+    controllers: tuple[str, ...], is_unified: bool, has_systemd: bool, is_lingering: bool, mend: str
 ) -> None:
     found = mend_delegation(
         controllers,
         user=7,
         is_unified=is_unified,
         has_systemd=has_systemd,
-        has_session=has_session,
+        is_lingering=is_lingering,
     )
     assert found.startswith(mend)
     assert bool(found) is bool(mend)

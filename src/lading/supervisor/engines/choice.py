@@ -22,6 +22,7 @@ from pathlib import Path
 from lading.supervisor.engines import AUTOMATIC, CRUN, NATIVE
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.limits.delegation import find_delegated, mend_delegation
+from lading.supervisor.limits.user_scope import UserScope
 from lading.supervisor.limits.user_limits import describe, kernel_can_count
 from lading.supervisor.machine import mount_table
 from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
@@ -80,8 +81,8 @@ class EngineSearch:
     """Tries the native engine for an ordinary user."""
     delegated: Callable[[], Sequence[str]] = lambda: delegated_controllers()
     """The controllers of control groups that this user may use."""
-    has_session: Callable[[int], bool] = lambda user: Path(f"/run/user/{user}/systemd").is_dir()
-    """Whether systemd runs services of a user."""
+    is_lingering: Callable[[], bool] = lambda: UserScope().is_lingering()
+    """Whether systemd runs the manager of this user without a login."""
 
     def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
         """The configured engine; for `auto` the first that can be used."""
@@ -116,7 +117,7 @@ class EngineSearch:
             user=self.user,
             is_unified=self.has_cgroup2(),
             has_systemd=self.has_systemd(),
-            has_session=self.has_session(self.user),
+            is_lingering=self.is_lingering(),
         )
 
     def services(self) -> list[tuple[str, str, bool]]:

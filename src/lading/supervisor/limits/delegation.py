@@ -1,8 +1,9 @@
 """The control group that systemd has delegated to an ordinary user, with its controllers.
 
-systemd marks a group that it delegates with the attribute `user.delegate` (systemd 251), as for a
-service with `Delegate=yes` and for `systemd-run --user --scope -p Delegate=yes`. Its processes may
-make groups below it. Controllers reach these groups only when the group itself has no processes
+For a service with `Delegate=yes` the manager of the machine marks its group with the attribute
+`user.delegate` (systemd 251). The manager of a user marks no group, and is asked for the property
+`Delegate` of the unit, as for `systemd-run --user --scope -p Delegate=yes`. Processes in a delegated
+group may make groups below it. Controllers reach these groups only when the group itself has no processes
 (cgroups(7), "no internal processes"), so all of them move into one below.
 
     <delegated>/serving/          the processes that were in the group
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection
+import subprocess
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,6 +29,7 @@ _CONTROLLERS = ("memory", "cpu", "pids", "io")
 _OF_LIMITS = frozenset({"memory", "cpu", "pids"})
 # Looks at the list of processes: some may start others meanwhile.
 _ROUNDS = 20
+_TIMEOUT = 5.0
 
 
 def take_delegated(
@@ -38,7 +41,7 @@ def take_delegated(
     Raises no error: without permission the group counts as not delegated.
     """
     group = _find(mounts, own)
-    if group is None or not (is_delegated or _is_marked)(group):
+    if group is None or not (is_delegated or _is_delegated)(group):
         return None
     try:
         names = read_text(group / "cgroup.controllers").split()
@@ -56,10 +59,22 @@ def find_delegated(
 ) -> tuple[str, ...]:
     """Controllers that `take_delegated` would find; it changes nothing."""
     group = _find(mounts, own)
-    if group is None or not (is_delegated or _is_marked)(group):
+    if group is None or not (is_delegated or _is_delegated)(group):
         return ()
     names = read_text(group / "cgroup.controllers").split()
     return tuple(name for name in names if name in _CONTROLLERS)
+
+
+def user_environment(environ: Mapping[str, str], user: int) -> dict[str, str]:
+    """The environment of a program that speaks to the manager of a user, also after `su` and from
+    `cron`, which set no runtime directory.
+    """
+    return {"XDG_RUNTIME_DIR": f"/run/user/{user}", **environ}
+
+
+def of_user_manager(hierarchy: Path, user: int) -> Path:
+    """The control group of the manager of a user, below the mount point of version 2."""
+    return hierarchy / f"user.slice/user-{user}.slice/user@{user}.service"
 
 
 def mend_delegation(
@@ -68,11 +83,11 @@ def mend_delegation(
     user: int,
     is_unified: bool,
     has_systemd: bool,
-    has_session: bool,
+    is_lingering: bool,
 ) -> str:
     """The command after which the kernel enforces all limits of an ordinary user's containers; ""
     where it does. `controllers` are delegated; `is_unified`: the machine has control groups of
-    version 2 alone; `has_session`: systemd runs services of this user.
+    version 2 alone; `is_lingering`: systemd runs the user's manager without a login.
     """
     if frozenset(controllers) >= _OF_LIMITS:
         return ""
@@ -87,10 +102,10 @@ def mend_delegation(
             "sudo systemctl edit user@.service, with the lines [Service] and"
             " Delegate=cpu io memory pids; then log in again"
         )
-    start = "systemd-run --user --scope -p Delegate=yes lading up"
-    if has_session:
-        return start
-    return f"sudo loginctl enable-linger {user}; XDG_RUNTIME_DIR=/run/user/{user} {start}"
+    if is_lingering:
+        # `lading up` enters a scope by itself (`user_scope`); this one shows why it could not.
+        return "systemd-run --user --scope -p Delegate=yes lading up"
+    return f"sudo loginctl enable-linger {user}; lading down; lading up"
 
 
 def _find(mounts: str, own: str) -> Path | None:
@@ -106,6 +121,27 @@ def _find(mounts: str, own: str) -> Path | None:
         return None
     group = Path(points[0], paths[0].lstrip("/"))
     return group.parent if group.name == SERVING else group
+
+
+def _is_delegated(group: Path) -> bool:
+    return _is_marked(group) or _user_manager_delegates(group)
+
+
+def _user_manager_delegates(group: Path) -> bool:
+    """Whether a group is that of a unit which the user's manager delegates."""
+    user = os.geteuid()
+    if f"user@{user}.service" not in group.parent.parts:
+        return False
+    command = ["systemctl", "--user", "show", "--property=Delegate", "--value", "--", group.name]
+    try:
+        answer = subprocess.run(
+            command,
+            env=user_environment(os.environ, user), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=_TIMEOUT, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.stdout.strip() == "yes"
 
 
 def _is_marked(group: Path) -> bool:
