@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test system affected base nightly coverage long check security bench fuzz mutations simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
+.PHONY: help setup assets demo test system affected base nightly coverage long check security bench fuzz mutations simulate cwl chaos soak pages cloud kubernetes hpc shell ga4gh docs screenshots dist deb image install-check vm-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -150,6 +150,9 @@ image: ## Build the OCI image of the server into dist, without a container engin
 
 install-check: deb ## Install Lading in every way, each in a clean Debian root, to a first result; a table
 	@$(BIN)/python scripts/clean_root.py
+
+vm-check: dist ## Boot a clean Debian root with systemd in a virtual machine: containers of an ordinary user, limits by the kernel
+	@$(BIN)/python scripts/vm_root.py
 
 release-check: ## Check what a release needs: version, changelog, tag, same bytes twice, SBOM, licences, a clean root
 	@scripts/setup.sh run

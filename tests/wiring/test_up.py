@@ -42,6 +42,12 @@ async def test_a_service_says_why_it_fails_where_its_log_cannot(tmp_path: Path) 
         await service.start()
 
 
+async def test_the_error_in_a_group_is_told(tmp_path: Path) -> None:
+    code = "raise ExceptionGroup('two tasks', [OSError('no room')])"
+    with pytest.raises(Unavailable, match="the child did not start: OSError: no room"):
+        await _service(tmp_path, code).start()
+
+
 async def test_a_service_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
     mark = tmp_path / "starts"
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGKILL) if starts < 3 else None\n"

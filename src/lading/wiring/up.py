@@ -454,7 +454,9 @@ class ChildService:
             log.seek(began)
             # The last part is enough for one message.
             lines = log.read()[-4096:].decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        # A traceback of a group of errors is framed by these characters.
+        messages = [message for line in lines if (message := line.strip(" |+-"))]
+        return messages[-1] if messages else ""
 
 
 def _longer(pause: float) -> float:

@@ -22,8 +22,8 @@ from pathlib import Path
 from lading.supervisor.engines import AUTOMATIC, CRUN, NATIVE
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.limits.delegation import find_delegated, mend_delegation
-from lading.supervisor.limits.user_scope import UserScope
 from lading.supervisor.limits.user_limits import describe, kernel_can_count
+from lading.supervisor.limits.user_scope import UserScope
 from lading.supervisor.machine import mount_table
 from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
 from lading.supervisor.starter import starter

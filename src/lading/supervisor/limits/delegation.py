@@ -2,9 +2,9 @@
 
 For a service with `Delegate=yes` the manager of the machine marks its group with the attribute
 `user.delegate` (systemd 251). The manager of a user marks no group, and is asked for the property
-`Delegate` of the unit, as for `systemd-run --user --scope -p Delegate=yes`. Processes in a delegated
-group may make groups below it. Controllers reach these groups only when the group itself has no processes
-(cgroups(7), "no internal processes"), so all of them move into one below.
+`Delegate` of the unit, as for `systemd-run --user --scope -p Delegate=yes`. Processes in a
+delegated group may make groups below it. Controllers reach these groups only when the group itself
+has no processes (cgroups(7), "no internal processes"), so all of them move into one below.
 
     <delegated>/serving/          the processes that were in the group
     <delegated>/lading/<uuid>/    a container

@@ -15,7 +15,6 @@ import subprocess
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.limits.delegation import find_delegated, of_user_manager, user_environment
@@ -99,14 +98,11 @@ def enter_scope(program: Sequence[str], environ: MutableMapping[str, str]) -> No
     """Run a program, which is this process begun anew, in a scope of the user in place of this
     process; return where there is no need of a scope, or no way to one.
 
-    Call it before the process has opened anything: its process id and its open standard streams
-    are all that stays.
+    Call it before the process has opened anything: its process id and its standard streams are all
+    that stays.
     """
     command = UserScope(environ=environ).command(program)
     environ.pop(_ENTERED, None)
     if command:
-        _become(command, user_environment(environ, os.geteuid()) | {_ENTERED: "1"})
-
-
-def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    os.execvpe(command[0], command, environ)
+        within = user_environment(environ, os.geteuid()) | {_ENTERED: "1"}
+        os.execvpe(command[0], command, within)  # noqa: S606
