@@ -23,6 +23,7 @@ from lading.supervisor.engines.rootless_engine import RootlessEngine
 from lading.supervisor.rootless import RootKind
 from lading.supervisor.subordinate_ids import find_ids
 from lading.testing.conformance.engines import Kit
+from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.conformance.walls import WALLS
 from lading.testing.images import (
@@ -45,7 +46,7 @@ def clean_directory(tmp_path: Path) -> Iterator[Path]:
     assert linux.mounts_below(str(tmp_path)) == []
 
 
-class TestRootless(IsolatingEngineSuite):
+class TestRootless(FirstProcessSuite, IsolatingEngineSuite):
     """The suite on the native engine of an ordinary user."""
 
     @pytest.fixture

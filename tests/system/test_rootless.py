@@ -11,13 +11,18 @@ from xml.etree import ElementTree
 import pytest
 
 from lading.supervisor.subordinate_ids import find_ids
+from lading.testing.conformance.first_process import FirstProcessSuite
 from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.ordinary_user import OrdinaryUser, ordinary_user, user_with_ids
 from tests.reality import need_program
 
 pytestmark = pytest.mark.system
 _ROOT = Path(__file__).parents[2]
-CASES = sorted(name for name in dir(IsolatingEngineSuite) if name.startswith("test_"))
+CASES = sorted(
+    name
+    for name in {*dir(FirstProcessSuite), *dir(IsolatingEngineSuite)}
+    if name.startswith("test_")
+)
 
 
 @pytest.fixture(scope="module")
