@@ -135,9 +135,12 @@ def _applied(
 ) -> GpuFiles:
     if fault := unsupported(edits):
         raise Invalid(f"CDI: the specification {fault}, which Lading does not do")
+    stems = {_stem(mount.container_path) for mount in edits.mounts}
     names: dict[str, list[str]] = {}
     for name, path in libraries:
-        names.setdefault(_real(root, path), []).append(name)
+        # A machine has thousands, each of which may be a link of links.
+        if _stem(name) in stems:
+            names.setdefault(_real(root, path), []).append(name)
     mounts = [(mount, _source(root, mount)) for mount in edits.mounts]
     targets = gpus.all_names(mounts, names, platform.machine())
     writable = {mount.container_path for mount in edits.mounts if "rw" in mount.options}
@@ -151,6 +154,11 @@ def _applied(
         environment=tuple(_variables(edits)),
         notes=(*notes, *left_out),
     )
+
+
+def _stem(path: str) -> str:
+    """The name of a library without its version, of another file its name."""
+    return path.rpartition("/")[2].partition(".so")[0]
 
 
 def _devices(root: Path, edits: ContainerEdits) -> Iterator[Device]:

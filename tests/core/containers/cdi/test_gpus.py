@@ -34,9 +34,15 @@ NAMED = find_devices(
                 cdi_version="0.5.0",
                 kind=KIND,
                 devices=(
-                    _device("all", "/dev/nvidia0", "/dev/nvidia1"),
+                    _device(
+                        "all",
+                        "/dev/nvidia0",
+                        "/dev/nvidia1",
+                        "/dev/dri/card1",
+                        "/dev/dri/renderD128",
+                    ),
                     _device("0:1", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3"),
-                    _device("GPU-a", "/dev/nvidia0"),
+                    _device("GPU-a", "/dev/nvidia0", "/dev/dri/card1", "/dev/dri/renderD128"),
                     _device("GPU-b", "/dev/nvidia1"),
                 ),
             ),

@@ -2,8 +2,8 @@
 a machine that has none.
 
 A device of a specification is found by its device nodes, since makers name devices by number or by
-uuid. Of several with the same GPU the one with the fewest nodes is meant: the others are parts of
-it (MIG), or that GPU with another one.
+uuid. Of several with the same GPU one that is no part of it (MIG) is meant, and of these the one
+with the fewest nodes: others are that GPU with another one.
 
 Makers' hooks make links to libraries and write the loader's cache in the container. Lading mounts
 each library at all names by which the machine's loader knows it instead, and in the directories
@@ -36,6 +36,8 @@ _LIBRARIES: Final = (
     "libnvidia-ptxjitcompiler.so",
 )  # fmt: skip
 """Names of the driver's libraries, up to their version."""
+_PARTS: Final = "/dev/nvidia-caps/"
+"""Directory of the device files that parts of a GPU have beside its own."""
 PROGRAMS: Final = ("/usr/bin/nvidia-smi",)
 _READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
 # Work of NVIDIA's hooks that mounts at all names do, or that changes nothing in a container that
@@ -52,14 +54,14 @@ def device_names(devices: CdiDevices, kind: str, nodes: Sequence[str]) -> tuple[
     names: list[str] = []
     for node in nodes:
         candidates = [
-            (len(paths), name)
+            (any(path.startswith(_PARTS) for path in paths), len(paths), name)
             for name, (file, device) in sorted(devices.devices.items())
             if file.specification.kind == kind
             and node in (paths := [one.source for one in device.container_edits.device_nodes])
         ]
         if not candidates:
             return ()
-        names.append(min(candidates)[1])
+        names.append(min(candidates)[-1])
     return tuple(names)
 
 
