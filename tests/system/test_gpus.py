@@ -5,6 +5,7 @@ GPUs are none.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -142,6 +143,22 @@ async def test_a_container_that_needs_other_gpus_waits_and_says_so(cluster: Clus
                 uuid = await desk.submit("exit 0", **wish)
                 assert words in await desk.until_told(uuid, words)
                 await desk.cancel(uuid)
+
+
+async def test_who_has_which_gpu_is_reported(cluster: Cluster) -> None:
+    async with desk_of(cluster) as desk, asyncio.timeout(60):
+        uuid = await desk.submit("sleep 30", **gpus(1))
+        container = await desk.until(uuid, "Running")
+        holders: dict[str, str] = {}
+        while not holders:
+            answer = await desk.client.request("GET", "dispatch/machines")
+            [machine] = [one for report in answer["items"] for one in report["machines"]]
+            holders = {one["device"]: one["container"] for one in machine["gpus"] if one["is_used"]}
+            await asyncio.sleep(0.2)
+        assert holders == {"nvidia0": container["uuid"]}
+        shown = json.loads(cluster.lading("top", "--once", "--json").stdout)
+        assert [run["gpus"] for run in shown["runs"]] == ["1 GPU (nvidia0)"]
+        await desk.cancel(uuid)
 
 
 async def test_who_asks_for_no_gpu_sees_none(cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ import pytest
 from lading.core.user_ids import Extent
 from lading.supervisor.rootless_trial import RootlessTrial
 from lading.supervisor.subordinate_ids import FoundIds, IdMap
+from lading.testing.images import add_driver
 from lading.wiring.machine_checks import (
     Check,
     CheckedMachine,
@@ -67,6 +68,24 @@ def test_a_machine_that_has_everything(machine: CheckedMachine) -> None:
         check for check in checks if check.verdict is not CheckResult.OK and check.name != "disk"
     ] == []
     assert can_run(checks)
+
+
+def test_what_containers_with_gpus_lack_is_told(machine: CheckedMachine) -> None:
+    assert _find(machine, "gpus").found == "none"
+    for name in ("nvidia0", "nvidiactl"):
+        (machine.root / "dev" / name).touch()
+    found = _find(machine, "gpus")
+    assert found.verdict is CheckResult.WARNING
+    assert "no libcuda.so.1" in found.found
+    assert "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" in found.mend
+    add_driver(machine.root)
+    found = _find(machine, "gpus")
+    assert (found.verdict, found.found.startswith("/dev/nvidia0, with ")) == (CheckResult.OK, True)
+    specification = machine.root / "etc/cdi/nvidia.json"
+    specification.parent.mkdir()
+    specification.write_text("{")
+    found = _find(machine, "gpus")
+    assert (found.verdict, "nvidia.json: is not read" in found.found) == (CheckResult.WARNING, True)
 
 
 def test_what_could_not_be_removed_is_told(machine: CheckedMachine) -> None:

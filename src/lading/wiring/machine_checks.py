@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lading.core.errors import ExecutionError
 from lading.process import removal
 
 if TYPE_CHECKING:
@@ -450,6 +451,35 @@ def _fuse(machine: CheckedMachine) -> Check:
     return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3, fusermount3")
 
 
+def _gpus(machine: CheckedMachine) -> Check:
+    """Check that containers with GPUs get the files of their driver."""
+    from lading.core.gpu_architectures import CUDA
+    from lading.core.scheduling.gpu_devices import find_gpus
+    from lading.dispatch.capacity import list_devices
+    from lading.supervisor.device_edits import find_files
+
+    found = find_gpus(list_devices(machine.root))
+    if not found.devices:
+        return Check(name="gpus", verdict=CheckResult.OK, found="none")
+    tool, path = ("nvidia-ctk", "nvidia.yaml") if found.stack == CUDA else ("amd-ctk", "amd.json")
+    mend = f"{'sudo ' if machine.user else ''}{tool} cdi generate --output=/etc/cdi/{path}"
+    names = ", ".join(f"/dev/{gpu.device}" for gpu in found.devices)
+    try:
+        files = find_files(machine.root, found, found.devices)
+    except ExecutionError as error:
+        text = f"{names}: {error.message}"
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
+    if files.notes:
+        text = f"{names}; {files.notes[0]}"
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
+    if found.stack == CUDA and not files.has_driver:
+        text = f"{names}, and no libcuda.so.1 of a driver: images must bring its libraries"
+        mend = f"install the driver of NVIDIA, then: {mend}"
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
+    text = f"{names}, with {len(files.binds)} files of their driver" if files.binds else names
+    return Check(name="gpus", verdict=CheckResult.OK, found=text)
+
+
 def _disk(machine: CheckedMachine) -> Check:
     place = next(path for path in (machine.data, *machine.data.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
@@ -507,6 +537,7 @@ _CHECKS = (
     _docker,
     _podman,
     _fuse,
+    _gpus,
     _disk,
     _removed,
     _port,
