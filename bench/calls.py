@@ -3,6 +3,8 @@
 No container runs: the calls are those that a dispatcher and a supervisor make for one whose command
 ends at once. With another checkout a server of each runs, and each phase is measured in turns, so
 that both see the same machine. The other checkout needs an environment of its own in `.venv`.
+
+With `--sizes` the size of each server's database for a container follows, by table and index.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,6 +39,8 @@ _NANOSECONDS: Final = 1_000_000
 # Seconds in which what follows the last answer of a phase ends.
 _PAUSE: Final = 0.3
 _SUM: Final = "sum"
+# KiB of a table or an index for a container.
+_LEAST_SHOWN: Final = 0.1
 _Work = Callable[["Side", int], Awaitable[None]]
 
 
@@ -112,6 +117,9 @@ def main() -> int:
     )
     parser.add_argument("checkout", type=Path, nargs="?", help="another checkout, beside this one")
     parser.add_argument("--containers", type=int, default=200, help="containers of a round")
+    parser.add_argument(
+        "--sizes", action="store_true", help="KiB of the database by table and index"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each server")
     options = parser.parse_args()
     pythons = {"this": sys.executable}
@@ -125,6 +133,10 @@ def main() -> int:
             served = serving(work / name / "data", config=_CONFIG, python=python)
             environments[name] = stack.enter_context(served)
         asyncio.run(_measure(work, environments, options))
+        if options.sizes:
+            count = options.containers * (options.rounds + 1)
+            for name in pythons:
+                print("\n".join(_sizes(name, DataDirectory(work / name / "data"), count)))
     return 0
 
 
@@ -199,6 +211,21 @@ def _table(sides: Sequence[Side]) -> list[str]:
         sum(percentile(side.times[phase], 0.5) for phase in list(_PHASES)[1:]) for side in sides
     ]
     lines.append(f"{_SUM:24}" + "".join(f"{value:>20.2f}" for value in sums))
+    return lines
+
+
+def _sizes(name: str, directory: DataDirectory, containers: int) -> list[str]:
+    """KiB of the database for a container: in all, and of each table and index that has some."""
+    with contextlib.closing(sqlite3.connect(directory.database)) as connection:
+        rows = connection.execute(
+            "SELECT name, sum(pgsize) / 1024.0 FROM dbstat GROUP BY name ORDER BY 2 DESC"
+        ).fetchall()
+    lines = [f"{name}: {sum(size for _, size in rows) / containers:.2f} KiB a container"]
+    lines += [
+        f"{table:56}{size / containers:8.2f}"
+        for table, size in rows
+        if size / containers >= _LEAST_SHOWN
+    ]
     return lines
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,20 @@ async def test_servers_work_with_it(older: Database, tmp_path: Path) -> None:
 async def _token(it: World, owner: str) -> str:
     made = await it.ok("POST", "api_client_authorizations", {"owner_uuid": owner})
     return f"v2/{made['uuid']}/{made['api_token']}"
+
+
+async def test_the_short_form_of_log_rows_waits_for_older_servers(older: Database) -> None:
+    upgraded = START + timedelta(hours=1)
+    for later in range(2):
+        await schema.prepare(older, now=format_time(upgraded + timedelta(days=later)))
+    # Only PostgreSQL has several servers.
+    tomorrow = format_time(upgraded + timedelta(days=1))
+    assert older.short_logs_since == (tomorrow if older.shared else "")
+
+
+async def test_a_new_database_has_the_short_form_at_once(database: Database) -> None:
+    await schema.prepare(database, now=format_time(START))
+    assert database.short_logs_since == ""
 
 
 async def test_work_goes_on_in_it(older: Database) -> None:
