@@ -14,8 +14,13 @@ PLAIN: dict[str, Any] = {"container_image": IMAGE, "mounts": {"/out": {"kind": "
 def test_a_container_without_anything_to_prepare_starts_at_once() -> None:
     container = make_container(**PLAIN)
     assert starts_at_once(container, {IMAGE})
-    streams = {"stdout": {"kind": "file", "path": "/out/o"}, **PLAIN["mounts"]}
-    assert starts_at_once(make_container(**PLAIN | {"mounts": streams}), {IMAGE})
+    mounts: dict[str, Any] = {
+        "stdout": {"kind": "file", "path": "/out/o"},
+        "stdin": {"kind": "text", "content": "a"},
+        "/out/order": {"kind": "json", "content": {}},
+        **PLAIN["mounts"],
+    }
+    assert starts_at_once(make_container(**PLAIN | {"mounts": mounts}), {IMAGE})
 
 
 @pytest.mark.parametrize(
@@ -23,7 +28,7 @@ def test_a_container_without_anything_to_prepare_starts_at_once() -> None:
     [
         {"container_image": "37b51d194a7513e45b56f6524f2d51f2+3"},
         {"mounts": {"/in": {"kind": "collection", "portable_data_hash": IMAGE}}},
-        {"mounts": {"/in": {"kind": "json", "content": 1}}},
+        {"mounts": {"/in": {"kind": "git_tree"}}},
         {"mounts": {"stdin": {"kind": "file", "path": "/out/i"}}},
         {"mounts": {"/in": "no mount"}},
         {"secret_mounts_md5": "37b51d194a7513e45b56f6524f2d51f2"},

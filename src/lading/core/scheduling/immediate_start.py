@@ -21,17 +21,18 @@ from lading.core.values import EMPTY_OBJECT_DIGEST, Json
 
 MOST_IMAGES: Final = 100
 """Images that a lock may name."""
+_MADE_HERE: Final = ("tmp", "text", "json")
 
 
 def starts_at_once(container: Container, images: Collection[str]) -> bool:
     """Whether a container has nothing to prepare on a machine that has these images unpacked, named
-    by portable data hash: only empty directories and streams of files are mounted, and it needs
-    neither further machines nor GPUs nor ports.
+    by portable data hash: only empty directories, texts of its record and streams of files are
+    mounted, and it needs neither further machines nor GPUs nor ports.
     """
     return (
         container.container_image in images
         and container.secret_mounts_md5 == EMPTY_OBJECT_DIGEST
-        and all(_is_made_empty(path, mount) for path, mount in container.mounts.items())
+        and all(_is_made_here(path, mount) for path, mount in container.mounts.items())
         and not container.steps
         and not container.published_ports
         and not container.service
@@ -40,7 +41,9 @@ def starts_at_once(container: Container, images: Collection[str]) -> bool:
     )
 
 
-def _is_made_empty(path: str, mount: Json) -> bool:
-    """Whether a mount is an empty directory, or a file that takes a stream of the command."""
+def _is_made_here(path: str, mount: Json) -> bool:
+    """Whether a mount is an empty directory, a text of the record, or a file that takes a stream of
+    the command.
+    """
     kind = mount.get("kind") if isinstance(mount, dict) else None
-    return kind == "tmp" or (kind == "file" and path in STREAMS and path != "stdin")
+    return kind in _MADE_HERE or (kind == "file" and path in STREAMS and path != "stdin")
