@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response
 from lading.core.containers.container import ContainerState
-from lading.core.errors import Conflict, Unauthenticated
+from lading.core.errors import Conflict, Unauthenticated, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
@@ -405,6 +406,35 @@ async def _ended(server: FakeContainers, told: StartRequest, *, exit_code: int =
     server.run(told.uuid, told.token)
     server.records[told.uuid]["exit_code"] = exit_code
     server.finish(told.uuid, told.token)
+
+
+class LateServer(FakeContainers):
+    """Carries the first lock of each container out late, when the second one comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: dict[str, dict[str, Any] | None] = {}
+
+    async def request(self, method: str, path: str, **more: Any) -> Response:
+        if method == "POST" and path.endswith("/lock"):
+            if path not in self.late:
+                self.late[path] = more
+                raise Unavailable("the answer took too long")
+            late, self.late[path] = self.late[path], None
+            if late is not None:
+                await super().request(method, path, **late)
+        return await super().request(method, path, **more)
+
+
+async def test_what_runs_by_a_lock_that_was_carried_out_late_is_ended() -> None:
+    server, fleet = LateServer(), FakeFleet()
+    server.ready_image = "image"
+    fleet.ready_images = ("image",)
+    uuids = [server.add() for _ in range(2)]
+    async with dispatching(server, fleet):
+        for uuid in uuids:
+            await server.until(uuid, ContainerState.CANCELLED)
+    assert fleet.started == []
 
 
 async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:

@@ -119,6 +119,22 @@ def test_a_record_must_be_read_after_its_process_vanished(state: DispatchState) 
     assert state.read_after("b") > read
 
 
+def test_a_refused_lock_is_of_another_dispatcher_unless_an_own_one_was_not_answered(
+    state: DispatchState,
+) -> None:
+    for uuid in ("u", "v"):
+        state.engage(uuid, now=0.0, worker="w")
+        state.release(uuid)
+    state.doubt_lock("u")
+    running = [TrackedContainer(uuid=uuid, state=ContainerState.RUNNING) for uuid in ("u", "v")]
+    for uuid in ("u", "v", "never seen"):
+        state.lose_lock(uuid)
+    assert [state.leave_to_twin(record, now=0.0) for record in running] == [False, True]
+    state.note_lock("u")
+    state.lose_lock("u")
+    assert state.leave_to_twin(running[0], now=0.0)
+
+
 def test_a_container_waits_until_its_record_is_read_after_a_start_that_failed(
     state: DispatchState,
 ) -> None:

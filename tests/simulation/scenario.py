@@ -111,8 +111,9 @@ class Scenario:
             Host(name, self.server, self.traffic, self.random, self.loop.time, self._begin, spawn)
             for name in ("h1", "h2")
         ]
-        # In every second seed the host of one dispatcher has the image ready.
-        self.hosts[0].has_images = seed % 2 == 1
+        # In every second seed the host of one dispatcher has the image ready. Servers that know
+        # what this means give leases, by which no two dispatchers act with one token.
+        self.hosts[0].has_images = seed % 2 == 1 and not twins
         tokens = (DISPATCHER_TOKENS[0], DISPATCHER_TOKENS[0 if twins else 1])
         self.dispatchers = [
             Dispatcher(f"d{number + 1}", tokens[number], host, self.server, self.traffic)

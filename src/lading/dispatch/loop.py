@@ -324,9 +324,11 @@ class Loop:
             again = "Trying again later." if refused else "Trying again in a moment."
             self._state.hold(uuid, f"{error} {again}", now=self._clock(), refused=refused)
             if isinstance(error, LockLost):
-                # This loop does not hold the lock, so it must not give the container back.
-                self._state.disown(uuid)
+                # What this loop has not locked it must not give back.
+                self._state.lose_lock(uuid)
                 self._queue.shared = True
+            elif ready_images and not under_way.is_locked:
+                self._state.doubt_lock(uuid)
             # The lock or the start may have succeeded although no answer came: the record is read
             # again.
             self._state.lost(uuid, self._queue)
@@ -356,6 +358,7 @@ class Loop:
                 self._state.hold(planned, _OUTPACED, now=self._clock())
         self._starting.pop(uuid, None)
         under_way.uuid, under_way.is_locked = uuid, True
+        self._state.note_lock(uuid)
 
     def _doubt(self, alternatives: Sequence[str], error: LadingError) -> None:
         """A lock call that named these alternatives failed: their records are read again."""

@@ -67,6 +67,8 @@ class ContainerActivity:
     """Time of the start by this loop."""
     own: bool = False
     """The container was locked by this dispatcher, or by an earlier one with this token."""
+    is_doubtful: bool = False
+    """A lock that may have made it Running was not answered, and may be carried out late."""
     alive: bool | None = None
     """Whether its process lived at the last look; None: it had none."""
     gone: int = 0
@@ -348,6 +350,21 @@ class DispatchState:
         """Note that a container was unlocked: the next dispatcher that locks it is responsible."""
         if uuid in self._activities:
             self._activities[uuid].own = False
+
+    def doubt_lock(self, uuid: str) -> None:
+        """Note that a lock that may have made a container Running was not answered."""
+        self._change(uuid).is_doubtful = True
+
+    def note_lock(self, uuid: str) -> None:
+        """Note that a lock succeeded."""
+        self._change(uuid).is_doubtful = False
+
+    def lose_lock(self, uuid: str) -> None:
+        """Note that a lock was refused: this loop does not hold the container, unless an earlier
+        lock of its own is why.
+        """
+        if uuid in self._activities and not self._activities[uuid].is_doubtful:
+            self.disown(uuid)
 
     def leave_to_twin(self, record: TrackedContainer, *, now: float) -> bool:
         """Whether a container locked with this token has to be left alone, as another dispatcher

@@ -86,6 +86,7 @@ class FakeFleet:
         }
         self.unasked: tuple[str, ...] = ()
         self.trouble = ""
+        self.ready_images: tuple[str, ...] = ()
         self._known = known
         self._work = work
         self._random = Random(seed)
@@ -115,6 +116,7 @@ class FakeFleet:
             processes=shown if self._known else {},
             unasked=self.unasked,
             trouble=self.trouble,
+            ready_images=self.ready_images,
         )
 
     async def changed(self) -> None:
