@@ -112,16 +112,14 @@ _HELD: Final = frozenset({"Locked", "Running"})
 _NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {
         "": {"Queued"},
-        "Queued": {"Locked", "Running", "Cancelled"},
+        "Queued": {"Locked", "Cancelled"},
         "Locked": {"Queued", "Running", "Cancelled"},
         "Running": {"Complete", "Cancelled"},
         "Complete": set(),
         "Cancelled": set(),
     }
 )
-"""Only people change Complete to Cancelled, and nobody does here. A Queued one is Running by a lock
-that names its image.
-"""
+"""Only people change Complete to Cancelled, and nobody does here."""
 _NEXT_REQUEST: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {"": {"Committed", "Final"}, "Committed": {"Committed", "Final"}, "Final": set()}
 )
@@ -234,8 +232,11 @@ class Invariants:
     def _check_container(self, old: Container | None, new: Container) -> None:
         before = old.state.value if old is not None else ""
         if new.state.value != before and new.state.value not in _NEXT[before]:
-            what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
-            raise Broken(Invariant.STATES, what)
+            # By a lock that names its image it is Locked and Running in one step.
+            is_locked = old is not None and new.lock_count == old.lock_count + 1
+            if (before, new.state.value) != ("Queued", "Running") or not is_locked:
+                what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
+                raise Broken(Invariant.STATES, what)
         held = (new.locked_by_uuid, new.supervisor_auth_uuid)
         if (new.state in _HELD) != all(held) or (new.state not in _HELD and any(held)):
             raise Broken(Invariant.ONE_LOCKER, f"{new.uuid} is {new.state} with the lock {held}")
