@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lading.core.records import log_texts
 from lading.core.records.expressions import Query
 from lading.core.records.filters import check_filters, check_query
 from lading.core.records.log_texts import LogColumns, phrases
@@ -43,11 +44,11 @@ def row(number: int, properties: JSON, **columns: JSON) -> Record:
 async def fill(database: Database) -> None:
     """The same properties in the short form and as JSON, others, and none."""
     async with database.writing() as tx:
-        short = log_rows.stored(row(1, PROPERTIES), since="")
+        short = log_texts.stored(row(1, PROPERTIES), since="")
         assert short["properties"] is None
-        plain = log_rows.stored(row(2, PROPERTIES), since="2027")
+        plain = log_texts.stored(row(2, PROPERTIES), since="2027")
         assert plain["shortened"] is None
-        others = log_rows.stored(row(3, {"text": "t"}, object_uuid=None), since="")
+        others = log_texts.stored(row(3, {"text": "t"}, object_uuid=None), since="")
         assert others["shortened"] is None
         for one in (short, plain, others, row(4, None)):
             await records.insert(tx, LOGS, one)

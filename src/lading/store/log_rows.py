@@ -17,14 +17,14 @@ import msgspec
 from lading.core.quantities import format_time, parse_time
 from lading.core.records.log_texts import (
     CLUSTER_SIZE,
+    COLUMNS,
     MINUTE_SIZE,
     LogColumns,
     lengthen,
     phrases,
-    shorten,
 )
 from lading.core.records.record_types import LOGS
-from lading.core.records.schema import JSON, Field, Record, RecordType
+from lading.core.records.schema import JSON, Field, RecordType
 from lading.store.database import Value
 
 SHORT_FORM: Final = 13
@@ -32,31 +32,12 @@ SHORT_FORM: Final = 13
 FUNCTION: Final = "lading_log_properties"
 """SQL function of the columns in `_ARGUMENTS`: the properties as JSON."""
 PROPERTIES: Final = LOGS.by_name["properties"]
-_COLUMNS: Final = ("object_uuid", "object_owner_uuid", "owner_uuid", "created_at")
-_ARGUMENTS: Final = ("properties", "shortened", *_COLUMNS)
+_ARGUMENTS: Final = ("properties", "shortened", *COLUMNS)
 _SEPARATOR: Final = " "
 # A server of an older version, which cannot read the short form, may go on beside a newer one
 # while servers are upgraded one by one.
 _ROLLING: Final = timedelta(days=1)
-_encode = msgspec.json.Encoder().encode
 _Text: TypeAlias = str | None
-
-
-def stored(row: Record, *, since: str) -> Record:
-    """A new log row as it is stored; `since` is the time from which on rows have the short form."""
-    properties, short = both_forms(row, since=since)
-    return {**row, "properties": properties, "shortened": short}
-
-
-def both_forms(row: Record, *, since: str) -> tuple[Record | None, _Text]:
-    """The values of the columns `properties` and `shortened` of a new log row, one of them None."""
-    properties = row["properties"]
-    columns = [row[name] for name in _COLUMNS]
-    # Some rows are about no record.
-    if None in columns or row["created_at"] < since:
-        return properties, None
-    short = shorten(_encode(properties).decode(), LogColumns(*columns))
-    return (properties, None) if short is None else (None, short)
 
 
 def first_short(applied_at: str, *, alone: bool) -> str:
@@ -77,7 +58,7 @@ def selected(kind: RecordType, field: Field) -> str:
     """
     if not is_short(field):
         return f"{kind.plural}.{field.name}"
-    short = f" || '{_SEPARATOR}' || ".join(f"logs.{name}" for name in (*_COLUMNS, "shortened"))
+    short = f" || '{_SEPARATOR}' || ".join(f"logs.{name}" for name in (*COLUMNS, "shortened"))
     return f"coalesce(logs.properties, {short}) AS properties"
 
 
@@ -107,7 +88,7 @@ def decode(value: str) -> str:
     """The JSON text of the properties, of a value of `selected`."""
     if value.startswith("{"):
         return value
-    *columns, short = value.split(_SEPARATOR, len(_COLUMNS))
+    *columns, short = value.split(_SEPARATOR, len(COLUMNS))
     return lengthen(short, LogColumns(*columns))
 
 

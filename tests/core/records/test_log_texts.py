@@ -8,7 +8,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.records.log_texts import LogColumns, lengthen, phrases, shorten
+from lading.core.records.log_texts import LogColumns, lengthen, phrases, shorten, stored
 
 TIME = "2026-11-30T11:44:50.614789000Z"
 COLUMNS = LogColumns(
@@ -83,3 +83,15 @@ def test_no_phrase_of_a_released_version_is_changed() -> None:
     assert digest == "c1e0c5d3389b33d60542f07b20af24617dee854401a332890731ccf34785b476"
     codes = [code for code, _ in phrases()]
     assert len(codes) == len(set(codes))
+
+
+def test_a_row_is_stored_in_one_of_both_forms() -> None:
+    uuids = dict(zip(("object_uuid", "object_owner_uuid", "owner_uuid"), COLUMNS, strict=False))
+    row = {**uuids, "created_at": TIME, "properties": {"new_etag": "x"}}
+    short = stored(row, since="")
+    assert short["properties"] is None
+    assert lengthen(str(short["shortened"]), COLUMNS) == compact(row["properties"])
+    for other in (stored(row, since="2027"), stored({**row, "object_uuid": None}, since="")):
+        assert (other["properties"], other["shortened"]) == (row["properties"], None)
+    of_other_uuid = stored({**row, "owner_uuid": "x"}, since="")
+    assert (of_other_uuid["properties"], of_other_uuid["shortened"]) == (row["properties"], None)

@@ -25,12 +25,13 @@ from typing import Final, TypeAlias
 from lading.api.events.audiences import Audiences
 from lading.api.events.event_bus import LogEvent
 from lading.api.serializer import etag, etag_of
-from lading.api.server.identifiers import ApiClock, Identifiers
+from lading.api.server.identifiers import Identifiers
 from lading.api.services import ApiServices, Events
 from lading.config.site import Config
 from lading.core.containers.container import DecisionKind
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
+from lading.core.records import log_texts
 from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.log_rows import LogRowType
@@ -39,7 +40,7 @@ from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.service_records import WEBHOOKS
 from lading.process.concurrency import together
 from lading.process.telemetry import event
-from lading.store import log_rows, records
+from lading.store import records
 from lading.store.database import Database, Transaction
 
 LISTENED: Final = (
@@ -171,7 +172,7 @@ async def write_all(
 def _stored_values(values: LogRow, *, since: str) -> LogRow:
     """The values of `_STORED` for those of `_WRITTEN`."""
     row = dict(zip(_WRITTEN, values, strict=True))
-    properties, short = log_rows.both_forms(row, since=since)
+    properties, short = log_texts.both_forms(row, since=since)
     return (*values[:_PROPERTIES], properties, *values[_PROPERTIES + 1 :], short)
 
 
@@ -220,17 +221,8 @@ async def note(
     at: str = "",
 ) -> None:
     """Write a log row of another type about a record; its time is `at`, or else now."""
-    row = _row(
-        services.clock,
-        services.ids,
-        record,
-        event_type,
-        summary,
-        services.ids.system_user,
-        properties,
-        at=at,
-    )
-    await _store(tx, services.database, services.events, row)
+    user = services.ids.system_user
+    await _write(tx, services, record, event_type, user, properties, summary=summary, at=at)
 
 
 def _note_token(tx: Transaction, events: Events) -> None:
@@ -249,45 +241,18 @@ async def _write(
     tx: Transaction,
     services: ApiServices,
     record: Record,
-    event_type: LogRowType,
+    event_type: LogRowType | DecisionKind,
     user_uuid: str,
     properties: Record,
     *,
+    summary: str = "",
     at: str = "",
     former: str | None = None,
 ) -> None:
-    summary = f"{event_type} of {record['uuid']}"
-    row = _row(
-        services.clock, services.ids, record, event_type, summary, user_uuid, properties, at=at
-    )
-    row["former_owner_uuid"] = former
-    await _store(tx, services.database, services.events, row)
-
-
-async def _store(tx: Transaction, database: Database, events: Events, row: Record) -> None:
-    has_event = is_event(row)
-    stored = log_rows.stored(row, since=database.short_logs_since)
-    row["id"] = await records.add(tx, LOGS, stored)
-    if has_event and database.shared:
-        tx.announce()
-    elif has_event:
-        tx.after_commit(partial(_publish, events, row))
-
-
-def _row(
-    clock: ApiClock,
-    identifiers: Identifiers,
-    record: Record,
-    event_type: str,
-    summary: str,
-    user_uuid: str,
-    properties: Record,
-    *,
-    at: str = "",
-) -> Record:
-    now = at or clock.now()
-    return {
-        "uuid": identifiers.new_uuid(Infix.LOG),
+    """Store a log row about a record; its event is published once it is committed."""
+    has_event, now = _has_event(record["uuid"]), at or services.clock.now()
+    row: Record = {
+        "uuid": services.ids.new_uuid(Infix.LOG),
         "owner_uuid": user_uuid,
         "created_at": now,
         "modified_at": now,
@@ -296,9 +261,16 @@ def _row(
         "object_owner_uuid": record["owner_uuid"],
         "event_at": now,
         "event_type": event_type,
-        "summary": summary,
+        "summary": summary or f"{event_type} of {record['uuid']}",
         "properties": properties,
+        "former_owner_uuid": former,
     }
+    stored = log_texts.stored(row, since=services.database.short_logs_since)
+    row["id"] = await records.add(tx, LOGS, stored)
+    if has_event and services.database.shared:
+        tx.announce()
+    elif has_event:
+        tx.after_commit(partial(_publish, services.events, row))
 
 
 def tell(tx: Transaction, database: Database, events: Events, row: Record) -> None:
@@ -326,7 +298,11 @@ def wake(tx: Transaction, database: Database, events: Events) -> None:
 
 def is_event(row: Record) -> bool:
     """Whether a log row has an event: each row about a record has, unless the record is a token."""
-    return row["object_uuid"] is not None and row["object_uuid"][6:11] != TOKENS.infix
+    return _has_event(row["object_uuid"])
+
+
+def _has_event(object_uuid: str | None) -> bool:
+    return object_uuid is not None and object_uuid[6:11] != TOKENS.infix
 
 
 def listened(properties: Record) -> Record:

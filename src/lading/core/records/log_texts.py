@@ -18,7 +18,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
+
 from lading.core.ids import Infix
+from lading.core.records.schema import Record
 
 _OBJECT: Final = "\x02"
 _OWNER: Final = "\x03"
@@ -33,6 +36,9 @@ CLUSTER_SIZE: Final = 6
 _UUID_SIZE: Final = 27
 _TIME_SIZE: Final = 30
 
+COLUMNS: Final = ("object_uuid", "object_owner_uuid", "owner_uuid", "created_at")
+"""The columns of a log row that codes stand for, in the order of `LogColumns`."""
+_encode = msgspec.json.Encoder().encode
 # A letter stands for the position of a phrase, so that this never changes.
 _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ANY_KIND: Final = (
@@ -209,3 +215,20 @@ def lengthen(short: str, columns: LogColumns) -> str:
     for code, value in columns.codes():
         text = text.replace(code, value)
     return text
+
+
+def stored(row: Record, *, since: str) -> Record:
+    """A new log row as it is stored; `since` is the time from which on rows have the short form."""
+    properties, short = both_forms(row, since=since)
+    return {**row, "properties": properties, "shortened": short}
+
+
+def both_forms(row: Record, *, since: str) -> tuple[Record | None, str | None]:
+    """The values of the columns `properties` and `shortened` of a new log row, one of them None."""
+    properties = row["properties"]
+    columns = [row[name] for name in COLUMNS]
+    # Some rows are about no record.
+    if None in columns or row["created_at"] < since:
+        return properties, None
+    short = shorten(_encode(properties).decode(), LogColumns(*columns))
+    return (properties, None) if short is None else (None, short)
