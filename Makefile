@@ -88,10 +88,10 @@ simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all 
 	@$(BIN)/python -m tests.simulation.kubernetes_scenario --seeds 200
 	@$(BIN)/python -m tests.simulation.fair_scenario --seeds 200
 
-chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
+chaos: ## Kill everything, again and again, under CONTAINERS (2,000) local ones, as many of an ordinary user, 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -s -m long tests/system/test_bad_luck.py tests/system/test_dag.py
-	@$(BIN)/python -m tests.system.chaos
+	@$(BIN)/python -m tests.system.chaos --local $(or $(CONTAINERS),2000) --user $(or $(CONTAINERS),2000)
 
 MINUTES ?= 60
 soak: ## MINUTES of steady load with random kills: flat memory, nothing left, each request ended once
