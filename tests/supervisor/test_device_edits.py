@@ -110,11 +110,33 @@ def test_what_cannot_be_done_is_a_fault_of_the_machine(
     assert caught.value.failure is Failure.NODE
 
 
-def test_hooks_are_named_in_the_log(tree: Path) -> None:
+def hook(path: str, *arguments: str) -> dict[str, Any]:
+    return {"hooks": [{"hookName": "createContainer", "path": path, "args": [*arguments]}]}
+
+
+def test_hooks_of_root_are_run_where_mounts_do_not_do_their_work(tree: Path) -> None:
     add_driver(tree)
-    specify(tree, hooks=[{"hookName": "createContainer", "path": "/bin/warm", "args": ["warm"]}])
-    [note] = files(tree, 0).notes
-    assert note.startswith("/bin/warm is not run")
+    program = str(Path("/usr/bin/true").resolve())
+    specify(tree, **hook(program, "true", "warm-up"))
+    [found] = files(tree, 0).hooks
+    assert (found.stage, found.path, found.arguments) == (
+        "createContainer", program, ("true", "warm-up"),
+    )  # fmt: skip
+    specify(tree, **hook(program, "nvidia-cdi-hook", "update-ldcache"))
+    assert files(tree, 0).hooks == ()
+
+
+def test_other_programs_are_no_hooks(tree: Path) -> None:
+    add_driver(tree)
+    program = tree / "hook"
+    program.touch(mode=0o777)
+    program.chmod(0o777)
+    link = tree / "link"
+    link.symlink_to("/usr/bin/true")
+    for path, fault in ((program, "must be root's"), (link, ""), (tree / "no", "is not there")):
+        specify(tree, **hook(str(path)))
+        with pytest.raises(ExecutionError, match=f"CDI: the hook .*{fault}"):
+            files(tree, 0)
 
 
 def test_files_that_are_not_read_are_named(tree: Path) -> None:

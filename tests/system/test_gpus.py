@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lading.client.blocks import BlockClient
 from lading.core.data import manifest
@@ -180,6 +181,47 @@ def test_each_engine_brings_the_driver_of_its_gpus(driven: Cluster) -> None:
         assert lines[1:] == [*["the library of the driver"] * 2, "GPU 0: of a test"]
     plain = driven.lading("run", "--", "sh", "-c", "ls /usr/lib64/libcuda.so.1 || echo none")
     assert "none" in plain.stdout
+
+
+def test_a_specification_of_the_machine_is_applied(
+    driven: Cluster, request: pytest.FixtureRequest
+) -> None:
+    config = yaml.safe_load((driven.data / "config.yml").read_text())
+    machine = Path(config["Containers"]["DeviceRoot"])
+    touch = str(Path("/usr/bin/touch").resolve())
+    hooked = machine / "hooked"
+    hook = {"hookName": "createRuntime", "path": touch, "args": ["touch", str(hooked)]}
+    library = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.54"
+    specification = {
+        "cdiVersion": "0.8.0",
+        "kind": "nvidia.com/gpu",
+        "devices": [
+            {
+                "name": f"GPU-{number}",
+                "containerEdits": {
+                    "env": [f"GPU={number}"],
+                    "deviceNodes": [{"path": f"/dev/nvidia{number}"}],
+                },
+            }
+            for number in (0, 1)
+        ],
+        "containerEdits": {
+            "deviceNodes": [{"path": "/dev/nvidiactl"}],
+            "mounts": [{"hostPath": library, "containerPath": "/opt/driver/libcuda.so.550.54"}],
+            "hooks": [hook],
+        },
+    }
+    path = machine / "etc/cdi/nvidia.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(specification))
+    script = "echo $GPU; cat /opt/driver/libcuda.so.1; ls /dev | grep nvidia"
+    try:
+        done = driven.lading("run", "--gpus", "1", "--no-reuse", "--", "sh", "-c", script)
+    finally:
+        path.unlink()
+    assert done.stdout.splitlines() == ["0", "the library of the driver", "nvidia0", "nvidiactl"]
+    is_native = request.node.callspec.params["driven"].startswith("native")
+    assert hooked.exists() is is_native
 
 
 async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> None:

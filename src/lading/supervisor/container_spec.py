@@ -31,6 +31,7 @@ from lading.supervisor.engines import (
     Bind,
     ContainerSpec,
     Device,
+    EngineHook,
     NetworkAccess,
     Spread,
     ignore_fault,
@@ -53,6 +54,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     binds: tuple[Bind, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    hooks: tuple[EngineHook, ...] = ()
     cuda: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -111,6 +113,7 @@ class GpuLocks:
             devices=files.devices,
             binds=files.binds,
             environment=files.environment,
+            hooks=files.hooks,
             cuda=() if files.has_driver else _numbers(found, locked),
             notes=files.notes,
         )
@@ -250,6 +253,7 @@ def specify(
         ),
         devices=given.devices,
         cuda=given.cuda,
+        hooks=given.hooks,
         # Constraints are for one rank; 0 (no limit) stays 0.
         ram=amount(container.runtime_constraints, "ram") * here,
         vcpus=amount(container.runtime_constraints, "vcpus") * (1 if shares else here),

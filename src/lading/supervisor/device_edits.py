@@ -29,12 +29,13 @@ from lading.core.containers.cdi.devices import (
 from lading.core.containers.cdi.specification import (
     MOST_BYTES,
     ContainerEdits,
+    Hook,
     Mount,
     read_specification,
 )
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
 from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices
-from lading.supervisor.engines import Bind, Device
+from lading.supervisor.engines import Bind, Device, EngineHook
 
 _MOST_FILES: Final = 256
 _BIND_TYPES: Final = ("", "none", "bind")
@@ -48,12 +49,13 @@ class GpuFiles(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     binds: tuple[Bind, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    hooks: tuple[EngineHook, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def has_driver(self) -> bool:
         """Whether files of the driver are among them."""
-        return bool(self.binds or self.environment)
+        return bool(self.binds or self.environment or self.hooks)
 
 
 def find_files(root: Path, found: GpuDevices, locked: Sequence[GpuDevice]) -> GpuFiles:
@@ -144,15 +146,12 @@ def _applied(
     mounts = [(mount, _source(root, mount)) for mount in edits.mounts]
     targets = gpus.all_names(mounts, names, platform.machine())
     writable = {mount.container_path for mount in edits.mounts if "rw" in mount.options}
-    left_out = [
-        f"{hook.path} is not run: Lading runs no hooks of CDI specifications"
-        for hook in gpus.hooks_left_out(edits)
-    ]
     return GpuFiles(
         devices=tuple(_devices(root, edits)),
         binds=tuple(Bind(source, target, target not in writable) for source, target in targets),
         environment=tuple(_variables(edits)),
-        notes=(*notes, *left_out),
+        hooks=tuple(_hook(hook) for hook in gpus.needed_hooks(edits)),
+        notes=tuple(notes),
     )
 
 
@@ -177,6 +176,31 @@ def _source(root: Path, mount: Mount) -> str:
     if not Path(path).exists():
         raise Invalid(f"CDI: {mount.host_path} is not there; write the specification anew")
     return path
+
+
+def _hook(hook: Hook) -> EngineHook:
+    """A hook of a program that root alone can have written. Raises Invalid."""
+    for path in (Path(hook.path), *Path(hook.path).parents):
+        try:
+            status = path.lstat()
+        except OSError:
+            raise Invalid(f"CDI: the hook {hook.path} is not there") from None
+        # Whoever may write a directory may put another program in its place.
+        if status.st_uid != 0 or (
+            status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(status.st_mode)
+        ):
+            raise Invalid(
+                f"CDI: the hook {hook.path}: {path} must be root's, and for root to write"
+            )
+    if os.path.realpath(hook.path) != hook.path:
+        raise Invalid(f"CDI: the hook {hook.path}: is a link; name the program itself")
+    return EngineHook(
+        stage=hook.hook_name,
+        path=hook.path,
+        arguments=hook.args,
+        environment=hook.env,
+        timeout=hook.timeout or 0,
+    )
 
 
 def _variables(edits: ContainerEdits) -> Iterator[tuple[str, str]]:

@@ -99,6 +99,18 @@ class Device(msgspec.Struct, frozen=True):
     target: str
 
 
+class EngineHook(msgspec.Struct, frozen=True, kw_only=True):
+    """A program of the machine that is run on the way to the container, at a `stage` of the OCI
+    runtime specification; `arguments` begin with its name. A timeout is in seconds, 0: none.
+    """
+
+    stage: str
+    path: str
+    arguments: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    timeout: int = 0
+
+
 def ignore_fault(sentence: str) -> None:
     """Tell nobody of a fault of a network."""
 
@@ -162,6 +174,8 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the NVIDIA GPUs among the devices, for NVIDIA's hook that adds the driver's
     libraries.
     """
+    hooks: tuple[EngineHook, ...] = ()
+    """Programs of the maker of a device; the native engine runs them, by crun."""
     stdin: int = -1
     """Descriptor the command reads; -1: empty input."""
     stdout: int = -1

@@ -13,7 +13,6 @@ import errno
 import functools
 import os
 import resource
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,11 +23,11 @@ import msgspec
 from lading.core.images import Account, ImageProcess
 from lading.core.user_ids import Extent
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, Device, owners
+from lading.supervisor.engines import Bind, Device, EngineHook, owners
+from lading.supervisor.engines.hooks import OPEN, make_hooks
 from lading.supervisor.engines.seccomp import make_annotation, make_profile
 from lading.supervisor.engines.user_namespace import UserNamespace
 
-CUDA_HOOK = "nvidia-container-runtime-hook"
 HOSTNAME = "lading"
 """The same for every container, so that equal work has an equal environment."""
 CAPABILITIES = (
@@ -80,8 +79,7 @@ counters without addresses, as vmstat and stat do.
 # Masked directories whose files only the machine's root can read; no user of a user namespace is
 # that root.
 _FILES_OF_ROOT = ("/sys/kernel/slab",)
-_OPEN = "go"
-OPEN_LINE = f"{_OPEN}\n".encode()
+OPEN_LINE = f"{OPEN}\n".encode()
 """The line that the gate passes on to start the command."""
 _LIMITS = {"core": 1, "sigpending": 4096}
 # The kernel's defaults of fs.nr_open and kernel.pid_max; podman bounds itself by the latter.
@@ -135,6 +133,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     cuda: Sequence[int] = ()
     cuda_hook: str = ""
     """NVIDIA's program that adds the driver's libraries; "" when there is none."""
+    hooks: Sequence[EngineHook] = ()
 
 
 _READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
@@ -152,16 +151,9 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "root": {"path": bundle.rootfs, "readonly": False},
         "hostname": HOSTNAME,
         "mounts": [*_system_mounts(bundle.ids), *map(bind, bundle.binds)],
-        "hooks": {
-            **_notice(bundle),
-            # crun writes the container's state to the hook's standard input and fails when nobody
-            # reads it. grep reads it at once, a shell byte by byte, which took 0.7 ms. At the
-            # gate's end grep fails, and so does the start.
-            "createContainer": [
-                {"path": "/bin/grep", "args": ["grep", "-qx", _OPEN, "-", bundle.gate]}
-            ],
-            **_cuda_hook(bundle),
-        },
+        "hooks": make_hooks(
+            bundle.hooks, gate=bundle.gate, notice=bundle.notice, cuda=_cuda_hook(bundle)
+        ),
         "annotations": make_annotation(bundle.machine),
         "linux": {
             "namespaces": [
@@ -174,14 +166,6 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
             "seccomp": make_profile(bundle.machine),
         },
     }
-
-
-def _notice(bundle: Bundle) -> dict[str, Any]:
-    if not bundle.notice:
-        return {}
-    # The state may lack a final newline, so the rest of the last line is tested with -n.
-    script = f'while read -r line || [ -n "$line" ]; do echo "$line"; done > {bundle.notice}'
-    return {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", script]}]}
 
 
 def _user_namespace(ids: Sequence[Extent]) -> dict[str, Any]:
@@ -228,26 +212,16 @@ def _process(bundle: Bundle) -> dict[str, Any]:
     }
 
 
+def _cuda_hook(bundle: Bundle) -> str:
+    return bundle.cuda_hook if bundle.cuda else ""
+
+
 def _cuda_environment(bundle: Bundle) -> list[tuple[str, str]]:
     """Environment variables that NVIDIA's hook reads."""
-    if not (bundle.cuda and bundle.cuda_hook):
+    if not _cuda_hook(bundle):
         return []
     numbers = ",".join(str(one) for one in bundle.cuda)
     return [("NVIDIA_VISIBLE_DEVICES", numbers), ("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")]
-
-
-def find_cuda_hook(cuda: Sequence[int]) -> tuple[str, str]:
-    """NVIDIA's program that adds the driver's libraries, for these GPUs, or "" and a note."""
-    hook = shutil.which(CUDA_HOOK) if cuda else ""
-    if hook is not None:
-        return hook, ""
-    return "", f"{CUDA_HOOK} is not installed: the image must bring the libraries of its driver"
-
-
-def _cuda_hook(bundle: Bundle) -> dict[str, Any]:
-    if not (bundle.cuda and bundle.cuda_hook):
-        return {}
-    return {"prestart": [{"path": bundle.cuda_hook, "args": [bundle.cuda_hook, "prestart"]}]}
 
 
 def _device(device: Device) -> dict[str, Any]:

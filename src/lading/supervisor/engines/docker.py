@@ -144,6 +144,9 @@ class DockerEngine:
             raise ExecutionError(
                 f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE
             )
+        self.notes += [
+            f"the hook {hook.path} is not run: {self._name} takes none" for hook in spec.hooks
+        ]
         if spec.nodes > 1:
             if spec.network:
                 self.notes.append(NO_WAY_OUT)

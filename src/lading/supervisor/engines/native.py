@@ -43,15 +43,14 @@ from lading.supervisor.engines import (
 )
 from lading.supervisor.engines.accounts import LargeIds, account_of, check_architecture
 from lading.supervisor.engines.bundle import (
-    CUDA_HOOK,
     IN_MEMORY,
     Bundle,
-    find_cuda_hook,
     make_config,
     mount_root,
 )
 from lading.supervisor.engines.crun import null
 from lading.supervisor.engines.gang import NO_WAY_OUT
+from lading.supervisor.engines.hooks import CUDA_HOOK, find_cuda_hook
 from lading.supervisor.engines.mount_points import make_points, volume_binds
 from lading.supervisor.engines.runtimes import Prepared, Runtime
 from lading.supervisor.engines.runtimes.crun_runtime import CrunRuntime
@@ -161,7 +160,7 @@ class NativeEngine:
             images.check_command(self._image.config, spec.command)
         if spec.nodes > 1:
             self._runtime = self._gang = GangRuntime(self._uuid, self._run, self._log, self._cgroup)
-        elif spec.cuda and shutil.which(CUDA_HOOK):
+        elif spec.hooks or (spec.cuda and shutil.which(CUDA_HOOK)):
             # Hooks are crun's.
             self._runtime = self._crun_runtime()
         try:
@@ -424,6 +423,7 @@ class NativeEngine:
                 devices=spec.devices,
                 cuda=spec.cuda,
                 cuda_hook=hook,
+                hooks=spec.hooks,
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers.cdi.devices import CdiFile, find_devices
-from lading.core.containers.cdi.gpus import all_names, device_names, generated, hooks_left_out
+from lading.core.containers.cdi.gpus import all_names, device_names, generated, needed_hooks
 from lading.core.containers.cdi.specification import (
     CdiDevice,
     CdiSpecification,
@@ -108,7 +108,7 @@ def test_a_library_has_all_its_names_in_every_directory_that_is_searched() -> No
     assert {target for target, source in binds.items() if source == CUDA} == wanted
 
 
-def test_hooks_that_mounts_make_needless_are_not_named() -> None:
+def test_hooks_whose_work_mounts_do_are_not_run() -> None:
     done = Hook(hook_name="createContainer", path="/bin/h", args=("h", "update-ldcache"))
     other = Hook(hook_name="createContainer", path="/bin/h", args=("h", "warm-up"))
-    assert hooks_left_out(ContainerEdits(hooks=(done, other))) == (other,)
+    assert needed_hooks(ContainerEdits(hooks=(done, other))) == (other,)

@@ -121,7 +121,7 @@ def all_names(
     return [(source, target) for target, source in binds.items()]
 
 
-def hooks_left_out(edits: ContainerEdits) -> tuple[Hook, ...]:
+def needed_hooks(edits: ContainerEdits) -> tuple[Hook, ...]:
     """The hooks whose work is not done by mounts."""
     return tuple(hook for hook in edits.hooks if _DONE.isdisjoint(hook.args))
 
