@@ -9,7 +9,7 @@ import pytest
 
 from lading.testing.conformance.first_process import AS_ORPHANED, ATTACK, ORPHANED, SIGNALS
 from tests.reality import need_program, need_root
-from tests.system.cluster import Cluster, running_cluster
+from tests.system.cluster import Cluster, processes_naming, running_cluster
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
 
@@ -90,3 +90,4 @@ def test_each_process_hears_of_the_stop(cluster: Cluster) -> None:
 def test_the_end_of_the_command_ends_all_others(cluster: Cluster) -> None:
     done = _run(cluster, "(sleep 987.321 &) ; setsid sleep 987.321 & exit 5")
     assert done.returncode == 5
+    assert processes_naming("sleep", "987.321") == []
