@@ -33,6 +33,7 @@ from lading.core.containers.container import (
     ReprioritiseChildren,
     Resolve,
     RevokeTokens,
+    has_succeeded,
 )
 from lading.core.containers.finalize import Keeps
 from lading.core.containers.recipe_resolution import RequestFacts
@@ -563,7 +564,8 @@ class ModelServer:
             before=before,
             parents={uuid: containers[uuid] for uuid in parents if uuid},
             earlier={uuid: containers[uuid] for uuid in tried},
-            uuid=self._uuid(Infix.CONTAINER),
+            # As the handlers, which plan no further attempt after a result.
+            uuid="" if has_succeeded(after) else self._uuid(Infix.CONTAINER),
             now=self.now(),
             policy=POLICY,
         )
