@@ -9,6 +9,7 @@ then uses crun.
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -30,9 +31,11 @@ TARGET = os.environ.get("LADING_STARTER_TARGET", "")
 
 def compilers() -> list[list[str]]:
     """Commands that compile C, in the order of preference."""
-    zig = [sys.executable, "-m", "ziglang", "cc"]
+    # With a C library of its own: that of the machine is static only with its headers.
+    target = f"{TARGET or platform.machine()}-linux-musl"
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
     if TARGET:
-        return [[*zig, "-target", f"{TARGET}-linux-musl"]]
+        return [zig]
     named = [shlex.split(os.environ["CC"])] if os.environ.get("CC") else []
     return [*named, *([path] for path in [shutil.which("cc")] if path), zig]
 

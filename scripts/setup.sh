@@ -112,22 +112,13 @@ makes_namespaces() { unshare --user --map-root-user --mount mount -t tmpfs tmpfs
 # places). It is looked for before anything is installed, and the one command that brings it is said.
 need_engine_of_user() {
     local python runtime socket remedy="" missing=()
-    if makes_namespaces; then
-        ! has crun || return 0
-        remedy="sudo apt-get install --no-install-recommends crun"
-    fi
+    ! makes_namespaces || return 0
     python=$(find_python)
     runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
     for socket in "${DOCKER_HOST:+${DOCKER_HOST#unix://}}" /var/run/docker.sock "$runtime/docker.sock" /run/podman/podman.sock \
         "$runtime/podman/podman.sock" "${TMPDIR:-/tmp}/podman-run-$(id -u)/podman/podman.sock"; do
         ! answers "$socket" "$python" || return 0
     done
-    if [ -n "$remedy" ]; then
-        say "crun is missing, the one program that containers of this user need. First (on Debian or Ubuntu):"
-        say "    $remedy"
-        [ "$1" != demo ] || exit 1
-        return 0
-    fi
     has podman || missing+=(podman)
     has newuidmap || missing+=(uidmap)
     has slirp4netns || missing+=(slirp4netns)
@@ -172,6 +163,21 @@ copy_environment() {
     is_copy=1
 }
 
+# lading-start, which starts containers, is compiled when Lading is installed. Where there is neither a compiler nor crun, which is
+# used without it, the compiler of the package ziglang does that, and is removed afterwards.
+install_lading() {
+    local compiler=""
+    if ! command -v "${CC:-cc}" >/dev/null && ! has crun; then
+        compiler=$(mktemp -d)
+        say "fetching a C compiler, once, for the program that starts containers"
+        .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes --target "$compiler" -r requirements/compiler.txt ||
+            say "there is no C compiler here, so containers need the package crun, Docker or podman"
+    fi
+    PYTHONPATH=$compiler ZIG_GLOBAL_CACHE_DIR=$compiler/cache ZIG_LOCAL_CACHE_DIR=$compiler/cache \
+        .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    [ -z "$compiler" ] || rm -rf "$compiler"
+}
+
 make_environment() {
     local python wanted kept is_copy="" is_new=""
     wanted="$(cat requirements/"$purpose".txt pyproject.toml | sha256sum) $purpose"
@@ -207,7 +213,7 @@ make_environment() {
         .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/"$purpose".txt
         [ "$purpose" != test ] || [ -z "$is_new" ] || keep_environment "$kept"
     fi
-    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    install_lading
     printf '%s' "$wanted" >.venv/prepared
 }
 

@@ -259,6 +259,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/*": ("tests/system/snakemake_environment.py",),
     "requirements/assets.txt": ("src/lading/web/app.py",),
     "requirements/client.txt": ("tests/system/arvados_client/environment.py",),
+    "requirements/compiler.txt": ("tests/system/test_packaging.py",),
     "requirements/crates.txt": ("tests/system/test_provenance.py",),
     "requirements/ga4gh-clients.txt": (
         "tests/system/test_tes_clients.py",
