@@ -23,7 +23,11 @@ from bench.requests import Watch, inspect, submit
 from bench.service import add_image, connected, free_port, serving
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.dispatch.fleets.cloud.drivers.loopback import Machines, NamespaceMachine, Network
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import (
+    Machines,
+    NamespaceMachine,
+    Network,
+)
 from lading.dispatch.fleets.cloud.ssh_connection import Shell, SshAddress, read_key
 
 START_LIMIT, EXIT_LIMIT = 300.0, 1000.0

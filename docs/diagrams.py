@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from lading.core.containers import container, request
+from lading.core.containers import container, request_phases
 from lading.core.drawing.layered import layers
 from lading.core.hpc import daemon_states
 
@@ -132,7 +132,9 @@ def container_diagram() -> str:
 def request_diagram() -> str:
     """The states of a container request."""
     return render(
-        request.TRANSITIONS, initial=request.INITIAL, title="States of a container request"
+        request_phases.TRANSITIONS,
+        initial=request_phases.INITIAL,
+        title="States of a container request",
     )
 
 

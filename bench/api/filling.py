@@ -18,8 +18,8 @@ from bench.api import people, templates
 from bench.api.sample import Site
 from bench.api.templates import Bulk
 from lading.store import schema
-from lading.store.database import Seal
 from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase
 
 _AT_ONCE: Final = 20_000

@@ -34,8 +34,9 @@ from bench.api import filling, people, sample, templates
 from bench.api.sample import Site
 from lading.core.records.record_types import RECORDS
 from lading.store import schema
-from lading.store.database import Database, Dialect, Seal, Value
+from lading.store.database import Database, Dialect, Value
 from lading.store.databases.postgres import PostgresDatabase, PostgresDialect
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
 from lading.wiring.directory import DataDirectory
 from tests.postgres import BINARIES, PostgresServer

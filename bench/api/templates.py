@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
-from lading.core.containers import recipe, recipe_resolution, request
+from lading.core.containers import recipe, recipe_resolution, request, request_phases
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
 from lading.core.containers.recipe_resolution import RequestFacts
@@ -27,7 +27,8 @@ from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import canonical
 from lading.store import records
-from lading.store.database import Deferred, Dialect, Row, Seal, Value
+from lading.store.database import Deferred, Dialect, Row, Value
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDialect
 
 FAILED: Final = 33
@@ -212,7 +213,7 @@ class _Maker:
         )
         final = replace(
             change.request,
-            state=request.RequestState.FINAL,
+            state=request_phases.RequestState.FINAL,
             container_count=1,
             cumulative_cost=0.25,
         )

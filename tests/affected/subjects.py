@@ -112,7 +112,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
         "cli.running.mapping", "cli.running.run", "cli.running.top", "cli.running.waiting",
     ),
     "tests/system/test_cloud.py": ("dispatch.fleets.cloud",),
-    "tests/system/test_cloud_trial.py": ("cli.cloud", "dispatch.fleets.cloud", "wiring.cloudtest"),
+    "tests/system/test_cloud_trial.py": (
+        "cli.cloud", "dispatch.fleets.cloud", "wiring.trials.cloudtest",
+    ),
     "tests/system/test_data.py": DATA,
     "tests/system/test_dispatchers.py": ("api.resources.dispatching", "dispatch"),
     "tests/system/test_engines.py": (

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,66 +11,9 @@ from lading.api.events import timers
 from lading.core.containers import priority
 from lading.core.errors import Invalid
 from lading.core.policy.fair_share import DEFAULT_EXPECTED, WINDOW, level_of
-from lading.core.records.schema import JSON, Record
+from lading.core.records.schema import JSON
 from lading.testing.world import WITH_API, World, world
-from tests.postgres import open_with_records
-
-ON: dict[str, JSON] = {"Enabled": True, "HalfLife": 3600.0}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def fair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with AsyncExitStack() as stack:
-        database = None
-        if request.param == "postgresql":
-            database = await open_with_records(request.getfixturevalue("postgres"))
-            stack.push_async_callback(database.close)
-        yield await stack.enter_async_context(
-            world(tmp_path, database=database, Containers={"FairShare": ON})
-        )
-
-
-async def project(it: World, name: str, share: JSON = None, **more: JSON) -> str:
-    policy = {} if share is None else {"container_policy": {"share": share}}
-    given = {"group_class": "project", "name": name, **policy, **more}
-    return str((await it.ok("POST", "groups", {"group": given}))["uuid"])
-
-
-async def queue(it: World, owner: str, count: int, **more: JSON) -> list[Record]:
-    """Requests of a project, the oldest first; each has a container of its own."""
-    specs = [
-        await it.spec("step", str(number), owner_uuid=owner, use_existing=False, **more)
-        for number in range(count)
-    ]
-    answer = await it.ok("POST", "container_requests/batch", {"container_requests": specs})
-    made: list[Record] = answer["items"]
-    return made
-
-
-async def waiting(it: World) -> list[str]:
-    """The containers that wait, in the order in which dispatchers take them."""
-    filters = [["state", "=", "Queued"], ["priority", ">", 0]]
-    params = {"filters": filters, "order": ["priority desc", "created_at asc"], "limit": 1000}
-    found = await it.ok("GET", "containers", params=params)
-    return [str(one["uuid"]) for one in found["items"]]
-
-
-async def start(it: World, count: int, *, seconds: float = 10.0) -> list[str]:
-    """Run the first containers of the queue, one at a time; their uuids."""
-    found = []
-    for _ in range(count):
-        uuid = (await waiting(it))[0]
-        supervisor = await it.lock(uuid)
-        await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
-        it.clock.advance(seconds)
-        await it.finish(uuid, supervisor)
-        found.append(uuid)
-    return found
-
-
-async def rows(it: World, sql: str) -> list[tuple[Any, ...]]:
-    async with it.app.services.database.reading() as tx:
-        return [tuple(row) for row in await tx.fetch(sql)]
+from tests.api.shared_queue import ON, project, queue, rows, start, waiting
 
 
 async def test_projects_get_their_weights(fair: World) -> None:
@@ -222,37 +162,6 @@ async def test_only_admins_set_shares(fair: World) -> None:
     await fair.ok("PUT", path, more, token=ada)
 
 
-async def test_what_shares_have_used_is_shown(fair: World) -> None:
-    ada = await fair.user("ada")
-    mine = await project(fair, "mine", 2)
-    user = (await fair.ok("GET", "users/current", token=ada))["uuid"]
-    link: JSON = {
-        "link_class": "permission", "name": "can_read", "tail_uuid": user, "head_uuid": mine
-    }  # fmt: skip
-    await fair.ok("POST", "links", {"link": link})
-    other = await project(fair, "other")
-    await queue(fair, mine, 2)
-    made = (await queue(fair, other, 4))[-1]
-    await start(fair, 3)
-    why = await fair.ok("GET", f"container_requests/{made['uuid']}/why")
-    (place,) = [one["sentence"] for one in why["waits"] if one["reason"] == "position"]
-    assert place.startswith("2 containers wait before it")
-    assert "then the project that has used least of its share" in place
-    found = await fair.ok("GET", "fair_shares")
-    assert found["enabled"]
-    by_uuid = {one["uuid"]: one for one in found["items"]}
-    assert by_uuid.keys() == {mine, other}
-    assert (by_uuid[mine]["weight"], by_uuid[other]["weight"]) == (2.0, 1.0)
-    total = sum(one["used_vcpu_hours"] for one in by_uuid.values())
-    assert 30 / 3600 <= total < 33 / 3600
-    assert by_uuid[other]["times_its_share"] > 0
-    assert f"other has used {by_uuid[other]['times_its_share']:.1f} times its share" in place
-    assert by_uuid[other]["waiting"] + by_uuid[mine]["waiting"] == 3
-    # Others see what they can read.
-    answer = await fair.ok("GET", "fair_shares", token=ada)
-    assert [one["uuid"] for one in answer["items"]] == [mine]
-
-
 async def test_shares_of_users(tmp_path: Path) -> None:
     settings: JSON = {"FairShare": {**ON, "By": "user"}}
     async with world(tmp_path, Containers=settings) as it:
@@ -319,23 +228,3 @@ async def test_nothing_is_stored_without_it_and_it_can_be_turned_off(tmp_path: P
             assert found["priority"] == priority.own_priority(1, made[0]["created_at"])
             await off.submit("date")
             assert await rows(off, "SELECT count(*) FROM fair_tickets") == [(0,)]
-
-
-async def test_what_a_share_has_used_is_told_to_those_who_can_read_it(fair: World) -> None:
-    ada = await fair.user("ada")
-    user = (await fair.ok("GET", "users/current", token=ada))["uuid"]
-    secret = await project(fair, "secret plans", 2)
-    inner = await project(fair, "shared", owner_uuid=secret)
-    link: JSON = {"link_class": "permission", "name": "can_read", "tail_uuid": user}
-    await fair.ok("POST", "links", {"link": {**link, "head_uuid": inner}})
-    made = (await queue(fair, inner, 4))[-1]
-    await start(fair, 2)
-
-    async def place(token: str | None) -> str:
-        why = await fair.ok("GET", f"container_requests/{made['uuid']}/why", token=token)
-        (sentence,) = [one["sentence"] for one in why["waits"] if one["reason"] == "position"]
-        return str(sentence)
-
-    assert "secret plans has used 1.0 times its share" in await place(None)
-    assert "has used least of its share)." in await place(ada)
-    assert "secret plans" not in await place(ada)

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from lading.cli import doctor as module
 from lading.cli.main import cli
-from lading.wiring.machine_checks import Check, CheckedMachine, CheckResult, first_remedy
+from lading.wiring.checked_machine import Check, CheckedMachine, CheckResult
+from lading.wiring.machine_checks import first_remedy
 from tests.cli.site import Site
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.client.caches.disk_cache import PAGE, CacheLayout, DiskCache, Durability, EntryClaim
+from lading.client.caches.disk_cache import PAGE, DiskCache, Durability, EntryClaim
+from lading.client.caches.entry_files import CacheLayout
 
 KEY = "a" * 32
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.transport import FilePart, Holes
+from lading.client.file_parts import FilePart, Holes
 from lading.core.errors import Invalid
 
 CONTENT = bytes(range(256)) * 4000

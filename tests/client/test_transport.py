@@ -18,7 +18,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from lading.client.transport import FilePart, HttpTransport, Transport
+from lading.client.file_parts import FilePart
+from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.testing.asgi import AsgiTransport, FlakyTransport, ListeningServer
 

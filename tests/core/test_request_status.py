@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers.container import ContainerState
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.request_status import (
     RequestStatus,
     container_status,

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from lading.core.data import filetree, locator, manifest
+from lading.core.data import filetree, locator, manifest, tree_changes
 from lading.core.errors import LadingError, Malformed
 
 _BLOCKS = (
@@ -117,7 +117,7 @@ def check(text: str) -> bool:
     assert filetree.to_manifest(filetree.from_manifest(normal)) == normal, (
         "its normal form has another one"
     )
-    assert not filetree.diff(tree, filetree.from_manifest(normal)), (
+    assert not tree_changes.diff(tree, filetree.from_manifest(normal)), (
         "its normal form has other files"
     )
     files, size = manifest.counts(text)

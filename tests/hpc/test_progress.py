@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.code import Progress
 from lading.hpc.layout import DaemonLayout
+from lading.hpc.progress import Progress
 
 
 @pytest.fixture

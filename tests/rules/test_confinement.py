@@ -59,7 +59,7 @@ MAY_WALK = {
     "supervisor/engines/runtimes/crun_runtime.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/engines/crun.py": "the machine's own /proc",
-    "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
+    "supervisor/gang/output_archive.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
     "supervisor/inputs/daemon_image.py": "`MergedLayers.walk`, by `ConfinedTree`s",
     "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",

@@ -19,9 +19,9 @@ _MODULES_PER_FOLDER = 25
 _LINES_PER_FILE = 600
 # Files that may have so many lines or more. The numbers only fall: whoever divides a file lowers
 # them.
-_LONG_FILES = {400: 105, 580: 7}
+_LONG_FILES = {400: 92, 580: 3}
 # Modules that may have constants below a definition; the number only falls.
-_LOW_CONSTANTS = 58
+_LOW_CONSTANTS = 28
 _LINES_PER_FUNCTION, _IN_CORE = 100, 60
 # McCabe's, boolean operators and conditions of comprehensions counted; ruff's rule counts neither.
 _COMPLEXITY, _COMPLEXITY_IN_CORE = 15, 12

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from lading.client.images.archive import Platform, Slice, read_layers
+from lading.client.images.archive import Platform, read_layers
+from lading.client.images.archive_members import Slice
 from lading.client.images.layer_cache import LayerCache
 from lading.client.images.manifests import Blob, RemoteImage
 from lading.client.images.reference import parse_reference

@@ -11,9 +11,9 @@ import pytest
 
 from lading.core.records.schema import JSON
 from lading.testing.world import World
-from tests.api.conftest import it
+from tests.api.conftest import fair, it
+from tests.api.shared_queue import project, start
 from tests.api.sharing_world import group, share
-from tests.api.test_fair_shares import fair, project, start
 from tests.api.test_quotas import quota, runnable, uuid_of
 
 __all__ = ["fair", "it"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.listeners import LogEvent
 from lading.client.record_events import RecordEvent
 from lading.core.containers.attempts.spot import RUN_TIME
 from lading.core.errors import LadingError

@@ -22,7 +22,8 @@ import msgspec
 from lading.api.app import Application
 from lading.api.assembly import make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.events.event_bus import EventBus, LogEvent
+from lading.api.events.event_bus import EventBus
+from lading.api.events.listeners import LogEvent
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.services import Events
 from lading.core.errors import from_status

@@ -14,7 +14,8 @@ from typing import Final
 
 from lading.core.errors import Conflict, LadingError
 from lading.store import log_rows
-from lading.store.database import Deferred, Dialect, Row, Seal, Value
+from lading.store.database import Deferred, Dialect, Row, Value
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDialect, insert_rows
 from lading.store.databases.sqlite_faults import translate
 from lading.store.databases.sqlite_reading import bounded

@@ -16,7 +16,7 @@ from lading.core.errors import Conflict, Invalid
 from lading.core.policy import quotas as policy
 from lading.core.policy.budgets import Spent, crossed
 from lading.core.policy.quotas import Amounts, Limit, Quota, Room, Shortage, Standing
-from lading.store.quotas import WORKFLOWS
+from lading.store.quota_waits import WORKFLOWS
 from tests.simulation.rules import ServerRules
 from tests.simulation.tables import RecordTables
 

@@ -19,7 +19,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from lading.core.containers import request
+from lading.core.containers import request, request_phases
 from lading.core.containers.container import FINAL, HELD, ContainerState
 from lading.core.errors import LadingError
 from lading.testing.simulated_loop import SimulatedLoop
@@ -400,7 +400,7 @@ class Scenario:
         """Cancel the requests on hold, and those of commands that never end."""
         self._cancel_endless()
         for uuid, one in list(self.server.records.requests.items()):
-            if one.state is request.RequestState.COMMITTED and one.priority == 0:
+            if one.state is request_phases.RequestState.COMMITTED and one.priority == 0:
                 self._cancel(uuid)
 
     def _cancel_endless(self) -> None:
@@ -446,7 +446,7 @@ class Scenario:
         if any(host.runs or host.ghosts for host in self.hosts):
             return False
         requests = self.server.records.requests.values()
-        if any(one.state is not request.RequestState.FINAL for one in requests):
+        if any(one.state is not request_phases.RequestState.FINAL for one in requests):
             return False
         queues = [one.fleet.queue for one in self.dispatchers if one.fleet is not None]
         return not any(queue is None or queue.waiting or queue.others for queue in queues)

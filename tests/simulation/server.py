@@ -19,7 +19,15 @@ import msgspec
 from lading.api.server.policy import make_policy
 from lading.client.record_events import RecordEvent
 from lading.config.site import load
-from lading.core.containers import finalize, lifecycle, priority, recipe, recipe_resolution, request
+from lading.core.containers import (
+    finalize,
+    lifecycle,
+    priority,
+    recipe,
+    recipe_resolution,
+    request,
+    request_phases,
+)
 from lading.core.containers.container import (
     FINAL,
     HELD,
@@ -474,7 +482,7 @@ class ModelServer:
             self._charge_for(subject)
         if (
             container is not None
-            and after.state is request.RequestState.FINAL
+            and after.state is request_phases.RequestState.FINAL
             and state not in FINAL
         ):
             self._abandon(container.uuid)
@@ -554,7 +562,8 @@ class ModelServer:
         ended_before = [
             subject
             for subject in self.records.requests.values()
-            if subject.container_uuid == after.uuid and subject.state is request.RequestState.FINAL
+            if subject.container_uuid == after.uuid
+            and subject.state is request_phases.RequestState.FINAL
         ]
         parents = {one.requesting_container_uuid for one in left.values()}
         tried = {uuid for one in left.values() for uuid in one.attempted_container_uuids}
@@ -591,7 +600,7 @@ class ModelServer:
             # A request may have ended with an earlier one of the list.
             subject = self.records.requests[uuid]
             is_child = subject.requesting_container_uuid == container_uuid
-            if is_child and subject.state is request.RequestState.COMMITTED:
+            if is_child and subject.state is request_phases.RequestState.COMMITTED:
                 self._cancel_request(subject)
 
     def _abandon(self, uuid: str) -> None:
@@ -635,7 +644,7 @@ class ModelServer:
         members: dict[priority.GroupKey, list[priority.GroupMember]] = {}
         for one in self.records.requests.values():
             key, uuid = priority.group_of(one), str(one.container_uuid)
-            if key is None or one.state is not request.RequestState.COMMITTED:
+            if key is None or one.state is not request_phases.RequestState.COMMITTED:
                 continue
             found = members.setdefault(key, [])
             state = self.records.containers[uuid].state
@@ -665,7 +674,7 @@ class ModelServer:
         return [
             str(one.container_uuid)
             for one in self.records.requests.values()
-            if one.state is request.RequestState.COMMITTED
+            if one.state is request_phases.RequestState.COMMITTED
             and containers[str(one.container_uuid)].state in LIVE
             and any(self.rules.below(containers[uuid], one) for uuid in uuids)
         ]

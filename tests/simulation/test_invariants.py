@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.request import ContainerRequest, RequestState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request_phases import RequestState
 from lading.core.data.manifest import portable_data_hash
 from lading.core.policy.quotas import Quota
 from tests.simulation.host import Command, Supervisor

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lading.core.policy.quotas import Limit
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
-from lading.store import cancellations, quotas, records, waiting
+from lading.store import cancellations, quota_waits, records, waiting
 from lading.store.cancellations import Cancellation
 from lading.store.database import Database
 
@@ -70,8 +70,8 @@ async def test_what_other_requests_need(database: Database) -> None:
         await cancellations.unwatch_all(tx, dialect, ["r3"])
         await cancellations.unwatch_all(tx, dialect, [])
         assert await cancellations.with_dependents(tx, dialect, ["r1", "r3"]) == set()
-        wait = quotas.QuotaWait("r1", "c1", "u", Limit.CONTAINERS, 1)
-        await quotas.wait(tx, wait)
+        wait = quota_waits.QuotaWait("r1", "c1", "u", Limit.CONTAINERS, 1)
+        await quota_waits.wait(tx, wait)
         assert await cancellations.with_charges(tx, dialect, ["c1", "c2"]) == {"c1"}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lading.core.policy.budgets import Spent
-from lading.core.policy.quotas import Amounts, Charge, Limit
+from lading.core.policy.quotas import Amounts, Charge
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.service_records import QUOTAS
 from lading.store import quotas, records
 from lading.store.database import Database
-from lading.store.quotas import QuotaKey, QuotaWait, StoredCharge
+from lading.store.quotas import QuotaKey, StoredCharge
 
 ADA, LAB = "zzzzz-tpzed-00000000000000a", "zzzzz-j7d0g-00000000000000b"
 ONE = Amounts(1, 2, 1 << 40, 0)
@@ -36,26 +34,6 @@ async def test_charges(database: Database) -> None:
         assert await quotas.discharge(tx, "a") == [ADA]
         await quotas.forget(tx, ADA)
         assert await quotas.used(tx, [ADA]) == {ADA: Amounts()}
-
-
-async def test_waits(database: Database) -> None:
-    first = QuotaWait("r1", "c1", ADA, Limit.VCPUS, 10)
-    second = QuotaWait("r2", "c1", ADA, Limit.MONEY, 10, "2026-02-01")
-    async with database.writing() as tx:
-        for one in (second, replace(first, rank=3), first):
-            await quotas.wait(tx, one)
-        assert await quotas.first_waiting(tx, ADA) == first
-        assert await quotas.waiting_at(tx, ADA, most=9) == [first, second]
-        assert await quotas.waits_of(tx, ["r1", "r3"]) == {"r1": first}
-        assert await quotas.waits_for(tx, ["c1"]) == {"r1": first, "r2": second}
-        assert await quotas.next_due(tx) == "2026-02-01"
-        assert await quotas.due(tx, "2026-01-31") == []
-        assert await quotas.due(tx, "2026-02-01") == [ADA]
-        await quotas.clear_due(tx, ADA, "2026-02-01")
-        assert await quotas.next_due(tx) is None
-        await quotas.unwait(tx, ["r1"])
-        assert await quotas.unwait_container(tx, "c1") == [ADA]
-        assert await quotas.first_waiting(tx, ADA) is None
 
 
 async def test_spending(database: Database) -> None:

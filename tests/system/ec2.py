@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import LadingError
-from lading.dispatch.fleets.cloud.drivers.loopback import Machines, Network
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import Machines, Network
 
 REGION, IMAGE = "us-east-1", "ami-03cf127a"
 _PERIOD = 0.25

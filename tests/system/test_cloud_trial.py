@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lading.dispatch.fleets.cloud.drivers.loopback import Network
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import Network
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING
 from tests.system.ec2 import IMAGE, Ec2, running_ec2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.checks import CheckStep
-from lading.wiring.clustertest import ClusterTestOptions, main
+from lading.wiring.trials.clustertest import ClusterTestOptions, main
 from tests.kubernetes_clusters import in_a_thread
 from tests.reality import need_program, need_root
 from tests.system.kubernetes_nodes import FIT, launching

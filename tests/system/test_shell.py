@@ -26,7 +26,7 @@ import pytest
 from bench.sessions import entered
 from lading.client.servers.environment import find_server
 from lading.core.containers import sessions
-from lading.dispatch.fleets.cloud.drivers.loopback import Network
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import Network
 from lading.wiring.directory import DataDirectory
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING, Cluster, free_address, running_cluster

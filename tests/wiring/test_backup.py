@@ -16,7 +16,7 @@ from lading.blobs.directory import DirectoryVolume
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
 from lading.core.records.record_types import COLLECTIONS
 from lading.store import records, schema
-from lading.store.database import Seal
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.wiring.backup import backup, restore
 from lading.wiring.directory import DataDirectory

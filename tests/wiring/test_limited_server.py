@@ -3,7 +3,7 @@ from __future__ import annotations
 import resource
 
 from lading.config.site import load
-from lading.wiring.server import make_limits
+from lading.wiring.limited_server import make_limits
 
 
 def test_the_limits_are_those_of_the_configuration_and_of_the_process() -> None:

@@ -13,14 +13,8 @@ from lading.core.user_ids import Extent
 from lading.supervisor.rootless_trial import RootlessTrial
 from lading.supervisor.subordinate_ids import FoundIds, IdMap
 from lading.testing.images import add_driver
-from lading.wiring.machine_checks import (
-    Check,
-    CheckedMachine,
-    CheckResult,
-    can_run,
-    examine,
-    internet_fault,
-)
+from lading.wiring.checked_machine import Check, CheckedMachine, CheckResult
+from lading.wiring.machine_checks import can_run, examine, internet_fault
 
 _REFUSED = RootlessTrial(fault="this user may make no user namespaces", mend="sudo sysctl x=1")
 
@@ -113,23 +107,6 @@ def test_a_slow_python_is_told_of_and_does(machine: CheckedMachine) -> None:
     assert _find(slow, "python").verdict is CheckResult.WARNING
     assert "--enable-optimizations" in _find(slow, "python").mend
     assert can_run(examine(slow))
-
-
-@pytest.mark.parametrize(
-    ("prefix", "arguments", "optimised"),
-    [
-        ("/usr", "", True),
-        ("/opt/python", "'--enable-shared' '--enable-optimizations'", True),
-        ("/opt/python", None, True),
-        ("/opt/python", "'--enable-shared'", False),
-    ],
-)
-def test_how_python_was_built(
-    monkeypatch: pytest.MonkeyPatch, prefix: str, arguments: str | None, optimised: bool
-) -> None:
-    monkeypatch.setattr("sys.base_prefix", prefix)
-    monkeypatch.setattr("sysconfig.get_config_var", {"CONFIG_ARGS": arguments}.get)
-    assert CheckedMachine(data=Path("data"), user=0).python_is_optimised() == optimised
 
 
 def test_either_engine_is_enough(machine: CheckedMachine) -> None:

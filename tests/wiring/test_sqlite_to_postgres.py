@@ -13,8 +13,9 @@ from lading.core.errors import Conflict, Invalid
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import Record
 from lading.store import records
-from lading.store.database import Database, Seal
+from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import world
 from lading.wiring.directory import DataDirectory

@@ -26,7 +26,7 @@ from lading.api.metrics import METRICS
 from lading.api.server.wait_statuses import STATUSES
 from lading.api.services import ApiServices
 from lading.api.unit import ChangeFollower, ChangeRequest, Effect, FailRequest, Mark, Unit
-from lading.core.containers import finalize, request
+from lading.core.containers import finalize, request, request_phases
 from lading.core.containers.attempts import retry
 from lading.core.containers.attempts.retry_rules import RetryRules, read_container_policy
 from lading.core.containers.constraints import Learning
@@ -42,7 +42,7 @@ from lading.core.containers.mounting import mount_resolution
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
 from lading.core.data import manifest, placement
-from lading.core.data.manifest import are_apart, assemble
+from lading.core.data.manifest_parts import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.quantities import later
 from lading.core.records.attributes import distinct_name
@@ -185,9 +185,9 @@ async def _requests_of(
     wanting, ended = [], []
     for row in await records.matching(unit.tx, REQUESTS, container_uuid=container.uuid):
         subject = ContainerRequest.from_record(row)
-        if subject.state is request.RequestState.COMMITTED:
+        if subject.state is request_phases.RequestState.COMMITTED:
             wanting.append((row, subject))
-        elif subject.state is request.RequestState.FINAL:
+        elif subject.state is request_phases.RequestState.FINAL:
             ended.append((row, subject))
     return wanting, ended
 
@@ -212,7 +212,7 @@ async def _release(unit: Unit, uuid: str) -> Effect | None:
     that lets the server find its container.
     """
     row = await records.get(unit.tx, REQUESTS, uuid)
-    if row is None or row["state"] != request.RequestState.COMMITTED:
+    if row is None or row["state"] != request_phases.RequestState.COMMITTED:
         await waits.unwatch(unit.tx, uuid)
         return None
     subject = ContainerRequest.from_record(row)
@@ -406,12 +406,20 @@ class Endings(ChangeFollower):
         """End and begin intervals after a request's change or creation."""
         former = old.get("container_uuid")
         # All intervals of a container ended with it.
-        if former and former not in unit.over and old["state"] == request.RequestState.COMMITTED:
+        if (
+            former
+            and former not in unit.over
+            and old["state"] == request_phases.RequestState.COMMITTED
+        ):
             await intervals.end_intervals(unit.tx, former, unit.now, request_uuid=new["uuid"])
         uuid = new["container_uuid"]
         # A container that was made in this transaction is Queued: it holds nothing, and need not
         # be read.
-        if uuid is None or uuid in unit.made or new["state"] != request.RequestState.COMMITTED:
+        if (
+            uuid is None
+            or uuid in unit.made
+            or new["state"] != request_phases.RequestState.COMMITTED
+        ):
             return
         container = await unit.container(uuid)
         if container is not None and container["state"] in HELD:

@@ -36,6 +36,7 @@ from lading.core.containers import (
     recipe,
     recipe_resolution,
     request,
+    request_phases,
     reuse,
     reuse_explanation,
     reuse_rights,
@@ -97,7 +98,7 @@ def defer(change: request.RequestChange, principal: Principal) -> request.Reques
     for its container. Raises Unavailable for a token of limited scopes.
     """
     subject = change.request
-    if subject.state is not request.RequestState.COMMITTED:
+    if subject.state is not request_phases.RequestState.COMMITTED:
         return change
     # The server goes on later with the rights of the user, whose token it does not know any more.
     if subject.runtime_token is None and access.is_limited(principal):
@@ -206,7 +207,7 @@ async def is_over(unit: Unit, change: request.RequestChange) -> bool:
     request has ended.
     """
     subject = change.request
-    if subject.state is not request.RequestState.COMMITTED:
+    if subject.state is not request_phases.RequestState.COMMITTED:
         return False
     if subject.requesting_container_uuid is not None:
         parent = await unit.container(subject.requesting_container_uuid)
@@ -242,11 +243,11 @@ async def waits_for_output(unit: Unit, subject: ContainerRequest, principal: Pri
     if not sources:
         return False
     rows = await records.among(unit.tx, REQUESTS, "uuid", sources)
-    open_ones = [row["uuid"] for row in rows if row["state"] != request.RequestState.FINAL]
+    open_ones = [row["uuid"] for row in rows if row["state"] != request_phases.RequestState.FINAL]
     if not open_ones:
         return False
     fault = f"Mounts: the request {open_ones[0]}, whose output is mounted, has not ended"
-    if subject.state is not request.RequestState.COMMITTED:
+    if subject.state is not request_phases.RequestState.COMMITTED:
         raise Invalid(fault)
     # The server goes on later with the rights of the user, whose token it does not know any more.
     if subject.runtime_token is None and access.is_limited(principal):
@@ -327,7 +328,7 @@ async def _attach(
 ) -> request.RequestChange:
     """The change with a container that exists; the request is Final if the container has ended."""
     change = request.then(change, request.assign(change.request, container.uuid))
-    if container.state in FINAL and change.request.state is request.RequestState.COMMITTED:
+    if container.state in FINAL and change.request.state is request_phases.RequestState.COMMITTED:
         end = await completion.make_final(unit, change.request, container, reused=True)
         return request.then(change, end)
     if await unit.uses(Feature.QUOTAS):
@@ -507,7 +508,7 @@ async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]
     made_by = {
         row["uuid"]: row["container_uuid"]
         for row in rows
-        if row["state"] == request.RequestState.FINAL and row["container_uuid"]
+        if row["state"] == request_phases.RequestState.FINAL and row["container_uuid"]
     }
     ended = {
         row["uuid"]: row["output"]

@@ -14,14 +14,12 @@ Source: docs/spec/containers, section Fair share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from lading.api.server.identifiers import ApiClock
 from lading.api.server.machine_board import CAPACITY
 from lading.api.unit import ChangeFollower, Feature, Unit
-from lading.config.site import Config
 from lading.core import resources
 from lading.core.containers import priority
 from lading.core.containers.attempts.retry_rules import SHARE
@@ -29,24 +27,20 @@ from lading.core.containers.container import FINAL, HELD, Container, ContainerSt
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import SHARE_VCPUS
-from lading.core.ids import is_group
 from lading.core.policy import fair_share
 from lading.core.policy.fair_share import (
     WINDOW,
     Claim,
     ShareAccount,
-    SharePosition,
     Ticket,
 )
 from lading.core.quantities import parse_time
 from lading.core.records.container_types import CONTAINERS
-from lading.core.records.record_types import GROUPS
 from lading.core.records.schema import Record
 from lading.core.resources import Resources
 from lading.core.scheduling.expected_times import Tool, run_time, tool_of
 from lading.store import fair_shares as rows
-from lading.store import permission_queries, records, run_times
-from lading.store.database import Transaction
+from lading.store import records, run_times
 from lading.store.fair_shares import Place, StoredTicket
 
 _PROLONGED: Final = 200
@@ -79,7 +73,7 @@ class FairShares:
         self._unit = unit
         self._tx = unit.tx
         self._config = unit.services.config.Containers.FairShare
-        self._now = _milliseconds(unit.now)
+        self._now = milliseconds(unit.now)
         # Many containers of a transaction belong to the same few owners.
         self._shares: dict[str, tuple[str, float]] = {}
         self._times: dict[Tool, int] = {}
@@ -117,7 +111,7 @@ class FairShares:
             container_uuid=container.uuid,
             level=claim.level,
             share=share,
-            created=_milliseconds(claim.request.created_at),
+            created=milliseconds(claim.request.created_at),
             place=Place.PARKED,
             ticket=Ticket(tag=0, vcpus=vcpus, weight=weight, expected=expected, charge=0),
         )
@@ -345,77 +339,6 @@ class FairShares:
             await self._align(one.level, one.share, clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSummary:
-    """A share: its weight, its decayed use in VCPU milliseconds, how many times its part of all use
-    that is, and its containers.
-    """
-
-    uuid: str
-    weight: float
-    used: float
-    times: float
-    waiting: int
-    held: int
-
-
-async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[str, ShareSummary]:
-    """All shares that are known, by uuid; empty without fair share."""
-    settings = config.Containers.FairShare
-    if not settings.Enabled:
-        return {}
-    now, used, weights = _milliseconds(clock.now()), dict[str, float](), dict[str, float]()
-    for one in await rows.uses(tx):
-        halves = max(0, now - one.seen) / (settings.HalfLife * 1000)
-        used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves
-        weights[one.share] = one.weight
-    counts = await rows.counts(tx)
-    all_used, all_weights = sum(used.values()), sum(weights.values())
-    return {
-        uuid: ShareSummary(
-            uuid=uuid,
-            weight=weights[uuid],
-            used=used[uuid],
-            times=fair_share.times_its_share(used[uuid], weights[uuid], all_used, all_weights),
-            waiting=counts.get(uuid, (0, 0))[0],
-            held=counts.get(uuid, (0, 0))[1],
-        )
-        for uuid in used
-    }
-
-
-async def position(
-    tx: Transaction,
-    clock: ApiClock,
-    config: Config,
-    container: Container,
-    ahead: int,
-    *,
-    reader: str | None,
-) -> SharePosition | None:
-    """The place of a waiting container between shares, `ahead` of which are before it; None without
-    fair share. What its share has used is for users who can read that (None: an administrator).
-    """
-    if not config.Containers.FairShare.Enabled:
-        return None
-    ticket = (await rows.tickets(tx, [container.uuid])).get(container.uuid)
-    if ticket is None:
-        return None
-    own = await rows.ahead(tx, ticket.share, container.priority, container.created_at, most=ahead)
-    # Users can read one another's records; what each has used is their own business.
-    may_read = reader in (None, ticket.share) or (
-        is_group(ticket.share)
-        and await permission_queries.level_in(tx, str(reader), ticket.share) > 0
-    )
-    if not may_read:
-        return SharePosition("", 0.0, ahead - own)
-    found = await summaries(tx, clock, config)
-    group = await records.get(tx, GROUPS, ticket.share)
-    name = str(group["name"]) if group is not None else "its user"
-    times = found[ticket.share].times if ticket.share in found else 0.0
-    return SharePosition(name, times, ahead - own)
-
-
 def forget_before(now: datetime, half_life: float) -> int:
     """The time before which an account must have been used to be deleted, in milliseconds."""
     return round((now.timestamp() - _FORGOTTEN * half_life) * 1000)
@@ -450,5 +373,5 @@ def _need(container: Container) -> Resources:
     return resources.gang_need(one, nodes, shares_vcpus=shares)
 
 
-def _milliseconds(moment: str) -> int:
+def milliseconds(moment: str) -> int:
     return round(parse_time(moment).timestamp() * 1000)

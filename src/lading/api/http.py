@@ -81,6 +81,9 @@ _WITH_RECORDS: Final = frozenset(
 _FORM: Final = "application/x-www-form-urlencoded"
 _TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} nested objects and arrays"
 _decode = msgspec.json.Decoder().decode
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+# Digits of a Content-Length: more could not be a length, and a long number takes long to parse.
+_DIGITS: Final = 15
 
 
 @dataclass(slots=True, kw_only=True)
@@ -262,11 +265,6 @@ def decode(text: bytes | str, what: str) -> JSON:
     if brackets > MAX_DEPTH and is_too_deep(document):
         raise Malformed(_TOO_DEEP.format(what=what))
     return document
-
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-# Digits of a Content-Length: more could not be a length, and a long number takes long to parse.
-_DIGITS: Final = 15
 
 
 def announced(headers: Mapping[str, str]) -> int | None:

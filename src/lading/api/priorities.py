@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lading.api import fair_shares, quotas
 from lading.api.unit import ChangeFollower, Effect, Feature, Mark, Unit
-from lading.core.containers import priority, request, reuse_rights
+from lading.core.containers import priority, request_phases, reuse_rights
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
@@ -122,7 +122,7 @@ async def _live(
     wanting = [
         ContainerRequest.from_record(row)
         for row in await records.among(tx, REQUESTS, "container_uuid", uuids)
-        if row["state"] == request.RequestState.COMMITTED
+        if row["state"] == request_phases.RequestState.COMMITTED
     ]
     return uuids, wanting
 

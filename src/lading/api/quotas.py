@@ -22,7 +22,7 @@ from typing import Final
 from lading.api import spending
 from lading.api.events import audit
 from lading.api.unit import ChangeFollower, Effect, Feature, Mark, Unit
-from lading.core.containers import priority, request
+from lading.core.containers import priority, request, request_phases
 from lading.core.containers.container import FINAL, HELD, LIVE, Container, ContainerState
 from lading.core.containers.priority import Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
@@ -35,9 +35,10 @@ from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.record_types import USERS
 from lading.core.records.schema import Record
 from lading.core.records.service_records import QUOTAS
-from lading.store import permission_queries, quotas, records
+from lading.store import permission_queries, quota_waits, quotas, records
 from lading.store.database import Transaction
-from lading.store.quotas import WORKFLOWS, QuotaKey, QuotaWait, StoredCharge
+from lading.store.quota_waits import WORKFLOWS, QuotaWait
+from lading.store.quotas import QuotaKey, StoredCharge
 
 MOST: Final = 100
 """Requests that are looked at, and containers that give their room away, in one step."""
@@ -90,7 +91,7 @@ async def admit(
     `parents` are the priorities of containers in `rows`, and of others that made the requests.
     """
     known = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
-    waits = await quotas.waits_for(unit.tx, recompute)
+    waits = await quota_waits.waits_for(unit.tx, recompute)
     charges = await quotas.charges_of(unit.tx, recompute)
     wanting: dict[str, list[tuple[int, ContainerRequest]]] = {}
     for subject in counting:
@@ -108,9 +109,9 @@ async def admit(
         held |= {one.request_uuid: one for one in short}
     for one in held.values():
         if waits.get(one.request_uuid) != one:
-            await quotas.wait(unit.tx, one)
+            await quota_waits.wait(unit.tx, one)
     # A request that left a queue lets the next one be the first.
-    await quotas.unwait(unit.tx, waits.keys() - held.keys())
+    await quota_waits.unwait(unit.tx, waits.keys() - held.keys())
     unit.touch(
         was.queue
         for uuid, was in waits.items()
@@ -203,7 +204,7 @@ async def _look(
             continue
         if displaces and rules.exceeds(used[uuid] + look.wanted, one):
             below[uuid] = await quotas.yielding(tx, uuid, look.rank, most=MOST)
-        first = [await quotas.first_waiting(tx, queue) for queue in look.queues(uuid)]
+        first = [await quota_waits.first_waiting(tx, queue) for queue in look.queues(uuid)]
         yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
         standings.append(
             Standing(
@@ -269,21 +270,21 @@ async def fill(unit: Unit, subjects: Iterable[str]) -> None:
 
 
 async def _go_on_later(unit: Unit, queue: str) -> None:
-    first = await quotas.first_waiting(unit.tx, queue)
+    first = await quota_waits.first_waiting(unit.tx, queue)
     if first is not None:
-        await quotas.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
+        await quota_waits.wait(unit.tx, dataclasses.replace(first, again_at=unit.now))
         unit.tx.after_commit(unit.services.events.wakeups.wake)
 
 
 async def _fill_one(unit: Unit, queue: str) -> bool:
     """Look at the first request of a queue; whether to look at the next one."""
-    first = await quotas.first_waiting(unit.tx, queue)
+    first = await quota_waits.first_waiting(unit.tx, queue)
     if first is None:
         return False
     row = await records.get(unit.tx, REQUESTS, first.request_uuid)
     held = await unit.container(first.container_uuid)
     if row is None or held is None or held["state"] != ContainerState.QUEUED:
-        await quotas.unwait(unit.tx, [first.request_uuid])
+        await quota_waits.unwait(unit.tx, [first.request_uuid])
         unit.stale([first.container_uuid] if held is not None and held["state"] in LIVE else [])
         return True
     subject, container = ContainerRequest.from_record(row), Container.from_record(held)
@@ -298,12 +299,12 @@ async def _fill_one(unit: Unit, queue: str) -> bool:
         missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
         charge = StoredCharge(rank, False, look.wanted, look.runs_workflow)
         await quotas.charge(unit.tx, container.uuid, missing, charge)
-        await quotas.unwait(unit.tx, [subject.uuid])
+        await quota_waits.unwait(unit.tx, [subject.uuid])
         unit.stale([container.uuid])
         return True
     moved = await _wait(unit, look, found, concerning)
     if moved != first:
-        await quotas.wait(unit.tx, moved)
+        await quota_waits.wait(unit.tx, moved)
     # One that can never run is passed by; it is the last then.
     return moved.queue != queue or moved.rank != first.rank
 
@@ -356,14 +357,14 @@ async def _follow_state(unit: Unit, new: Record) -> None:
         unit.stale([new["uuid"]])
     elif state in FINAL:
         unit.touch(await quotas.discharge(unit.tx, new["uuid"]))
-        unit.touch(await quotas.unwait_container(unit.tx, new["uuid"]))
+        unit.touch(await quota_waits.unwait_container(unit.tx, new["uuid"]))
 
 
 async def _hold(unit: Unit, row: Record) -> None:
     """Charge a container that is being locked, in place of what it was charged while it waited."""
     container = Container.from_record(row)
     amounts = rules.amounts_of(container)
-    waits = await quotas.waits_for(unit.tx, [container.uuid])
+    waits = await quota_waits.waits_for(unit.tx, [container.uuid])
     charged = (await quotas.charges_of(unit.tx, [container.uuid])).get(container.uuid, {})
     wanting = [
         subject
@@ -390,7 +391,7 @@ async def _hold(unit: Unit, row: Record) -> None:
     await quotas.charge(unit.tx, container.uuid, kept, charge)
     if waits:
         # All of its requests count while it is held.
-        unit.touch(await quotas.unwait_container(unit.tx, container.uuid))
+        unit.touch(await quota_waits.unwait_container(unit.tx, container.uuid))
         unit.stale([container.uuid])
 
 
@@ -478,7 +479,7 @@ async def verdicts(
     (None: an administrator).
     """
     known = {one.uuid: one for one in subjects}
-    waits = await quotas.waits_of(tx, known)
+    waits = await quota_waits.waits_of(tx, known)
     if not waits:
         return {}
     names = {one.subject_uuid for one in waits.values()}
@@ -511,7 +512,7 @@ async def verdicts(
 async def check_commit(unit: Unit, change: request.RequestChange) -> None:
     """Check that a request may be committed: not too many of its subjects wait. Raises Invalid."""
     subject = change.request
-    if subject.state is not request.RequestState.COMMITTED or "state" not in change.changed:
+    if subject.state is not request_phases.RequestState.COMMITTED or "state" not in change.changed:
         return
     ledger = ledger_of(unit)
     for one in await ledger.concerning(subject):
@@ -531,7 +532,7 @@ async def check_new(unit: Unit, change: request.RequestChange, container: Contai
     when it could never run in its quotas.
     """
     await check_commit(unit, change)
-    if change.request.state is request.RequestState.COMMITTED:
+    if change.request.state is request_phases.RequestState.COMMITTED:
         for one in await ledger_of(unit).concerning(change.request):
             single = partial(
                 rules.check_single,

@@ -24,6 +24,8 @@ from lading.store.database import Transaction
 
 # Containers that are warned, held or stopped at once; others when they are looked at.
 _MOST: Final = 1000
+Concerning: TypeAlias = Callable[[ContainerRequest], Awaitable[Sequence[Quota]]]
+"""Finds the quotas that concern a request."""
 
 
 def day_of(now: str) -> str:
@@ -48,10 +50,6 @@ async def spent_of(tx: Transaction, quota: Quota, now: str) -> Spent:
     """What was spent in the present period of a quota, and in all."""
     since = budgets.period_start(quota.money.period, day_of(now))
     return await quotas.spent(tx, quota.subject_uuid, since)
-
-
-Concerning: TypeAlias = Callable[[ContainerRequest], Awaitable[Sequence[Quota]]]
-"""Finds the quotas that concern a request."""
 
 
 class SpentBudgets(ChangeFollower):

@@ -41,7 +41,7 @@ from lading.api.unit import (
     Feature,
     Unit,
 )
-from lading.core.containers import lifecycle, request
+from lading.core.containers import lifecycle, request, request_phases
 from lading.core.containers.container import (
     FINAL,
     Adopt,
@@ -175,7 +175,10 @@ class UnitOfWork(Unit):
                 case CancelRequest(uuid):
                     # Read now: an earlier effect may have ended it.
                     fresh = await records.get(self.tx, REQUESTS, uuid)
-                    if fresh is not None and fresh["state"] == request.RequestState.COMMITTED:
+                    if (
+                        fresh is not None
+                        and fresh["state"] == request_phases.RequestState.COMMITTED
+                    ):
                         await self.cancel(fresh)
 
     async def change_container(self, old: Record, change: lifecycle.ContainerChange) -> Record:
@@ -249,7 +252,7 @@ class UnitOfWork(Unit):
             await containers.note_attempts(self.tx, new)
         if any(was.get(name) != new[name] for name in _TURNS):
             self.regroup(new)
-        if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
+        if old is not None and new["state"] == request_phases.RequestState.FINAL != old["state"]:
             # `settle` releases the dependents once this change is complete.
             self.ended(new["uuid"])
             if new["depends_on"]:
@@ -275,7 +278,7 @@ class UnitOfWork(Unit):
         await completion.end_request(self, row)
         if await self.uses(Feature.QUOTAS):
             await quotas.end_tree(self, row["uuid"])
-        if row["state"] == request.RequestState.COMMITTED:
+        if row["state"] == request_phases.RequestState.COMMITTED:
             await completion.charge_parent(self, ContainerRequest.from_record(row))
 
     async def fail(self, row: Record, reason: str) -> Record:
@@ -305,7 +308,7 @@ class UnitOfWork(Unit):
             await completion.charge_parent(self, subject)
         if (
             subject.container_uuid is not None
-            and new["state"] == request.RequestState.FINAL
+            and new["state"] == request_phases.RequestState.FINAL
             and state not in FINAL
         ):
             await self.abandon(subject.container_uuid)

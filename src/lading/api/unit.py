@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias, TypeVar, cast
 
 from lading.api.events import audit
 from lading.api.services import ApiServices
-from lading.core.containers import priority, request
+from lading.core.containers import priority, request, request_phases
 from lading.core.containers.container import FINAL
 from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
@@ -215,7 +215,10 @@ class Unit:
     async def committed(self, container_uuid: str) -> list[tuple[Record, ContainerRequest]]:
         """The Committed requests of a container, with their rows."""
         rows = await records.matching(
-            self.tx, REQUESTS, container_uuid=container_uuid, state=request.RequestState.COMMITTED
+            self.tx,
+            REQUESTS,
+            container_uuid=container_uuid,
+            state=request_phases.RequestState.COMMITTED,
         )
         return [(row, ContainerRequest.from_record(row)) for row in rows]
 

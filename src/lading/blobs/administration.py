@@ -58,6 +58,14 @@ _LISTED: Final = 64 << 20
 _AT_ONCE: Final = 4
 # Lines of an index that are sent together.
 _LINES: Final = 1000
+_Verb = Callable[[VolumeMount, str, int], Awaitable[None]]
+_VERBS: Mapping[str, _Verb] = {
+    "touch": lambda mount, hash, _: mount.volume.touch(hash),
+    "discard": lambda mount, hash, mtime_ns: mount.volume.discard(hash, mtime_ns),
+    "restore": lambda mount, hash, _: mount.volume.restore(hash),
+    "quarantine": lambda mount, hash, mtime_ns: mount.volume.quarantine(hash, mtime_ns),
+    "delete": lambda mount, hash, mtime_ns: mount.volume.delete(hash, mtime_ns),
+}
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -253,16 +261,6 @@ class Administration:
             raise Malformed(f"{hash}: was put too recently to be discarded")
         done = await self._mounts.on_all(hash, lambda volume: volume.discard(hash, stored.mtime_ns))
         return JSONResponse({"copies_deleted": len(done), "copies_failed": 0}, headers=ANY_ORIGIN)
-
-
-_Verb = Callable[[VolumeMount, str, int], Awaitable[None]]
-_VERBS: Mapping[str, _Verb] = {
-    "touch": lambda mount, hash, _: mount.volume.touch(hash),
-    "discard": lambda mount, hash, mtime_ns: mount.volume.discard(hash, mtime_ns),
-    "restore": lambda mount, hash, _: mount.volume.restore(hash),
-    "quarantine": lambda mount, hash, mtime_ns: mount.volume.quarantine(hash, mtime_ns),
-    "delete": lambda mount, hash, mtime_ns: mount.volume.delete(hash, mtime_ns),
-}
 
 
 def _prefix(request: Request, rest: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Commands on cloud VMs: `lading instance`, and `lading cloud test`.
 
 `lading instance` uses the management interface of a cloud dispatcher. `lading cloud test` tests a
-cloud configuration with real VMs; its work is in `wiring.cloudtest`.
+cloud configuration with real VMs; its work is in `wiring.trials.cloudtest`.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def test(
     is shown with its remedy. The exit code is 0 without faults, else 1; after Ctrl-C 130, once the
     VMs are removed.
     """
-    from lading.wiring.cloudtest import CloudTestOptions, main
+    from lading.wiring.trials.cloudtest import CloudTestOptions, main
 
     options = CloudTestOptions(
         config=config,

@@ -12,13 +12,8 @@ import click
 
 from lading.cli import display
 from lading.client.servers.environment import default_data_directory
-from lading.wiring.machine_checks import (
-    Check,
-    CheckedMachine,
-    can_run,
-    examine,
-    first_remedy,
-)
+from lading.wiring.checked_machine import Check, CheckedMachine
+from lading.wiring.machine_checks import can_run, examine, first_remedy
 
 if TYPE_CHECKING:
     from lading.client.checks import CheckStep

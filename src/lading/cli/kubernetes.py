@@ -1,5 +1,5 @@
 """`lading kubernetes test`: tests the configuration of a cluster; its work is in
-`wiring.clustertest`.
+`wiring.trials.clustertest`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> 
     that the dispatcher lacks is named. The exit code is 0 without faults, else 1; after Ctrl-C 130,
     once the Pods are removed.
     """
-    from lading.wiring.clustertest import ClusterTestOptions, main
+    from lading.wiring.trials.clustertest import ClusterTestOptions, main
 
     options = ClusterTestOptions(
         config=config, kinds=kinds, listen=listen, with_server=not no_server

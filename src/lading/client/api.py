@@ -22,8 +22,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from lading.client.file_parts import FilePart
 from lading.client.retry import Retries, RetryPolicy, Sleep
-from lading.client.transport import FilePart, Response, StreamedResponse, Transport
+from lading.client.transport import Response, StreamedResponse, Transport
 from lading.core.errors import (
     Full,
     Invalid,

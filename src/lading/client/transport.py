@@ -9,7 +9,6 @@ HTTP is that of `net.http_connections`: an HTTP library takes 150 ms to import.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
@@ -21,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lading.client.receiving import Broken, Receiver, Sink
-from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
+from lading.core.errors import Corrupt, LadingError, Malformed, Unavailable
 from lading.net.http_connections import (
     CONNECTIONS,
     Exchange,
@@ -32,11 +31,11 @@ from lading.net.http_connections import (
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
 from lading.net.urls import is_secure, server_port
-from lading.process.portable import read_cached
 
 # Most calls of the command line listen to nothing.
 if TYPE_CHECKING:
     from lading.net.websocket import WebSocketConnection
+from lading.client.file_parts import FilePart, shorter
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 # As Arvados' clients: a server may need minutes for a large collection.
@@ -49,8 +48,6 @@ _ONE_PIECE = 1 << 19
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # Errors of connections that end before the whole response.
 _FAULTS = (OSError, Malformed, Corrupt)
-# Bytes read and sent at a time.
-_SENT = 1 << 18
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -398,63 +395,3 @@ def _reason(error: Exception) -> str:
         # own.
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__
-
-
-class FilePart(msgspec.Struct, frozen=True):
-    """`length` bytes from `start` of an open file; the descriptor must stay open.
-
-    Iteration gives them in pieces, each in new memory; raises Invalid when the file is too short.
-    """
-
-    descriptor: int
-    start: int
-    length: int
-
-    async def __aiter__(self) -> AsyncGenerator[bytes | bytearray]:
-        done = 0
-        while done < self.length:
-            wanted, at = min(_SENT, self.length - done), self.start + done
-            # The bytes were just hashed or written, so they are nearly always in memory, and a
-            # thread would take longer than the read.
-            part = _read_at_once(self.descriptor, wanted, at)
-            part = part or await asyncio.to_thread(os.pread, self.descriptor, wanted, at)
-            if not part:
-                raise shorter(at)
-            done += len(part)
-            yield part
-
-
-class Holes:
-    """Ranges of an open file without data on disk, which read as zeros; queried in ascending
-    order.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._data = 0
-        """Offset of the next data, as far as known."""
-
-    def cover(self, start: int, length: int) -> bool:
-        """Whether a part is completely in a hole. Moves the position of the file."""
-        if start >= self._data:
-            try:
-                self._data = os.lseek(self._descriptor, start, os.SEEK_DATA)
-            except OSError as error:
-                # ENXIO: no data up to the end of the file. Other errors: the file system does not
-                # support SEEK_DATA, so all is data.
-                self._data = (
-                    os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else start
-                )
-        return start + length <= self._data
-
-
-def shorter(length: int) -> Invalid:
-    """The error for a file that became shorter while it was read."""
-    return Invalid(f"the file has become shorter while it was read: {length} bytes are left")
-
-
-def _read_at_once(descriptor: int, size: int, at: int) -> bytes | bytearray:
-    """Bytes that are in memory and can be read without waiting for the disk; empty if none."""
-    buffer = bytearray(size)
-    count = read_cached(descriptor, buffer, at)
-    return buffer if count == size else buffer[:count]

@@ -1,4 +1,4 @@
-"""The user's code in the container of a rank: start, supervision, end, and progress.
+"""The user's code in the container of a rank: start, supervision and end.
 
 Orphans become children of the daemon, so that no process of the code gets lost, and when there are
 no children left the code has ended. The end of each process is known from `waitpid` for those that
@@ -8,10 +8,6 @@ former count, and the query's `reason` says so.
 When the daemon is started again while the code runs, it finds the code's processes by a mark in
 their environment and follows them; an exit code that was lost in between makes the end an Error,
 since it may have been one.
-
-The code may report its progress by a number in `/hpcaas/updates/percentComplete`, or on each line
-of a connection to `/hpcaas/updates/sock`; the last line counts where the file has no number. Other
-text is ignored.
 
 Source: docs/spec/hpc-daemon, sections Processes and Progress.
 """
@@ -24,7 +20,6 @@ import errno
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +29,7 @@ from lading.core.hpc import daemon_configuration, daemon_states
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
 from lading.hpc.daemon_memory import DaemonMemory
-from lading.hpc.layout import DaemonLayout, read_text
+from lading.hpc.layout import DaemonLayout
 from lading.hpc.processes import WAIT_ALL, Tracer
 
 # Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
@@ -55,8 +50,6 @@ _UNTRACED = (
 )
 _UNKNOWN = "the daemon was started again while the code ran, and could not see its exit code"
 _logger = logging.getLogger("lading.hpc")
-# Bytes of a progress report.
-_MOST_LINE = 100
 
 
 class Code:
@@ -408,51 +401,3 @@ async def _gone(found: Mapping[int, processes.LiveProcess]) -> None:
     finally:
         for descriptor in tuple(watched):
             ended(descriptor)
-
-
-class Progress:
-    """Progress of the code. `tell` is called when a line has changed it."""
-
-    def __init__(self, layout: DaemonLayout, *, tell: Callable[[], None]) -> None:
-        self._layout, self._tell = layout, tell
-        self._said: float | None = None
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> None:
-        """Listen on the socket. Raises OSError."""
-        place = self._layout.progress.with_name("sock")
-        place.unlink(missing_ok=True)
-        listening = socket.socket(socket.AF_UNIX)
-        # The code may run as any user, and a user who may write the directory could replace the
-        # socket before a chmod.
-        before = os.umask(0)
-        try:
-            listening.bind(str(place))
-            self._server = await asyncio.start_unix_server(
-                self._take, sock=listening, limit=_MOST_LINE
-            )
-        except OSError:
-            listening.close()
-            raise
-        finally:
-            os.umask(before)
-
-    def close(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
-
-    def percent(self) -> float | None:
-        """0 to 100; None while the code has reported none."""
-        written = daemon_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
-        return self._said if written is None else written
-
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # ValueError: a line that is too long.
-        with contextlib.suppress(OSError, ValueError):
-            while line := await reader.readline():
-                said = daemon_states.percent(line.decode("ascii", "replace"))
-                if said not in (None, self._said):
-                    self._said = said
-                    self._tell()
-        writer.close()

@@ -32,7 +32,7 @@ from lading.core.errors import Invalid, LadingError
 from lading.core.hpc.daemon_document import LOGS
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus
 from lading.hpc import delivery, processes
-from lading.hpc.code import Code, Progress
+from lading.hpc.code import Code
 from lading.hpc.daemon_memory import DaemonMemory, load
 from lading.hpc.endpoints import Endpoints
 from lading.hpc.layout import (
@@ -46,6 +46,7 @@ from lading.hpc.layout import (
     write,
 )
 from lading.hpc.notices import Notices
+from lading.hpc.progress import Progress
 from lading.hpc.service import DaemonService
 
 # HTTPS (RFC 9110, 4.2.2).

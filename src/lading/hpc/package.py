@@ -33,7 +33,7 @@ _MODULES = (
 )
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "daemon_memory.py", "delivery.py", "endpoints.py",
-    "layout.py", "notices.py", "processes.py", "service.py",
+    "layout.py", "notices.py", "processes.py", "progress.py", "service.py",
 )  # fmt: skip
 # The earliest time of a zip, so that the same code gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -34,6 +34,10 @@ TABLES: Final = (
     " ON fair_tickets (level, share, place, created, container_uuid)",
     "CREATE INDEX IF NOT EXISTS fair_tickets_due ON fair_tickets (due) WHERE due IS NOT NULL",
 )
+_TICKET: Final = (
+    "container_uuid, level, share, created, place, tag, vcpus, weight, expected, charge, lent,"
+    " held_at, due"
+)
 
 
 class Place(StrEnum):
@@ -70,12 +74,6 @@ class ShareUse:
     weight: float
     used: int
     seen: int
-
-
-_TICKET: Final = (
-    "container_uuid, level, share, created, place, tag, vcpus, weight, expected, charge, lent,"
-    " held_at, due"
-)
 
 
 async def clock(tx: Transaction, level: int) -> int | None:

@@ -25,6 +25,11 @@ NAMED = 20
 """Most owners or shared records that a list condition names one by one."""
 SPARSE = 2000
 """Most rows that are fetched by owner and then sorted."""
+# Fields whose change alters the flags of groups below.
+PERMISSION = "permission"
+_STANDING = ("trash_at", "frozen_by_uuid")
+SUBJECTS: Final = (USERS, GROUPS, LINKS)
+"""The types of records whose insert changes permissions."""
 
 
 async def level_on(tx: Transaction, user_uuid: str, target_uuid: str, owner_uuid: str) -> int:
@@ -149,15 +154,6 @@ async def computed(tx: Transaction, dialect: Dialect, query: Query) -> list[Reco
 
 def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" for _ in values)
-
-
-# Fields whose change alters the flags of groups below.
-PERMISSION = "permission"
-_STANDING = ("trash_at", "frozen_by_uuid")
-
-
-SUBJECTS: Final = (USERS, GROUPS, LINKS)
-"""The types of records whose insert changes permissions."""
 
 
 async def follow_insert(tx: Transaction, kind: RecordType, record: Record) -> None:

@@ -69,6 +69,7 @@ _TRUE_KEYS: Final = frozenset(
     (kind.plural, one.column, one.key) for kind in RECORDS for one in kind.key_indexes
 )
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
+_RANGES: Final = ("<", "<=", ">", ">=")
 
 
 class ConditionWriter:
@@ -479,9 +480,6 @@ def page_statement(
     if dialect.literal_limits and _is_walk(query):
         return f"{sql} LIMIT {int(query.limit)}", values
     return f"{sql} LIMIT ? OFFSET ?", [*values, query.limit, query.offset]
-
-
-_RANGES: Final = ("<", "<=", ">", ">=")
 
 
 def _is_walk(query: Query) -> bool:

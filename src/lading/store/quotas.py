@@ -21,10 +21,10 @@ from typing import Final
 
 from lading.core.ids import Infix
 from lading.core.policy.budgets import Spent
-from lading.core.policy.quotas import Amounts, Charge, Limit, Quota
+from lading.core.policy.quotas import Amounts, Charge, Quota
 from lading.core.records.service_records import QUOTAS
 from lading.store import records
-from lading.store.database import Row, Transaction, Value
+from lading.store.database import Transaction, Value
 from lading.store.permissions import CHUNK
 
 TABLES: Final = (
@@ -46,9 +46,6 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS quota_spending (subject_uuid TEXT NOT NULL, day TEXT NOT NULL,"
     " amount DOUBLE PRECISION NOT NULL, PRIMARY KEY (subject_uuid, day))",
 )
-WORKFLOWS: Final = "/workflows"
-"""Follows a subject in the rows of requests that wait for the half of its quota that is for
-workflows: a queue of their own."""
 SUBJECTS: Final = (Infix.USER, Infix.GROUP, Infix.REQUEST)
 KINDS: Final = " UNION ALL ".join(
     f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM quotas WHERE subject_uuid >= ?"
@@ -89,25 +86,6 @@ class StoredCharge:
     held: bool
     amounts: Amounts
     runs_workflow: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaWait:
-    """A request that waits for a quota; `queue` is the subject, with WORKFLOWS after it for the
-    half of the quota that is for workflows.
-    """
-
-    request_uuid: str
-    container_uuid: str
-    queue: str
-    reason: Limit
-    rank: int
-    again_at: str | None = None
-
-    @property
-    def subject_uuid(self) -> str:
-        """The subject of the quota."""
-        return self.queue.removesuffix(WORKFLOWS)
 
 
 async def kinds(tx: Transaction, cluster: str) -> frozenset[str]:
@@ -205,7 +183,7 @@ async def stored_bytes(tx: Transaction, owners: Sequence[str], now: str) -> int:
     trash are left out.
     """
     total = 0
-    for part, marks in _parts(owners):
+    for part, marks in parts(owners):
         rows = await tx.fetch(
             f"SELECT {_sum('file_size_total')} FROM collections WHERE owner_uuid IN ({marks})"
             " AND current_version_uuid = uuid AND (trash_at IS NULL OR trash_at > ?)",
@@ -223,7 +201,7 @@ async def charges_of(
 ) -> dict[str, dict[str, StoredCharge]]:
     """The charges of containers, by container and subject."""
     found: defaultdict[str, dict[str, StoredCharge]] = defaultdict(dict)
-    for part, marks in _parts(sorted(containers)):
+    for part, marks in parts(sorted(containers)):
         rows = await tx.fetch(
             "SELECT container_uuid, subject_uuid, rank, held, runs_workflow, containers, vcpus,"
             f" ram, gpus FROM quota_charges WHERE container_uuid IN ({marks})",
@@ -286,7 +264,7 @@ async def used(
     """
     found = dict.fromkeys(subjects, Amounts())
     only = (" AND held = 1" if held else "") + (" AND runs_workflow = 1" if workflows else "")
-    for part, marks in _parts(sorted(subjects)):
+    for part, marks in parts(sorted(subjects)):
         rows = await tx.fetch(
             f"SELECT subject_uuid, {_SUMS} FROM quota_charges WHERE subject_uuid IN ({marks})"
             f" AND container_uuid <> ?{only} GROUP BY subject_uuid",
@@ -326,102 +304,6 @@ async def running(tx: Transaction, subject: str, *, most: int) -> list[str]:
 
 
 # Waits.
-
-
-async def wait(tx: Transaction, one: QuotaWait) -> None:
-    """Store that a request waits, in place of an earlier row."""
-    await tx.execute(
-        "INSERT INTO quota_waits (request_uuid, container_uuid, subject_uuid, reason, rank,"
-        " again_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (request_uuid) DO UPDATE SET"
-        " container_uuid = excluded.container_uuid, subject_uuid = excluded.subject_uuid,"
-        " reason = excluded.reason, rank = excluded.rank, again_at = excluded.again_at",
-        (
-            one.request_uuid,
-            one.container_uuid,
-            one.queue,
-            str(one.reason),
-            one.rank,
-            one.again_at,
-        ),
-    )
-
-
-_WAIT: Final = "request_uuid, container_uuid, subject_uuid, reason, rank, again_at"
-
-
-async def first_waiting(tx: Transaction, queue: str) -> QuotaWait | None:
-    """The request of the highest rank in a queue."""
-    rows = await tx.fetch(
-        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid = ?"
-        " ORDER BY rank DESC, request_uuid LIMIT 1",
-        (queue,),
-    )
-    return _wait(rows[0]) if rows else None
-
-
-async def waits_of(tx: Transaction, requests: Collection[str]) -> dict[str, QuotaWait]:
-    """Those of the requests that wait for a quota."""
-    return await _waits(tx, "request_uuid", requests)
-
-
-async def waits_for(tx: Transaction, containers: Collection[str]) -> dict[str, QuotaWait]:
-    """The requests for these containers that wait for a quota."""
-    return await _waits(tx, "container_uuid", containers)
-
-
-async def _waits(tx: Transaction, name: str, uuids: Collection[str]) -> dict[str, QuotaWait]:
-    found: dict[str, QuotaWait] = {}
-    for part, marks in _parts(sorted(uuids)):
-        rows = await tx.fetch(f"SELECT {_WAIT} FROM quota_waits WHERE {name} IN ({marks})", part)
-        found |= {str(row[0]): _wait(row) for row in rows}
-    return found
-
-
-async def unwait(tx: Transaction, requests: Collection[str]) -> None:
-    """Delete the rows of requests."""
-    for part, marks in _parts(sorted(requests)):
-        await tx.execute(f"DELETE FROM quota_waits WHERE request_uuid IN ({marks})", part)
-
-
-async def unwait_container(tx: Transaction, container_uuid: str) -> list[str]:
-    """Delete the rows of requests for a container; the queues in which they waited."""
-    rows = await tx.fetch(
-        "DELETE FROM quota_waits WHERE container_uuid = ? RETURNING subject_uuid",
-        (container_uuid,),
-    )
-    return [str(row[0]) for row in rows]
-
-
-async def due(tx: Transaction, now: str) -> list[str]:
-    """Queues with a request that is to be looked at again by now."""
-    rows = await tx.fetch(
-        "SELECT DISTINCT subject_uuid FROM quota_waits WHERE again_at <= ?", (now,)
-    )
-    return [str(row[0]) for row in rows]
-
-
-async def clear_due(tx: Transaction, queue: str, now: str) -> None:
-    """Forget the times until now at which requests of a queue are to be looked at again."""
-    await tx.execute(
-        "UPDATE quota_waits SET again_at = NULL WHERE subject_uuid = ? AND again_at <= ?",
-        (queue, now),
-    )
-
-
-async def next_due(tx: Transaction) -> str | None:
-    """The time at which the next request is to be looked at again."""
-    rows = await tx.fetch("SELECT min(again_at) FROM quota_waits WHERE again_at IS NOT NULL")
-    return None if rows[0][0] is None else str(rows[0][0])
-
-
-async def waiting_at(tx: Transaction, subject: str, *, most: int) -> list[QuotaWait]:
-    """The first requests that wait for a subject, in either queue."""
-    rows = await tx.fetch(
-        f"SELECT {_WAIT} FROM quota_waits WHERE subject_uuid IN (?, ?)"
-        " ORDER BY rank DESC, request_uuid LIMIT ?",
-        (subject, subject + WORKFLOWS, most),
-    )
-    return [_wait(row) for row in rows]
 
 
 # Requests of a subject.
@@ -532,22 +414,12 @@ async def forget(tx: Transaction, subject: str) -> None:
     await tx.execute("DELETE FROM quota_spending WHERE subject_uuid = ?", (subject,))
 
 
-def _wait(row: Row) -> QuotaWait:
-    return QuotaWait(
-        str(row[0]),
-        str(row[1]),
-        str(row[2]),
-        Limit(str(row[3])),
-        int(row[4] or 0),
-        None if row[5] is None else str(row[5]),
-    )
-
-
 def _amounts(values: Sequence[Value]) -> Amounts:
     return Amounts(*(int(one or 0) for one in values))
 
 
-def _parts(values: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def parts(values: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The values in parts that fit one statement, each with its placeholders."""
     for start in range(0, len(values), CHUNK):
         part = tuple(values[start : start + CHUNK])
         yield part, ", ".join("?" for _ in part)

@@ -22,7 +22,8 @@ from lading.core.records.permissions import Accessible, Untrashed
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.store import log_rows
-from lading.store.database import MARK, Deferred, Dialect, Row, Seal, Transaction, Value
+from lading.store.database import Deferred, Dialect, Row, Transaction, Value
+from lading.store.databases.seal import MARK, Seal
 from lading.store.query import ConditionWriter, page_statement
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None

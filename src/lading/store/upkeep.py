@@ -13,6 +13,9 @@ import msgspec
 from lading.store.containers import WANTED_LOG
 from lading.store.database import Transaction
 
+# Log rows that are read at a time.
+_PAGE: Final = 1000
+
 
 async def mark_used(tx: Transaction, uses: Mapping[str, tuple[str, str]]) -> int:
     """Store time and address of the last use of tokens; return how many of the tokens still
@@ -50,10 +53,6 @@ async def prune_logs(
         (after, old[-1], before),
     )
     return old[-1], deleted, len(old) == limit
-
-
-# Log rows that are read at a time.
-_PAGE: Final = 1000
 
 
 class _Side(msgspec.Struct, frozen=True):

@@ -26,6 +26,19 @@ TABLES = (
 )
 # States of containers that have not ended.
 _LIVE = "('Queued', 'Locked', 'Running')"
+_WORK: Final = (
+    "SELECT 1 FROM containers WHERE state IN ('Locked', 'Running') LIMIT 1",
+    "SELECT 1 FROM container_requests WHERE state = 'Committed' AND priority > 0 LIMIT 1",
+    "SELECT 1 FROM task_transfers WHERE phase IN ('fetching', 'delivering') LIMIT 1",
+)
+"""Work that is in progress or will be, one query for each kind."""
+# An order by the bare column would make SQLite read all Committed requests along the index of state
+# and time: 0.6 s for a million. Those without a container are few and have an index.
+RESOLVING: Final = (
+    "SELECT uuid FROM container_requests"
+    " WHERE container_uuid IS NULL AND state = 'Committed' AND resolving = 1"
+    " ORDER BY created_at || '' LIMIT ?"
+)
 
 
 async def watch(tx: Transaction, dependent_uuid: str, dependency_uuids: Iterable[str]) -> None:
@@ -120,14 +133,6 @@ async def next_moment(tx: Transaction, now: str) -> str | None:
     return min((str(rows[0][0]) for rows in found if rows[0][0] is not None), default=None)
 
 
-_WORK: Final = (
-    "SELECT 1 FROM containers WHERE state IN ('Locked', 'Running') LIMIT 1",
-    "SELECT 1 FROM container_requests WHERE state = 'Committed' AND priority > 0 LIMIT 1",
-    "SELECT 1 FROM task_transfers WHERE phase IN ('fetching', 'delivering') LIMIT 1",
-)
-"""Work that is in progress or will be, one query for each kind."""
-
-
 async def has_work(tx: Transaction) -> bool:
     """Whether a container runs, a request waits that is not on hold, or a file of a task is
     transferred.
@@ -171,15 +176,6 @@ async def group_members(
         )
         for row in rows
     ]
-
-
-# An order by the bare column would make SQLite read all Committed requests along the index of state
-# and time: 0.6 s for a million. Those without a container are few and have an index.
-RESOLVING: Final = (
-    "SELECT uuid FROM container_requests"
-    " WHERE container_uuid IS NULL AND state = 'Committed' AND resolving = 1"
-    " ORDER BY created_at || '' LIMIT ?"
-)
 
 
 async def resolving(tx: Transaction, *, limit: int) -> list[str]:

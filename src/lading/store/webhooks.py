@@ -54,6 +54,7 @@ KEPT_ATTEMPTS: Final = 20
 """Attempts of each webhook that are kept."""
 # Values of one statement.
 _TOGETHER: Final = 500
+_Value = TypeVar("_Value", str, int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,9 +331,6 @@ async def queue_letters(tx: Transaction, uuid: str, log_ids: Sequence[int] | Non
             "UPDATE webhook_positions SET next_at = '' WHERE webhook_uuid = ?", (uuid,)
         )
     return changed
-
-
-_Value = TypeVar("_Value", str, int)
 
 
 def _parts(values: Sequence[_Value]) -> Iterator[tuple[Sequence[_Value], str]]:

@@ -44,6 +44,7 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 _PATIENCE = 30.0
 # Seconds between two attempts.
 _PAUSE = 0.1
+CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,9 +190,6 @@ class GpuLocks:
 
 def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
     return tuple(gpu.number for gpu in locked) if found.stack == CUDA else ()
-
-
-CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 
 
 def specify(

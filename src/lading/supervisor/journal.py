@@ -28,6 +28,7 @@ from lading.supervisor.engines import EngineSettings
 NAME = "journal"
 CONTAINER_STEP = "container"
 """From this step on the engine has something to remove."""
+LOCK_NAME = "lock"
 
 
 class StepMark(StrEnum):
@@ -125,9 +126,6 @@ def unfinished(lines: list[JournalLine]) -> list[str]:
         else:
             begun.setdefault(line.step)
     return list(reversed(begun))
-
-
-LOCK_NAME = "lock"
 
 
 class LockHolder(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from lading.client.files.collections import CollectionWriter
 from lading.client.files.downloads import read_file
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import Invalid, NotFound

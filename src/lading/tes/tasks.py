@@ -20,7 +20,7 @@ from typing import Final
 from lading.client.api import PAGE, ApiClient, Json, Record
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.data import filetree
 from lading.core.errors import Forbidden, Invalid, NotFound, RequestError, TooLarge, Unavailable
 from lading.core.ids import Infix, is_uuid

@@ -39,8 +39,9 @@ from lading.core.quantities import format_time
 from lading.core.records.schema import JSON, Record
 from lading.process.concurrency import cancel_all
 from lading.store import schema
-from lading.store.database import Database, Seal
+from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase
 
 CLUSTER = "zzzzz"

@@ -18,7 +18,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
-from lading.core.data import dead_properties, filetree, splice
+from lading.core.data import dead_properties, filetree, splice, tree_changes
 from lading.core.data.dead_properties import DeadProperties
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import (
@@ -447,7 +447,7 @@ def _reserve(collection: CachedCollection, address: FileAddress) -> Edit:
 def _take_away(collection: CachedCollection, path: str, node: filetree.Node) -> Edit:
     """Delete the source of a move, unless it is gone or was changed."""
     try:
-        same = not filetree.diff(_alone(filetree.get(collection.tree, path)), _alone(node))
+        same = not tree_changes.diff(_alone(filetree.get(collection.tree, path)), _alone(node))
     except NotFound:
         return Edit({}, REPLACED)
     if not same:

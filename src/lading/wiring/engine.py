@@ -12,7 +12,7 @@ from lading.config.site import Config
 from lading.supervisor.engines import AUTOMATIC, NATIVE
 from lading.supervisor.engines.choice import EngineSearch
 from lading.wiring import machine_checks
-from lading.wiring.machine_checks import CheckedMachine
+from lading.wiring.checked_machine import CheckedMachine
 
 # The engines that make the networks of their containers themselves.
 _WITH_NETWORKS = (AUTOMATIC, NATIVE, "native-crun")

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
-import sys
-import sysconfig
-from collections.abc import Callable, Mapping, Sequence
-from ctypes.util import find_library
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lading.core.errors import ExecutionError
 from lading.process import removal
-
-if TYPE_CHECKING:
-    from lading.supervisor.rootless_trial import RootlessTrial
+from lading.wiring.checked_machine import Check, CheckedMachine, CheckResult
 
 _GIB = 1 << 30
 # Less free disk than this (5 GiB) is a warning.
@@ -32,55 +23,7 @@ _LITTLE = 5 * _GIB
 _CONTROLLERS = ("memory", "cpu", "pids")
 # The default address of `lading up`.
 _LISTEN = ("127.0.0.1", 9440)
-
-
-class CheckResult(StrEnum):
-    """Result of a check."""
-
-    OK = "ok"
-    WARNING = "warning"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One check: its finding, and the command that corrects it ("" if nothing is wrong)."""
-
-    name: str
-    verdict: CheckResult
-    found: str
-    mend: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedMachine:
-    """The machine to examine; tests use another root and other programs."""
-
-    data: Path
-    user: int
-    root: Path = Path("/")
-    which: Callable[[str], str | None] = shutil.which
-    library: Callable[[str], str | None] = find_library
-    version: tuple[int, ...] = sys.version_info[:3]
-    python_is_optimised: Callable[[], bool] = lambda: _is_optimised(
-        sys.base_prefix, sysconfig.get_config_var("CONFIG_ARGS")
-    )
-    user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
-    try_native: Callable[[Path], RootlessTrial] | None = None
-    """Tries the native engine for an ordinary user; None: with the real kernel."""
-    delegated: Callable[[], Sequence[str]] = lambda: _delegated()
-    """The controllers of control groups that the user may use."""
-    starter_fault: Callable[[], str] = lambda: _starter_fault()
-    docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
-    port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-    def read(self, path: str) -> str:
-        """The text of a system file; "" if it cannot be read."""
-        try:
-            return (self.root / path.lstrip("/")).read_text()
-        except OSError:
-            return ""
+_ENGINES = ("native", "docker", "podman")
 
 
 def examine(machine: CheckedMachine) -> list[Check]:
@@ -94,9 +37,6 @@ def can_run(checks: Sequence[Check]) -> bool:
     return verdicts["python"] is not CheckResult.MISSING and any(
         verdicts[name] is CheckResult.OK for name in _ENGINES
     )
-
-
-_ENGINES = ("native", "docker", "podman")
 
 
 def first_remedy(checks: Sequence[Check], *, user: int) -> Check | None:
@@ -168,12 +108,6 @@ def _crun(machine: CheckedMachine) -> Check:
     )
 
 
-def _starter_fault() -> str:
-    from lading.supervisor.starter import starter
-
-    return starter.fault()
-
-
 def _overlay(machine: CheckedMachine) -> Check:
     if any(
         line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
@@ -239,14 +173,6 @@ def _subordinate_ids(machine: CheckedMachine) -> Check:
     return Check(name="user ids", verdict=verdict, found=text, mend=found.mend)
 
 
-def _user_ids_fault(data: Path) -> str:
-    from lading.supervisor.engines.id_mappings import fault_of
-
-    # The data directory may not exist yet; its nearest parent is on the same file system.
-    place = next(one for one in (data, *data.parents) if one.is_dir())
-    return fault_of(place)
-
-
 def _cgroups(machine: CheckedMachine) -> Check:
     unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
     found = [
@@ -284,14 +210,6 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
         found += "; --ram and --vcpus limit no container of Docker or podman without root"
     verdict = CheckResult.WARNING if mend else CheckResult.OK
     return Check(name="cgroups", verdict=verdict, found=found, mend=mend)
-
-
-def _delegated() -> Sequence[str]:
-    from lading.supervisor.engines.choice import delegated_controllers
-    from lading.supervisor.limits.user_scope import UserScope
-
-    # `lading up` enters such a scope; this command is outside.
-    return delegated_controllers() or UserScope().controllers()
 
 
 def _mend_cgroups(kind: str) -> str:
@@ -542,31 +460,3 @@ _CHECKS = (
     _removed,
     _port,
 )
-
-
-def _is_optimised(prefix: str, arguments: str | None) -> bool:
-    # Debian's Python is optimised but does not report it. Without information, as for an embedded
-    # Python, no warning is given.
-    return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as connection:
-        # Seconds; Docker answers at once or not at all.
-        connection.settimeout(1.0)
-        try:
-            connection.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
-def _is_free(address: tuple[str, int]) -> bool:
-    with socket.socket() as listener:
-        # As the server does: connections of an earlier one in TIME_WAIT do not matter.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(address)
-        except OSError:
-            return False
-    return True

@@ -15,7 +15,6 @@ import gc
 import hashlib
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -25,14 +24,13 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     MutableMapping,
     Sequence,
 )
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 
@@ -40,7 +38,6 @@ from lading.api.app import OWNED_PATHS, Application
 from lading.api.assembly import make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
-from lading.api.http import STRANGER_BODY
 from lading.api.logins.authentication import find_user
 from lading.api.metrics import METRICS
 from lading.blobs.app import make_app as make_block_app
@@ -53,10 +50,9 @@ from lading.config.site import Config
 from lading.core.data import locator, placement
 from lading.core.data.placement import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
-from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
+from lading.core.protocols.connection_limits import ConnectionTable
 from lading.core.quantities import format_time
-from lading.core.resources import KIB
-from lading.net.acceptor import Acceptor, FindUser, Peer
+from lading.net.acceptor import FindUser
 from lading.process.telemetry import configure
 from lading.process.tracing import open_tracer
 from lading.store.database import Database
@@ -70,6 +66,7 @@ from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_metrics import HttpMetrics, read_logged_calls
 from lading.wiring.http_protocol import ReceivingProtocol
 from lading.wiring.idle_shutdown import ClientActivity, end_when_idle, has_work
+from lading.wiring.limited_server import LimitedServer, make_limits
 from lading.wiring.listen_address import parse_listen
 from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
@@ -94,18 +91,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Connections that the kernel holds until they are accepted; it cuts this to net.core.somaxconn.
 _BACKLOG = 1024
-# Largest head of a request, in bytes; a larger one is answered with 431.
-_HEAD_BYTES = 64 * KIB
 # Seconds for responses in progress at shutdown; afterwards they are cut off.
 _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
-# Descriptors per counted connection: a session, or a request to a port of a container, has one from
-# the client, which is counted, and one to the container; a request to the page or for files has two
-# of the local socket; blocks and uploads have a file.
-_OF_FILES = 4
-# Users who hold all connections together, at least.
-_OF_USERS = 4
 
 
 class VolumeBlocks:
@@ -474,74 +463,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
     return uvloop.new_event_loop()
-
-
-def make_limits(config: Config) -> HttpLimits:
-    """The limits from the configuration and from the number of files that this process may open."""
-    api = config.API
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = (
-        api.MaxConnections
-        if files == resource.RLIM_INFINITY
-        # A part of the limit of open files: the server must be able to serve each connection.
-        else min(api.MaxConnections, files // _OF_FILES)
-    )
-    return HttpLimits(
-        head_bytes=_HEAD_BYTES,
-        head_seconds=api.RequestHeadTimeout,
-        idle_seconds=api.IdleConnectionTimeout,
-        connections=most,
-        connections_per_address=api.MaxConnectionsPerAddress,
-        connections_per_user=min(api.MaxConnectionsPerUser, max(1, most // _OF_USERS)),
-        trusted=(*api.TrustedAddresses, *api.TrustedProxies),
-        stranger_body_bytes=STRANGER_BODY,
-    )
-
-
-class LimitedServer(uvicorn.Server):
-    """A uvicorn server with an acceptor, a signal of readiness, and no signal handlers: the caller
-    stops two servers.
-
-    Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
-    """
-
-    def __init__(
-        self, config: uvicorn.Config, table: ConnectionTable, *, find_user: FindUser | None = None
-    ) -> None:
-        super().__init__(config)
-        self._find_user = find_user
-        self._table = table
-        self.serving = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at `sockets` through the acceptor. Replaces uvicorn's method, which limits
-        nothing.
-        """
-        await self.lifespan.startup()
-        acceptor = Acceptor(self._table, self._make, context=self.config.ssl)
-        self._acceptor = acceptor
-        acceptor.listen(sockets or [])
-        # uvicorn closes these at shutdown; the acceptor has the methods that it calls.
-        self.servers = cast("list[asyncio.base_events.Server]", [acceptor])
-        self.started = True
-        self.serving.set()
-
-    def _make(self, connection: Connection) -> asyncio.Protocol:
-        kind = cast(Any, self.config.http_protocol_class)
-        made = kind(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        acceptor = self._acceptor
-        leave, abort = (
-            functools.partial(one, connection) for one in (acceptor.release, acceptor.drop)
-        )
-        made.admitted_as(Peer(self._table, connection, leave, abort, self._find_user))
-        return cast(asyncio.Protocol, made)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Install no signal handlers."""
-        yield
 
 
 if __name__ == "__main__":

@@ -26,11 +26,12 @@ from lading.core.quantities import format_time
 from lading.core.records.record_types import COLLECTIONS
 from lading.store import contents, records
 from lading.store.contents import StoredManifest
-from lading.store.database import Database, Seal, Transaction
+from lading.store.database import Database, Transaction
 from lading.store.databases.copying import copy_records
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite import SqliteDatabase
+from lading.store.databases.upgrade_check import UpgradeCheck, check_database, check_file
 from lading.store.schema import prepare
-from lading.store.upgrade_check import UpgradeCheck, check_database, check_file
 from lading.wiring.directory import DataDirectory
 
 # Manifests may be large: keep few in memory.

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from lading.api.events.audiences import Audiences
-from lading.api.events.event_bus import EventBus, Listener, LogEvent
+from lading.api.events.event_bus import EventBus
+from lading.api.events.listeners import Listener, LogEvent
 from lading.core.errors import Unavailable
 from lading.store import event_audiences
 from lading.testing.world import World

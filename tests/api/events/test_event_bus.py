@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lading.api.events.event_bus import QUEUE, EventBus, Listener, LogEvent
+from lading.api.events.event_bus import EventBus
+from lading.api.events.listeners import QUEUE, Listener, LogEvent
 
 
 def change(container: str, old: str, new: str, *, by: str | None = None) -> LogEvent:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.events.event_bus import LogEvent
 from lading.api.events.event_reader import is_filter, meets
+from lading.api.events.listeners import LogEvent
 from lading.core.records.schema import JSON
 
 EVENT = LogEvent(

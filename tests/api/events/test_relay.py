@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.events.event_bus import Listener
+from lading.api.events.listeners import Listener
 from lading.core.errors import Unavailable
 from lading.testing.world import World, world
 from tests.postgres import PostgresServer, emptied

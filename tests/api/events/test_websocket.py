@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lading.api.events import audit, event_reader, websocket
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.listeners import LogEvent
 from lading.api.logins.authentication import authenticate
 from lading.api.services import ApiServices
 from lading.client.api import ApiClient

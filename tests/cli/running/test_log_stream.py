@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lading.cli.running.following import LogFile, Unstamper
+from lading.cli.running.following import LogFile
+from lading.cli.running.log_lines import Unstamper
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.errors import Unavailable

@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from lading.client.caches.disk_cache import DiskCache, EntryClaim, is_full
+from lading.client.caches.disk_cache import DiskCache, EntryClaim
+from lading.client.caches.entry_files import is_full
 from lading.core.errors import Unavailable
 from lading.process import removal
 from tests.client.disk_caches import KEY, KINDS, Kind

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.archive import DirectoryMembers, TarMembers
+from lading.client.images.archive_members import DirectoryMembers, TarMembers
 from lading.client.images.sources import read_oci, read_saved
 from lading.core.errors import Invalid, Malformed
 from tests.client.images.images_on_disk import (

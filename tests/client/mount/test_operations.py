@@ -12,7 +12,8 @@ import pytest
 from lading.client.caches.content_caches import BlockFiles
 from lading.client.mount.layout import Fixed
 from lading.client.mount.nodes import Node, Text
-from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations
+from lading.client.mount.open_blocks import LoopBridge, OpenBlocks
+from lading.client.mount.operations import Operations
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Forbidden, LadingError, NotFound, Unavailable
 

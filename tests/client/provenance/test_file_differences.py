@@ -5,7 +5,8 @@ from __future__ import annotations
 from lading.client.blocks import BlockClient
 from lading.client.files.collections import CollectionWriter
 from lading.client.provenance.file_differences import compare_files
-from lading.core.data.filetree import FileTree, PathChange
+from lading.core.data.filetree import FileTree
+from lading.core.data.tree_changes import PathChange
 from lading.testing.blocks import BlockStore
 
 

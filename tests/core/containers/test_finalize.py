@@ -8,7 +8,8 @@ from lading.core.containers import finalize
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import Keeps, Piece
-from lading.core.containers.request import ContainerRequest, RequestState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request_phases import RequestState
 from tests.records import (
     IMAGE,
     INPUT,

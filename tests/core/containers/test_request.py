@@ -10,10 +10,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lading.core.containers import container, request
+from lading.core.containers import container, request, request_phases
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Adopt, Confirm, Reprioritise, Resolve
-from lading.core.containers.request import ContainerRequest, RequestChange, RequestState
+from lading.core.containers.request import ContainerRequest, RequestChange
+from lading.core.containers.request_phases import RequestState
 from lading.core.containers.request_rules import Parent
 from lading.core.errors import IllegalTransition, Invalid, RequestError
 from lading.core.values import Json, JsonObject
@@ -391,7 +392,8 @@ ANYTHING = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from(sorted(request.PHASES)), ANYTHING, max_size=3), st.booleans()
+    st.dictionaries(st.sampled_from(sorted(request_phases.PHASES)), ANYTHING, max_size=3),
+    st.booleans(),
 )
 def test_whatever_is_sent_is_stored_or_refused(sent: dict[str, Any], commits: bool) -> None:
     try:
@@ -426,7 +428,7 @@ def test_no_write_breaks_the_rules(state: RequestState, changes: dict[str, Any])
         assert old.to_record() == before
         return
     after = change.request
-    assert after.state is state or after.state in request.TRANSITIONS[state]
+    assert after.state is state or after.state in request_phases.TRANSITIONS[state]
     assert after.state is not RequestState.COMMITTED or after.priority is not None
     assert state is RequestState.UNCOMMITTED or after.command == old.command
     assert ContainerRequest.from_record({**before, **change.changed}) == after

@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.containers import constraints, request_rules
 from lading.core.containers.attempts import spot
-from lading.core.containers.request import PHASES
+from lading.core.containers.request_phases import PHASES
 from lading.core.containers.steps import check_steps
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject

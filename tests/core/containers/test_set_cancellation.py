@@ -15,7 +15,8 @@ from lading.core.containers.container import (
     Finish,
     ReprioritiseChildren,
 )
-from lading.core.containers.request import ContainerRequest, RequestState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request_phases import RequestState
 from lading.core.containers.set_cancellation import (
     WaitingRequest,
     is_cancelled_in_set,

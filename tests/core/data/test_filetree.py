@@ -1,30 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.data import filetree, manifest
-from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange, Segment
+from lading.core.data import filetree, manifest, tree_changes
+from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.errors import Invalid, Malformed, NotFound
+from tests.core.data.trees import BAR, FILE, FOO, OTHER, SIGNED, make_file, segments
 
-FOO = "acbd18db4cc2f85cedef654fccc4a4d8+3"
-BAR = "37b51d194a7513e45b56f6524f2d51f2+3"
-SIGNED = f"{FOO}+A{'0' * 40}@7fffffff"
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e+0"
 
 
-def _file(*segments: tuple[str, int, int]) -> File:
-    return File(tuple(Segment(*segment) for segment in segments))
-
-
-FILE = _file((FOO, 0, 3))
-OTHER = _file((BAR, 0, 3))
 names = st.sampled_from(["a", "b", "c d", "e:", "ü", "-", "\x7f"])
-segments = st.tuples(st.sampled_from([FOO, BAR]), st.integers(0, 1), st.integers(1, 2))
-file_nodes = st.lists(segments, max_size=4).map(lambda parts: _file(*parts))
+file_nodes = st.lists(segments, max_size=4).map(lambda parts: make_file(*parts))
 
 
 def _trees(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
@@ -39,7 +28,7 @@ trees: st.SearchStrategy[FileTree] = st.dictionaries(names, nodes, max_size=4).m
 def test_a_tree_survives_its_manifest(tree: FileTree) -> None:
     text = filetree.to_manifest(tree)
     again = filetree.from_manifest(text)
-    assert filetree.diff(tree, again) == []
+    assert tree_changes.diff(tree, again) == []
     assert filetree.to_manifest(again) == text
 
 
@@ -51,8 +40,8 @@ def test_counts_agree_with_the_tree(tree: FileTree) -> None:
 
 @given(trees, trees)
 def test_diff_is_empty_for_equals_and_turns_round(one: FileTree, two: FileTree) -> None:
-    assert filetree.diff(one, one) == []
-    there, back = filetree.diff(one, two), filetree.diff(two, one)
+    assert tree_changes.diff(one, one) == []
+    there, back = tree_changes.diff(one, two), tree_changes.diff(two, one)
     assert [(d.path, d.before, d.after) for d in there] == [
         (d.path, d.after, d.before) for d in back
     ]
@@ -62,16 +51,18 @@ def test_diff_is_empty_for_equals_and_turns_round(one: FileTree, two: FileTree) 
 def test_placing_every_leaf_rebuilds_the_tree(tree: FileTree) -> None:
     rebuilt = FileTree()
     for path, node in filetree.walk(tree):
-        rebuilt = filetree.place(rebuilt, path, FileTree() if isinstance(node, FileTree) else node)
+        rebuilt = tree_changes.place(
+            rebuilt, path, FileTree() if isinstance(node, FileTree) else node
+        )
     assert rebuilt == tree == filetree.from_files(dict(tree.entries))
 
 
 @given(trees)
 def test_a_tree_is_not_changed_by_merge_with_itself_or_nothing(tree: FileTree) -> None:
     assert (
-        filetree.merge(tree, tree)
-        == filetree.merge(tree, FileTree())
-        == filetree.merge(FileTree(), tree)
+        tree_changes.merge(tree, tree)
+        == tree_changes.merge(tree, FileTree())
+        == tree_changes.merge(FileTree(), tree)
         == tree
     )
 
@@ -82,7 +73,7 @@ def test_from_manifest_cuts_at_blocks_and_joins_neighbours() -> None:
     )
     assert tree == FileTree(
         {
-            "a": _file((FOO, 1, 2), (BAR, 0, 2)),
+            "a": make_file((FOO, 1, 2), (BAR, 0, 2)),
             "b": FILE,
             "c": File(),
             "d": FileTree({"e": FileTree({"f": FILE})}),
@@ -108,7 +99,11 @@ def test_a_bad_manifest_is_malformed() -> None:
 
 def test_to_manifest_lists_a_block_once_and_joins_spans() -> None:
     tree = FileTree(
-        {"b": _file((SIGNED, 0, 1), (FOO, 1, 2), (BAR, 0, 3), (FOO, 0, 1)), "a": OTHER, "z": File()}
+        {
+            "b": make_file((SIGNED, 0, 1), (FOO, 1, 2), (BAR, 0, 3), (FOO, 0, 1)),
+            "a": OTHER,
+            "z": File(),
+        }
     )
     assert filetree.to_manifest(tree) == f". {BAR} {SIGNED} 0:3:a 3:3:b 0:4:b 0:0:z\n"
 
@@ -162,59 +157,6 @@ def test_walk_and_sizes() -> None:
     assert filetree.total_size(tree) == 6
 
 
-def test_place_replaces_and_shares() -> None:
-    shared = FileTree({"f": FILE})
-    tree = filetree.place(FileTree({"s": shared, "x": FILE}), "x", OTHER)
-    assert tree == FileTree({"s": shared, "x": OTHER})
-    assert tree.entries["s"] is shared
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda tree: filetree.place(tree, "f/x", FILE),
-        lambda tree: filetree.place(tree, "", FILE),
-        lambda tree: filetree.remove(tree, ""),
-        lambda tree: filetree.move(tree, "d", "d/e"),
-        lambda tree: filetree.merge(tree, FileTree({"d": FILE})),
-        lambda tree: filetree.merge(tree, FileTree({"f": FileTree()})),
-        lambda tree: filetree.from_files({"a": FILE, "a/b": FILE}),
-        lambda tree: filetree.from_files({"a/b": FILE, "a": FILE}),
-        lambda tree: filetree.from_files({"": FILE}),
-    ],
-)
-def test_changes_that_make_no_sense_are_invalid(change: Callable[[FileTree], FileTree]) -> None:
-    with pytest.raises(Invalid):
-        change(FileTree({"f": FILE, "d": FileTree({"g": FILE})}))
-
-
-def test_remove_keeps_the_empty_parent() -> None:
-    tree = FileTree({"d": FileTree({"f": FILE}), "g": FILE})
-    assert filetree.remove(tree, "d/f") == FileTree({"d": FileTree(), "g": FILE})
-    with pytest.raises(NotFound):
-        filetree.remove(tree, "x")
-
-
-def test_copy_and_move() -> None:
-    tree = FileTree({"d": FileTree({"f": FILE})})
-    assert filetree.copy(tree, "d", "e") == FileTree(
-        {"d": FileTree({"f": FILE}), "e": FileTree({"f": FILE})}
-    )
-    assert filetree.move(tree, "d/f", "g/h") == FileTree(
-        {"d": FileTree(), "g": FileTree({"h": FILE})}
-    )
-
-
-def test_merge_joins_directories_and_the_other_wins() -> None:
-    one, two = (
-        FileTree({"d": FileTree({"a": FILE, "b": FILE})}),
-        FileTree({"d": FileTree({"b": OTHER, "c": OTHER})}),
-    )
-    assert filetree.merge(one, two) == FileTree(
-        {"d": FileTree({"a": FILE, "b": OTHER, "c": OTHER})}
-    )
-
-
 def test_from_files_joins_a_directory_with_what_is_below_it() -> None:
     tree = filetree.from_files(
         {"d": FileTree({"f": FILE}), "d/g": OTHER, "e": FileTree(), "e/h": FILE}
@@ -245,33 +187,6 @@ def test_names_that_files_of_a_directory_can_have(names: list[str]) -> None:
 def test_names_that_no_file_can_have(name: str) -> None:
     with pytest.raises(Invalid):
         filetree.check_names(["a", name, "b"])
-
-
-def test_diff_names_what_changed_and_ignores_signatures() -> None:
-    before = FileTree({"same": FILE, "gone": FILE, "new": FILE, "d": FileTree(), "kind": FILE})
-    after = FileTree(
-        {
-            "same": _file((SIGNED, 0, 1), (SIGNED, 1, 2)),
-            "new": OTHER,
-            "more": FILE,
-            "kind": FileTree(),
-        }
-    )
-    found = filetree.diff(before, after)
-    assert [(one.path, one.change) for one in found] == [
-        ("d", PathChange.REMOVED),
-        ("gone", PathChange.REMOVED),
-        ("kind", PathChange.CHANGED),
-        ("more", PathChange.ADDED),
-        ("new", PathChange.CHANGED),
-    ]
-    assert found[3] == Difference("more", PathChange.ADDED, None, FILE)
-
-
-def test_diff_ignores_empty_segments() -> None:
-    assert (
-        filetree.diff(FileTree({"f": _file((FOO, 0, 3), (BAR, 0, 0))}), FileTree({"f": FILE})) == []
-    )
 
 
 @pytest.mark.parametrize(
@@ -306,20 +221,10 @@ def test_changes_at_once_are_changes_one_by_one(
     expected = tree
     for path, node in changes.items():
         if node is not None:
-            expected = filetree.place(expected, path, node)
+            expected = tree_changes.place(expected, path, node)
         elif filetree.find(expected, path) is not None:
-            expected = filetree.remove(expected, path)
-    assert filetree.change(tree, changes) == expected
-
-
-def test_a_change_of_the_root() -> None:
-    tree = FileTree({"a": File()})
-    assert filetree.change(tree, {"": None}) == FileTree()
-    assert filetree.change(tree, {"": None, "b": File()}) == FileTree({"b": File()})
-    with pytest.raises(Invalid):
-        filetree.change(tree, {"": File()})
-    with pytest.raises(Invalid, match="a: is a file"):
-        filetree.change(tree, {"a/b": FileTree()})
+            expected = tree_changes.remove(expected, path)
+    assert tree_changes.change(tree, changes) == expected
 
 
 def test_a_file_in_many_parts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.records import schema as parts
-from lading.core.records.schema import Scope, Type
+from lading.core.records.schema import Type
 
 
 def test_fields_of_each_kind() -> None:
@@ -21,23 +21,3 @@ def test_fields_of_each_kind() -> None:
     sealed = parts.mapping("a", sealed=True)
     assert (sealed.sealed, sealed.hidden) == (True, True)
     assert (parts.derived("a").stored, parts.moment("a").type) == (False, Type.TIME)
-
-
-def test_actions_on_one_and_on_all() -> None:
-    one = parts.member("trash")
-    assert (one.scope, one.path, one.method, len(one.parameters)) == (
-        Scope.MEMBER,
-        "trash",
-        "POST",
-        1,
-    )
-    told = parts.member("why", "GET", answer="object", path="x")
-    assert (told.path, told.parameters) == ("x", ())
-    assert parts.general("current", "GET", "This one.").scope is Scope.COLLECTION
-
-
-def test_satisfy_is_for_create_and_update() -> None:
-    wider = {
-        one.name: [made.name for made in one.parameters] for one in parts.satisfiable(parts.CRUD)
-    }
-    assert [name for name, given in wider.items() if "satisfy" in given] == ["create", "update"]

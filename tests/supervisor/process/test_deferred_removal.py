@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.process import removal
-from lading.supervisor.process.forkserver import (
+from lading.supervisor.process.deferred_removal import (
     LONGEST_REMOVAL_PERIOD,
     REMOVAL_PERIOD,
     DeferredRemoval,

@@ -19,7 +19,7 @@ from lading.api.resources import generic
 from lading.api.server.identifiers import ApiClock, Identifiers
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.errors import Conflict
 from lading.core.records import access
 from lading.core.records.access import Principal

@@ -26,12 +26,12 @@ from lading.api.background.page_size import PageSize
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers.container import ContainerState
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.quantities import later
 from lading.core.records.container_types import REQUESTS
 from lading.process.telemetry import event
-from lading.store import cascades, permissions, records
+from lading.store import cascades, permissions, quota_waits, records
 from lading.store import quotas as quota_rows
 from lading.store.background_work import WorkLoop
 from lading.store.cascades import AT_ONCE, Cascade, CascadeKind, CascadePage
@@ -246,6 +246,6 @@ async def _look_anew(
     if await quota_rows.find(tx, [subject]):
         # The rest waits for room; `quotas.fill` goes on as it becomes free.
         return 0, None
-    waiting = await quota_rows.waiting_at(tx, subject, most=size)
+    waiting = await quota_waits.waiting_at(tx, subject, most=size)
     unit.stale({one.container_uuid: None for one in waiting})
     return len(waiting), (_WAITING, str(int(after) + 1)) if waiting else None

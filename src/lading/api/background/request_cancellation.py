@@ -38,7 +38,7 @@ from lading.api.transaction import ABANDONED, UnitOfWork
 from lading.api.unit import Feature
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import ContainerState
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.containers.set_cancellation import (
     CancellationStep,
     WaitingRequest,

@@ -29,7 +29,7 @@ from lading.api.server.upkeep import ENTRANCE_CHECKS
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
-from lading.core.containers import request
+from lading.core.containers import request, request_phases
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
@@ -170,7 +170,7 @@ async def check_wanted(tx: Transaction, policy: Policy, container: Container) ->
     if container.interactive_session_started or policy.reuse_after_shell:
         return
     rows = await records.matching(
-        tx, REQUESTS, container_uuid=container.uuid, state=request.RequestState.COMMITTED
+        tx, REQUESTS, container_uuid=container.uuid, state=request_phases.RequestState.COMMITTED
     )
     wanted = [_is_own(one, container) for one in map(ContainerRequest.from_record, rows)
               if one.priority]  # fmt: skip

@@ -28,7 +28,7 @@ from lading.api.server.blocks import Blocks
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.finalize import LOG_DIRECTORY
 from lading.core.data import filetree
-from lading.core.data.manifest import subtree
+from lading.core.data.manifest_parts import subtree
 from lading.core.errors import LadingError, NotFound, from_status
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
@@ -39,6 +39,8 @@ from lading.store.database import Database, Transaction
 PART: Final = 1 << 18
 # One range of RFC 9110, section 14.1.2; either end may be missing.
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+PROPFIND: Final = "PROPFIND"
+_HEADERS: Final = {"Content-Type": "application/xml; charset=utf-8", "DAV": "1"}
 
 
 async def serve(
@@ -245,10 +247,6 @@ async def _read_blocks(
             block, offset = await blocks.get(segment.locator), segment.offset + first - at
             yield block[offset : offset + min(PART, high - first)]
         at += segment.length
-
-
-PROPFIND: Final = "PROPFIND"
-_HEADERS: Final = {"Content-Type": "application/xml; charset=utf-8", "DAV": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

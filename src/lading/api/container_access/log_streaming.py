@@ -48,7 +48,7 @@ from lading.api.container_access.supervisor_registry import SupervisorKind
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.services import ApiServices
 from lading.core.containers.container import FINAL, HELD, Container
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
 from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import HEADER, Purpose

@@ -25,6 +25,11 @@ from lading.process.concurrency import wait_at_most
 # More than the containers that one server is likely to have running. A supervisor that is dropped
 # is asked again (`container_access.log_streaming`).
 MOST_SUPERVISORS: Final = 16384
+# Tunnels of one server, each a connection with its file descriptor.
+MOST = 4096
+# Seconds that a session waits for a tunnel: when one breaks, the first attempts of the supervisor
+# come after 0.5 and 1 s.
+PATIENCE = 3.0
 
 
 class SupervisorKind(Enum):
@@ -84,13 +89,6 @@ class Supervisors:
         )
         while len(self._known) > self._most:
             del self._known[next(iter(self._known))]
-
-
-# Tunnels of one server, each a connection with its file descriptor.
-MOST = 4096
-# Seconds that a session waits for a tunnel: when one breaks, the first attempts of the supervisor
-# come after 0.5 and 1 s.
-PATIENCE = 3.0
 
 
 class Tunnels:

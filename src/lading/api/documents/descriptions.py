@@ -139,6 +139,11 @@ _LOGINS: Final = (
         (404, 422),
     ),
 )
+_WRITE_ONLY: Final = {
+    (Infix.CREDENTIAL, "secret"),
+    (Infix.REQUEST, "secret_mounts"),
+    (Infix.REQUEST, "runtime_token"),
+}
 
 
 async def get_openapi(call: ApiCall) -> ApiResponse:
@@ -357,13 +362,6 @@ def _write_schema(kind: RecordType) -> Record:
     )
     shown = (one for one in writable if not one.hidden or (kind.infix, one.name) in _WRITE_ONLY)
     return {"type": "object", "properties": {one.name: _property(one) for one in shown}}
-
-
-_WRITE_ONLY: Final = {
-    (Infix.CREDENTIAL, "secret"),
-    (Infix.REQUEST, "secret_mounts"),
-    (Infix.REQUEST, "runtime_token"),
-}
 
 
 def _property(one: Field) -> Record:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import Final
 
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.listeners import LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.process.telemetry import event as tell

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from lading.api.events.audiences import Audiences
-from lading.api.events.event_bus import LogEvent
+from lading.api.events.listeners import LogEvent
 from lading.api.serializer import etag, etag_of
 from lading.api.server.identifiers import Identifiers
 from lading.api.services import ApiServices, Events

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lading.api.events.audit import is_event, listened, make_event
-from lading.api.events.event_bus import HeardEvent, LogEvent
+from lading.api.events.listeners import HeardEvent, LogEvent
 from lading.api.logins.authentication import authenticate
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock

@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from lading.api.events.audit import latest
-from lading.api.events.event_bus import HeardEvent, Listener
 from lading.api.events.event_reader import (
     MOST_VALUES,
     EventReader,
@@ -26,6 +25,7 @@ from lading.api.events.event_reader import (
     meets,
     missed,
 )
+from lading.api.events.listeners import HeardEvent, Listener
 from lading.api.http import ApiCall, ApiResponse, decode
 from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.records.attributes import MAX_INTEGER

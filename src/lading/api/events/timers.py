@@ -31,7 +31,7 @@ from lading.api.server.machine_board import CAPACITY, MACHINES
 from lading.api.server.upkeep import UPKEEP
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
-from lading.core.containers import request
+from lading.core.containers import request, request_phases
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.quantities import format_time, parse_time
@@ -44,7 +44,7 @@ from lading.store import (
     cancellations,
     fair_shares,
     learned,
-    quotas,
+    quota_waits,
     records,
     run_times,
     upkeep,
@@ -73,7 +73,7 @@ async def act(services: ApiServices) -> str | None:
         # Read first: most looks find nothing, and a write transaction would hold up the others.
         due = await waiting.outdated(tx, now)
         upcoming = await waiting.next_moment(tx, now)
-        subjects = await quotas.due(tx, now)
+        subjects = await quota_waits.due(tx, now)
     # Some in a transaction, as each has many requests: others write between two.
     for start in range(0, len(due), AT_ONCE):
         async with services.database.writing() as tx:
@@ -83,14 +83,14 @@ async def act(services: ApiServices) -> str | None:
     for subject in subjects:
         async with services.database.writing() as tx:
             unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
-            await quotas.clear_due(tx, subject, now)
+            await quota_waits.clear_due(tx, subject, now)
             unit.touch([subject])
             await unit.settle()
     await _keep_shares(services)
     await end_orphans(services)
     async with services.database.reading() as tx:
         # After the work: a quota may have more to give, or money again in the next period.
-        again = await quotas.next_due(tx)
+        again = await quota_waits.next_due(tx)
     return min((one for one in (upcoming, again) if one is not None), default=None)
 
 
@@ -222,7 +222,7 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
 def _sought(row: Record) -> bool:
     return (
         bool(row["resolving"])
-        and row["state"] == request.RequestState.COMMITTED
+        and row["state"] == request_phases.RequestState.COMMITTED
         and row["container_uuid"] is None
     )
 

@@ -19,7 +19,6 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lading.api.events.audit import latest
-from lading.api.events.event_bus import HeardEvent, Listener, LogEvent
 from lading.api.events.event_reader import (
     MOST_VALUES,
     EventReader,
@@ -29,6 +28,7 @@ from lading.api.events.event_reader import (
     meets,
     missed,
 )
+from lading.api.events.listeners import HeardEvent, Listener, LogEvent
 from lading.api.http import decode
 from lading.api.logins.authentication import authenticate, find_token, note_caller
 from lading.api.services import ApiServices

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from lading.api.server.features import FeatureKey
-from lading.client.caches.disk_cache import CacheLayout, DiskCache
+from lading.client.caches.disk_cache import DiskCache
+from lading.client.caches.entry_files import CacheLayout
 from lading.core.containers.mounting import git_trees
 from lading.core.containers.mounting.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable

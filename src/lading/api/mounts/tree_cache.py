@@ -23,6 +23,8 @@ from lading.core.values import JsonObject
 _SMALL: Final = 1 << 16
 # Characters of all cached manifests; a tree takes some times the memory of its text.
 _KEPT: Final = 32 << 20
+# Paths whose contents are remembered; each takes some 300 bytes.
+_CONTENTS: Final = 100_000
 
 
 class Trees:
@@ -61,10 +63,6 @@ class Trees:
 
 def _key(text: str) -> tuple[int, bytes]:
     return len(text), hashlib.sha256(text.encode()).digest()
-
-
-# Paths whose contents are remembered; each takes some 300 bytes.
-_CONTENTS: Final = 100_000
 
 
 class KnownContents:

@@ -72,6 +72,14 @@ _ATTEMPTS: Final = 20
 PRESENT: Final[Expression] = Present()
 # Attributes that the confirmed storage classes depend on.
 _CONFIRMED_BY: Final = ("portable_data_hash", "storage_classes_desired")
+# Containers of one answer: enough for a workflow, and little enough for one read transaction.
+_LIMIT: Final = 1000
+# Contents that are looked up by one query.
+_STEP: Final = 100
+_Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
+_Ends = Callable[[Record], Iterable[str]]
+_LINES: Final = FeatureKey("changes of files", WeakValueDictionary[str, asyncio.Lock])
+"""Locks for changes of the files of one collection, by its uuid."""
 
 
 class _Outrun(Exception):
@@ -408,14 +416,6 @@ async def change_collection(
     return changed
 
 
-# Containers of one answer: enough for a workflow, and little enough for one read transaction.
-_LIMIT: Final = 1000
-# Contents that are looked up by one query.
-_STEP: Final = 100
-_Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
-_Ends = Callable[[Record], Iterable[str]]
-
-
 async def provenance(call: ApiCall) -> ApiResponse:
     """The records that the content came from; few attributes of more of them with `brief`."""
     if call.params.get("brief"):
@@ -545,7 +545,3 @@ HANDLERS: Final = {
     "collections.provenance": provenance,
     "collections.used_by": used_by,
 }
-
-
-_LINES: Final = FeatureKey("changes of files", WeakValueDictionary[str, asyncio.Lock])
-"""Locks for changes of the files of one collection, by its uuid."""

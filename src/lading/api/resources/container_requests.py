@@ -32,14 +32,15 @@ from lading.api.server.identifiers import ApiClock
 from lading.api.server.vocabulary import VOCABULARY
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.config.site import Config
-from lading.core.containers import request
+from lading.core.containers import request, request_phases
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.mounting import mounts
 from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.mounting.mounts import MountKind
 from lading.core.containers.priority import bind_siblings
-from lading.core.containers.request import ContainerRequest, RequestState
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request_phases import RequestState
 from lading.core.containers.request_rules import Parent
 from lading.core.errors import Invalid, LadingError, Malformed, NotFound, RequestError
 from lading.core.ids import Infix
@@ -77,7 +78,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
     given = call.attributes(REQUESTS)
     trees = (
         await _look_up(call, given)
-        if satisfy or given.get("state") == request.RequestState.COMMITTED
+        if satisfy or given.get("state") == request_phases.RequestState.COMMITTED
         else NO_TREES
     )
     change, ahead = None, None
@@ -163,7 +164,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
     trees: GitTrees | None = NO_TREES
     if (
         satisfy
-        or given.get("state") == request.RequestState.COMMITTED
+        or given.get("state") == request_phases.RequestState.COMMITTED
         or given.get("container_uuid")
     ):
         trees = await _look_up_stored(call, given)
@@ -332,7 +333,7 @@ async def look_up_given(call: ApiCall, given: Record) -> GitTrees | None:
 
 async def look_up_trees(call: ApiCall, given: Record) -> GitTrees | None:
     """The git trees of a new request, as `look_up_given`; none are looked up for a draft."""
-    if not given.get("mounts") or given.get("state") != request.RequestState.COMMITTED:
+    if not given.get("mounts") or given.get("state") != request_phases.RequestState.COMMITTED:
         return NO_TREES
     return await look_up_given(call, given)
 
@@ -359,7 +360,7 @@ async def _look_up_stored(call: ApiCall, given: Record) -> GitTrees | None:
         row = await authorization.find_readable(
             tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
         )
-    if row["state"] == request.RequestState.FINAL:
+    if row["state"] == request_phases.RequestState.FINAL:
         return NO_TREES
     return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
 
@@ -371,7 +372,7 @@ def _satisfied(
     if (
         not satisfy
         or change.request.container_uuid is not None
-        or change.request.state is request.RequestState.FINAL
+        or change.request.state is request_phases.RequestState.FINAL
     ):
         return change
     if asks_for_container(change):
@@ -381,14 +382,18 @@ def _satisfied(
 
 def _status(record: Record) -> int:
     """202 while the request has no container."""
-    return 200 if record["container_uuid"] or record["state"] == request.RequestState.FINAL else 202
+    return (
+        200
+        if record["container_uuid"] or record["state"] == request_phases.RequestState.FINAL
+        else 202
+    )
 
 
 async def _new_parent(
     tx: Transaction, call: ApiCall, given: Record, subject: ContainerRequest
 ) -> Parent | None:
     """The container that a change of a draft names as the one that made it."""
-    if subject.state is not request.RequestState.UNCOMMITTED or not given.get(
+    if subject.state is not request_phases.RequestState.UNCOMMITTED or not given.get(
         "requesting_container_uuid"
     ):
         return None

@@ -56,6 +56,10 @@ _SAID: Final = "dispatcher"
 # Characters of a reason, which is a word, and of a sentence.
 _LONGEST_REASON: Final = 40
 _LONGEST_SENTENCE: Final = 2000
+_TOO_LATE: Final = "Could not be locked: another dispatcher was first."
+_MOST_DECISIONS: Final = 1000
+# Containers in one report; each is looked up.
+_MOST_MISFITS: Final = 10_000
 
 
 async def put_statuses(call: ApiCall) -> ApiResponse:
@@ -148,9 +152,6 @@ async def write_events(call: ApiCall) -> int:
                 await records.insert(tx, LOGS, counted)
                 written += 1
     return written
-
-
-_TOO_LATE: Final = "Could not be locked: another dispatcher was first."
 
 
 async def _counted(
@@ -250,9 +251,6 @@ async def check_lease(tx: Transaction, call: ApiCall) -> None:
             raise Conflict(leases.refusal(stored))
 
 
-_MOST_DECISIONS: Final = 1000
-
-
 async def trail(tx: Transaction, dialect: Dialect, request: ContainerRequest) -> list[Json]:
     """The decisions of dispatchers about the containers of a request, in order of time; the latest
     ones of more than 1,000.
@@ -330,10 +328,6 @@ def _shown(row: Record) -> dict[str, Json]:
         "dispatcher": row["properties"].get("dispatcher"),
         "waited": row["properties"].get("waited"),
     }
-
-
-# Containers in one report; each is looked up.
-_MOST_MISFITS: Final = 10_000
 
 
 def _read_misfits(call: ApiCall) -> list[str]:

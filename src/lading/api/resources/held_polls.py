@@ -19,7 +19,7 @@ from typing import Final
 
 from lading.api.http import ApiCall
 from lading.api.resources import generic
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import Among, Column, Compare, Either, Query
 from lading.core.records.schema import Type

@@ -38,6 +38,9 @@ from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
 
+_LAST: Final = ("user_uuid", "target_uuid")
+_FIXED: Final = ("link_class", "tail_uuid", "head_uuid", "owner_uuid")
+
 
 async def list_links(call: ApiCall) -> ApiResponse:
     """A page of links."""
@@ -154,9 +157,6 @@ async def _check_ends(tx: Transaction, call: ApiCall, record: Record, old: Recor
             raise Invalid(f"{name}: '{uuid}' not found")
 
 
-_LAST: Final = ("user_uuid", "target_uuid")
-
-
 async def list_permissions(call: ApiCall) -> ApiResponse:
     """A page of permissions. They are not counted, and clients page by filters."""
     access.check_admin(call.caller, "see everybody's permissions")
@@ -194,9 +194,6 @@ async def list_permissions(call: ApiCall) -> ApiResponse:
         "limit": limit,
     }
     return ApiResponse(body={**body, "items": items, "included": []})
-
-
-_FIXED: Final = ("link_class", "tail_uuid", "head_uuid", "owner_uuid")
 
 
 async def share(tx: Transaction, call: ApiCall, record: Record) -> Record:

@@ -13,7 +13,6 @@ from lading.api.background import cancellation_scope
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
-from lading.api.fair_shares import position
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.mounts import mount_contents
 from lading.api.resources import dispatching, generic
@@ -25,7 +24,8 @@ from lading.api.resources.container_requests import (
 from lading.api.resources.evidence import evidence_about
 from lading.api.resources.log_rows import narrow
 from lading.api.server.wait_statuses import STATUSES, believed_since
-from lading.core.containers import recipe, request, reuse_explanation, reuse_rights
+from lading.api.share_summaries import position
+from lading.core.containers import recipe, request, request_phases, reuse_explanation, reuse_rights
 from lading.core.containers.attempts import learned, retry
 from lading.core.containers.container import FINAL, HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY
@@ -183,7 +183,7 @@ async def list_waits(call: ApiCall) -> ApiResponse:
         raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of requests")
     wanted = (
         Among(Column("uuid", Type.STRING), tuple(map(str, uuids))),
-        Compare(Column("state", Type.STRING), "=", request.RequestState.COMMITTED),
+        Compare(Column("state", Type.STRING), "=", request_phases.RequestState.COMMITTED),
     )
     services = call.services
     async with services.database.reading() as tx:
@@ -221,7 +221,7 @@ async def preview(call: ApiCall) -> ApiResponse:
     given = call.attributes(REQUESTS)
     wanted = {
         **given,
-        "state": request.RequestState.COMMITTED,
+        "state": request_phases.RequestState.COMMITTED,
         "priority": given.get("priority") or 0,
     }
     # As a create does, so that the preview compares by the same contents.
@@ -357,7 +357,7 @@ async def _scene(
     return Scene(
         cancelled_since=await _cancelled_since(tx, call, subject),
         judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
-        if subject.state is request.RequestState.COMMITTED
+        if subject.state is request_phases.RequestState.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,
         said=tuple(await services.features[STATUSES].about(tx, container.uuid, now))
@@ -372,7 +372,7 @@ async def _scene(
 
 async def _cancelled_since(tx: Transaction, call: ApiCall, subject: ContainerRequest) -> str | None:
     """The time of the cancellation that has yet to reach a request; None without one."""
-    if subject.state is not request.RequestState.COMMITTED:
+    if subject.state is not request_phases.RequestState.COMMITTED:
         return None
     itself = Compare(Column("uuid", Type.STRING), "=", subject.uuid)
     pending = await cancellation_scope.left(tx, call.services, itself)
@@ -409,7 +409,7 @@ async def _image_fault(
     tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
 ) -> str:
     """The fault of the image of a request that waits or is a draft; "" without a fault."""
-    if subject.state is request.RequestState.UNCOMMITTED:
+    if subject.state is request_phases.RequestState.UNCOMMITTED:
         try:
             await check_image(tx, call.services, subject, call.caller)
         except Invalid as error:

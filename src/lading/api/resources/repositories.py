@@ -49,6 +49,8 @@ from lading.store.database import Transaction
 
 # Seconds for the name service.
 _PATIENCE: Final = 10.0
+_TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}
+_NAME_LOOKUP: Final = FeatureKey("look-up of names", NameLookup)
 
 
 async def look_up(
@@ -111,9 +113,6 @@ async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
             "ask its admin to add it to Containers.GitRepositories"
         )
     return found
-
-
-_TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}
 
 
 async def get_git_tree(call: ApiCall) -> ApiResponse:
@@ -254,6 +253,3 @@ HANDLERS: Final = {
     "repositories.update": update_repository,
     "repositories.delete": delete_repository,
 }
-
-
-_NAME_LOOKUP: Final = FeatureKey("look-up of names", NameLookup)

@@ -44,6 +44,14 @@ from lading.store import permission_queries, records, webhooks
 from lading.store.database import Transaction
 from lading.store.webhooks import WebhookPosition
 
+# Dead letters of one answer, and of one call.
+_MOST_LETTERS: Final = 1000
+_MOST_REASON: Final = 1000
+# Webhooks whose progress one call asks for.
+_MOST_LISTED: Final = 1000
+# Seconds for which a former secret may be valid: 30 days.
+_LONGEST_KEPT: Final = 30 * 86400
+
 
 class _Tests:
     """Tests of webhooks that go on now, four at most."""
@@ -55,14 +63,6 @@ class _Tests:
 
 
 _TESTS: Final = FeatureKey("tests of webhooks", _Tests)
-
-# Dead letters of one answer, and of one call.
-_MOST_LETTERS: Final = 1000
-_MOST_REASON: Final = 1000
-# Webhooks whose progress one call asks for.
-_MOST_LISTED: Final = 1000
-# Seconds for which a former secret may be valid: 30 days.
-_LONGEST_KEPT: Final = 30 * 86400
 
 
 async def list_webhooks(call: ApiCall) -> ApiResponse:

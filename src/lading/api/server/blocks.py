@@ -8,6 +8,10 @@ from typing import Final, Protocol, TypeAlias
 from lading.api.server.features import FeatureKey
 from lading.core.records.schema import Record
 
+LookAtStorage: TypeAlias = Callable[[], Awaitable[Record]]
+STORAGE: Final = FeatureKey[LookAtStorage | None]("storage", lambda: None)
+"""Describes the volumes and what maintenance found; None where that is not known."""
+
 
 class Blocks(Protocol):
     """Access of the API to blocks: it reads saved logs and stores the content of calls."""
@@ -25,9 +29,3 @@ class Blocks(Protocol):
 
     async def check(self) -> None:
         """Ask whether a volume answers. Raises Unavailable, Corrupt where none does."""
-
-
-LookAtStorage: TypeAlias = Callable[[], Awaitable[Record]]
-
-STORAGE: Final = FeatureKey[LookAtStorage | None]("storage", lambda: None)
-"""Describes the volumes and what maintenance found; None where that is not known."""

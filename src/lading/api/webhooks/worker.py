@@ -22,8 +22,8 @@ from itertools import groupby
 from typing import Final
 
 from lading.api.events.audit import is_event, latest, listened, make_event, wake
-from lading.api.events.event_bus import HeardEvent, LogEvent
 from lading.api.events.event_reader import EventReader
+from lading.api.events.listeners import HeardEvent, LogEvent
 from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.services import ApiServices

@@ -30,8 +30,9 @@ from lading.client.api import Record
 from lading.client.provenance.causes import Causes, find_causes, side_of
 from lading.client.provenance.file_differences import compare_files
 from lading.client.provenance.tree_differences import StepDifference, compare_trees
-from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
+from lading.core.data.filetree import File, FileTree, Node
 from lading.core.data.packing import BlockUsage, blocks_of, sizes_of, usage_of, usage_of_groups
+from lading.core.data.tree_changes import Difference, PathChange
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, infix_of
 

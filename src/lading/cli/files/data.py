@@ -22,7 +22,7 @@ import click
 import msgspec
 
 from lading.cli import display, references
-from lading.cli.running import following
+from lading.cli.running import log_lines
 from lading.cli.running.inputs import LINKS, LINKS_OPTION
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
@@ -33,7 +33,7 @@ from lading.client.files.listed_files import stamp_of
 from lading.client.files.listing import LinkPolicy
 from lading.client.files.upload_journal import UploadJournal, journal_path
 from lading.client.servers.environment import cache_directory
-from lading.core.data import filetree
+from lading.core.data import filetree, tree_changes
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid
 
@@ -258,7 +258,7 @@ async def _write_json(
     display.write_all(
         out, b'%b\n  {\n    "path": %b,\n    "text": ' % (begin, msgspec.json.encode(source))
     )
-    await following.write_json_text(pieces, out)
+    await log_lines.write_json_text(pieces, out)
     display.write_all(out, b"\n  }")
 
 
@@ -429,7 +429,7 @@ async def fetch(
         for path, stamp in _existing(target, paths).items():
             known.note_block(_key(path, files[path], stamp), "")
 
-    rest = filetree.change(tree, dict.fromkeys(done)) if done else tree
+    rest = tree_changes.change(tree, dict.fromkeys(done)) if done else tree
     await download(blocks, rest, target, progress=progress, landed=landed)
     return len(done)
 

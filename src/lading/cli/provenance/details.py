@@ -20,7 +20,8 @@ from lading.client.provenance.run_differences import Row, machine_rows, resource
 from lading.client.provenance.text_differences import LARGEST, content_difference
 from lading.client.provenance.tree_differences import StepDifference
 from lading.core.containers.comparison import ComparedRequest
-from lading.core.data.filetree import Difference, File
+from lading.core.data.filetree import File
+from lading.core.data.tree_changes import Difference
 from lading.core.errors import LadingError
 from lading.core.quantities import shorten_pair
 

@@ -33,7 +33,7 @@ from lading.core.quantities import MAX_SHOWN
 
 # Following a log takes long to import; lists need none.
 if TYPE_CHECKING:
-    from lading.cli.running.following import Readable
+    from lading.cli.running.log_lines import Readable
     from lading.client.api import Record
 
 _SELECT = (
@@ -260,22 +260,22 @@ async def _follow(session: CliSession, uuid: str) -> int:
 
 async def _show_logs(session: CliSession, uuid: str, name: str | None, *, is_raw: bool) -> None:
     """Show the log file `name`, or both streams; `is_raw`: with timestamps, in their order."""
-    from lading.cli.running import following
+    from lading.cli.running import log_lines
 
     found = await find_request(session, uuid)
     files = _log_files(
         session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
     )
     if display.is_json_command():
-        await following.write_json(files, sys.stdout.buffer)
+        await log_lines.write_json(files, sys.stdout.buffer)
     elif is_raw:
-        async with aclosing(following.merged_log(list(files.values()))) as pieces:
+        async with aclosing(log_lines.merged_log(list(files.values()))) as pieces:
             async for piece in pieces:
                 display.write_all(sys.stdout.buffer, piece)
     else:
         for one, file in files.items():
             stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
-            await following.copy_log(file, stream.buffer)
+            await log_lines.copy_log(file, stream.buffer)
     if name and getattr(files[name], "is_missing", True):
         raise NotFound(f"{name}: no such file in the log{await _files_of(session, found)}")
 

@@ -28,13 +28,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading.client.caches.disk_cache import (
-    PAGE,
-    CacheLayout,
-    DiskCache,
-    EntryClaim,
-    is_full,
-)
+from lading.client.caches.disk_cache import PAGE, DiskCache, EntryClaim
+from lading.client.caches.entry_files import CacheLayout, is_full
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
 from lading.process.concurrency import in_thread

@@ -17,7 +17,6 @@ written, and an open descriptor is enough to continue reading an entry that is e
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import logging
 import math
@@ -25,7 +24,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum, auto
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -33,6 +32,20 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from lading.client.caches.entry_files import (
+    CacheLayout,
+    LockState,
+    boot_id,
+    is_full,
+    is_same,
+    read_total,
+    remove_part,
+    sync,
+    sync_one,
+    try_lock,
+    unlink,
+    write_total,
+)
 from lading.client.retry import Sleep
 from lading.core.errors import Unavailable
 from lading.process import removal, tree_removal
@@ -46,9 +59,7 @@ _POLL: Final = 0.02
 _SLACK: Final = 16
 # An entry that is gone as often as this right after it was built is not built again.
 _MOST_BUILDS: Final = 5
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PART, _LOCK, _LEDGER = ".part", ".lock", "ledger"
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _Entry = tuple[float, int, Callable[[], bool]]
 """Last use in Unix seconds, size, and a function that removes the entry unless it is in use."""
 _logger = logging.getLogger("lading.client")
@@ -65,47 +76,6 @@ class Durability(Enum):
     """Nothing is synced: an entry from before the last start of the machine counts as absent."""
     SYNCED = auto()
     """An entry is synced before it is published."""
-
-
-class CacheLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """Names of the files of a cache.
-
-    `suffix` ends the name of an entry. `pattern` is the glob of all names that belong to the cache,
-    relative to its directory. `fan_out`: as many first characters of a key name a subdirectory.
-    `lock` is the name of a lock file, "{}" for the key; "" where the part is the lock.
-    `keeps_parts`: a part that its process left is continued later. `page`: entries count in whole
-    pages of so many bytes and one for the inode; 0 counts bytes. `has_ledger`: a file has the sum
-    of sizes; room is taken before writing (`EntryClaim.reserve`), or after it (`DiskCache.admit`).
-    """
-
-    suffix: str = ""
-    pattern: str = "*"
-    fan_out: int = 0
-    lock: str = ""
-    keeps_parts: bool = False
-    page: int = 0
-    has_ledger: bool = False
-
-
-class _State(msgspec.Struct):
-    """Content of a lock file: size of the entry in bytes, and the boot that built it."""
-
-    bytes: int
-    boot: str
-
-
-def is_full(error: OSError) -> bool:
-    """Whether a disk, or a quota, has no room for more."""
-    return error.errno in _FULL
-
-
-def try_lock(descriptor: int, how: int) -> bool:
-    """Take a lock (`fcntl.LOCK_EX` or `LOCK_SH`) unless another open file has it."""
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class DiskCache:
@@ -156,7 +126,7 @@ class DiskCache:
             return False
         if self._durability is Durability.BOOT:
             state = self._state(key)
-            return state is not None and state.boot == _boot_id()
+            return state is not None and state.boot == boot_id()
         return self._is_whole is None or self._is_whole(key)
 
     def hold(self, key: str) -> int | None:
@@ -241,7 +211,7 @@ class DiskCache:
                 elif not try_lock(descriptor, fcntl.LOCK_EX):
                     os.close(descriptor)
                     return None
-                if _is_same(place, descriptor):
+                if is_same(place, descriptor):
                     return descriptor
             except BaseException:
                 os.close(descriptor)
@@ -253,10 +223,10 @@ class DiskCache:
         """Rename the part of an entry to its place. Raises OSError."""
         part, path = self.part(key), self.path(key)
         if self._durability is Durability.SYNCED:
-            _sync(part)
+            sync(part)
         part.rename(path)
         if self._durability is Durability.SYNCED:
-            _sync_one(path.parent)
+            sync_one(path.parent)
 
     # Removing.
 
@@ -295,13 +265,13 @@ class DiskCache:
         passed. For caches with lock files and a ledger. Blocks for the time of the removals.
         """
         with self._ledger() as ledger:
-            total = _read_total(ledger)
+            total = read_total(ledger)
             if total is not None and total + size <= self._limit:
-                _write_total(ledger, total + size)
+                write_total(ledger, total + size)
             else:
                 # A survey counts this entry, those of killed processes, and those that others are
                 # about to admit, which count twice then. One byte more, for the slack.
-                _write_total(ledger, self._shrink(1)[0])
+                write_total(ledger, self._shrink(1)[0])
 
     def _shrink(
         self, wanted: int, unused_since: float = 0.0, spare_since: float = math.inf
@@ -328,8 +298,8 @@ class DiskCache:
                 state, is_part = file.stat(), file.name.endswith(_PART)
                 used, size = state.st_mtime_ns / 1e9, self._measure(state.st_size)
                 if not is_part or self._layout.keeps_parts:
-                    found.append((used, size, partial(_remove_part if is_part else _unlink, file)))
-                elif not _remove_part(file):
+                    found.append((used, size, partial(remove_part if is_part else unlink, file)))
+                elif not remove_part(file):
                     total += size
         return total + sum(size for _, size, _ in found), found
 
@@ -370,9 +340,9 @@ class DiskCache:
             self.directory / self._layout.lock.format(key) if self._layout.lock else self.part(key)
         )
 
-    def _state(self, key: str) -> _State | None:
+    def _state(self, key: str) -> LockState | None:
         try:
-            return msgspec.json.decode(self._lock_path(key).read_bytes(), type=_State)
+            return msgspec.json.decode(self._lock_path(key).read_bytes(), type=LockState)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -381,7 +351,7 @@ class DiskCache:
         return (
             try_lock(descriptor, fcntl.LOCK_SH)
             and self.holds(key)
-            and _is_same(self._lock_path(key), descriptor)
+            and is_same(self._lock_path(key), descriptor)
         )
 
     def _claimed(self, key: str, descriptor: int) -> EntryClaim | None:
@@ -417,7 +387,7 @@ class DiskCache:
                 self._lock_path(key).unlink(missing_ok=True)
         elif not self._layout.keeps_parts or self.holds(key):
             with suppress(OSError):
-                if _is_same(part, descriptor):
+                if is_same(part, descriptor):
                     with self._ledger() as ledger:
                         self._drop(part, ledger)
 
@@ -443,13 +413,13 @@ class DiskCache:
             return False
         try:
             with self._ledger() as ledger:
-                total = _read_total(ledger)
+                total = read_total(ledger)
                 if total is None or total + wanted > self._limit:
                     total, _ = self._shrink(wanted)
                 if total + wanted > self._limit:
                     return False
                 os.ftruncate(descriptor, size)
-                _write_total(ledger, total + wanted)
+                write_total(ledger, total + wanted)
         except OSError as error:
             if not is_full(error):
                 raise
@@ -460,9 +430,9 @@ class DiskCache:
         with suppress(FileNotFoundError):
             size = self._measure(path.stat().st_size)
             path.unlink()
-            total = _read_total(ledger) if ledger >= 0 else None
+            total = read_total(ledger) if ledger >= 0 else None
             if total is not None:
-                _write_total(ledger, max(total - size, 0))
+                write_total(ledger, max(total - size, 0))
 
 
 class EntryClaim(AbstractContextManager["EntryClaim"]):
@@ -502,7 +472,7 @@ class EntryClaim(AbstractContextManager["EntryClaim"]):
         self._cache.publish(self._key)
         self._is_published = True
         if self._cache._layout.lock:
-            state = _State(bytes=size, boot=_boot_id())
+            state = LockState(bytes=size, boot=boot_id())
             os.pwrite(self.descriptor, msgspec.json.encode(state), 0)
 
     def share(self) -> int | None:
@@ -533,65 +503,9 @@ class EntryClaim(AbstractContextManager["EntryClaim"]):
             self.descriptor = -1
 
 
-@cache
-def _boot_id() -> str:
-    return _BOOT.read_text().strip() if _BOOT.exists() else ""
-
-
 async def _build(claim: EntryClaim, build: Build) -> int | None:
     with claim:
         # A thread that starts over must end before another process may build.
         await in_thread(lambda _, __: claim.start_over(), is_waited_for=True)
         await build(claim)
         return claim.share()
-
-
-def _unlink(file: Path) -> bool:
-    file.unlink(missing_ok=True)
-    return True
-
-
-def _remove_part(part: Path) -> bool:
-    """Remove a part whose process is gone."""
-    try:
-        descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    try:
-        if not try_lock(descriptor, fcntl.LOCK_EX):
-            return False
-        return not _is_same(part, descriptor) or _unlink(part)
-    finally:
-        os.close(descriptor)
-
-
-def _is_same(path: Path, descriptor: int) -> bool:
-    """Whether the open file is still the one at the path."""
-    try:
-        there, ours = path.stat(), os.fstat(descriptor)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
-
-
-def _sync(place: Path) -> None:
-    """Write a file, or a directory with the files in it, to the disk."""
-    for one in (*(place.iterdir() if place.is_dir() else ()), place):
-        _sync_one(one)
-
-
-def _sync_one(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _read_total(ledger: int) -> int | None:
-    text = os.pread(ledger, 32, 0).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _write_total(ledger: int, total: int) -> None:
-    os.pwrite(ledger, b"%020d\n" % total, 0)

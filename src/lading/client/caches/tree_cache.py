@@ -25,7 +25,8 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from lading.client.caches.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
+from lading.client.caches.disk_cache import DiskCache, Durability, EntryClaim
+from lading.client.caches.entry_files import CacheLayout
 from lading.client.retry import Sleep
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
+from lading.client.file_parts import Holes
 from lading.client.files.local_files import SMALL, SmallFiles
-from lading.client.transport import Holes
-from lading.core.data import filetree
+from lading.core.data import filetree, tree_changes
 from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.packing import SHARED
@@ -216,7 +216,7 @@ class CollectionWriter:
         Raises Invalid for a malformed path, and for a file that was added before.
         """
         if isinstance(node, FileTree):
-            self._trees.append(filetree.place(FileTree(), path, node))
+            self._trees.append(tree_changes.place(FileTree(), path, node))
         else:
             self._refuse_known(path)
             self._nodes[path] = node
@@ -225,7 +225,7 @@ class CollectionWriter:
         """Add an empty directory; it is kept in the manifest if nothing is added to it. Raises
         Invalid for a malformed path.
         """
-        self._trees.append(filetree.place(FileTree(), path, FileTree()))
+        self._trees.append(tree_changes.place(FileTree(), path, FileTree()))
 
     async def finish(self) -> str:
         """Store the remaining blocks; return the signed, normalised manifest. Raises Invalid when
@@ -267,7 +267,7 @@ class CollectionWriter:
             nodes[path] = FileTree(entries)
         tree = filetree.from_files(nodes)
         for other in self._trees:
-            tree = filetree.merge(tree, other)
+            tree = tree_changes.merge(tree, other)
         return tree
 
     def _folders(self) -> dict[str, dict[str, Node]]:

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from lading.client.blocks import BlockCache, BlockClient
+from lading.client.block_cache import BlockCache
+from lading.client.blocks import BlockClient
 from lading.client.files.collections import BLOCKS_IN_FLIGHT
 from lading.client.files.local_files import SafeWriter
 from lading.core.data import filetree

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from lading.client.caches.disk_cache import CacheLayout, DiskCache
+from lading.client.caches.disk_cache import DiskCache
+from lading.client.caches.entry_files import CacheLayout
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Malformed
 

@@ -22,7 +22,6 @@ from msgspec import structs
 
 from lading.client.files.downloads import Progress
 from lading.client.images.archive import (
-    DirectoryMembers,
     ImageParts,
     NormalImage,
     Platform,
@@ -30,6 +29,7 @@ from lading.client.images.archive import (
     read_layers,
     write_archive,
 )
+from lading.client.images.archive_members import DirectoryMembers
 from lading.client.images.layer_cache import LayerCache
 from lading.client.images.manifests import (
     Blob,

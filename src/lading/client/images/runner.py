@@ -24,16 +24,17 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from lading.client.caches.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
+from lading.client.caches.disk_cache import DiskCache, Durability, EntryClaim
+from lading.client.caches.entry_files import CacheLayout
 from lading.client.images.archive import (
     PATH,
     ImageParts,
     NormalImage,
-    Slice,
     make_config,
     plain_layer,
     write_archive,
 )
+from lading.client.images.archive_members import Slice
 from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.core.errors import Invalid, Unavailable
 

@@ -27,20 +27,22 @@ from msgspec import structs
 from lading.client.images.archive import (
     IMAGE_CONFIGS,
     ArchiveConfig,
-    DirectoryMembers,
     ImageParts,
-    Members,
     NormalImage,
     Platform,
-    Slice,
-    TarMembers,
     make_config,
     plain_layer,
     read_config,
-    read_document,
     read_layers,
-    uncompressed,
     write_archive,
+)
+from lading.client.images.archive_members import (
+    DirectoryMembers,
+    Members,
+    Slice,
+    TarMembers,
+    read_document,
+    uncompressed,
 )
 from lading.client.images.from_host import SourceHost, from_host
 from lading.client.images.layer_writing import LayerEntry, write_layer

@@ -26,7 +26,8 @@ from lading.client.fd_receiving import FdReceiver
 from lading.client.mount.layout import MountLayout, MountView
 from lading.client.mount.mount_points import check_fuse, check_point, read_ahead, unmount
 from lading.client.mount.nodes import MountedCollections
-from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations
+from lading.client.mount.open_blocks import LoopBridge, OpenBlocks
+from lading.client.mount.operations import Operations
 from lading.client.record_events import RecordEvent, events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport

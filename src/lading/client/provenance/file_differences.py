@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from lading.client.blocks import BlockClient
 from lading.client.files.downloads import Progress, read_files
-from lading.core.data import filetree
-from lading.core.data.filetree import Difference, File, FileTree
+from lading.core.data import tree_changes
+from lading.core.data.filetree import File, FileTree
+from lading.core.data.tree_changes import Difference
 from lading.process.concurrency import together
 
 
@@ -40,7 +41,7 @@ async def compare_files(
     """Compare all files; the smallest are read first, at most `most` bytes of both trees together
     (None: all). Raises as `BlockClient.get`.
     """
-    found = filetree.diff(before, after)
+    found = tree_changes.diff(before, after)
     unclear = [
         (difference.path, difference.before, difference.after)
         for difference in found

@@ -16,7 +16,8 @@ import msgspec
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.files.downloads import download_file
-from lading.client.images.archive import TarMembers, read_config, read_document
+from lading.client.images.archive import read_config
+from lading.client.images.archive_members import TarMembers, read_document
 from lading.client.images.sources import DockerManifestEntry
 from lading.core.data import filetree
 from lading.core.errors import Malformed

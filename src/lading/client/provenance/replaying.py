@@ -11,7 +11,7 @@ from lading.client.api import Record
 from lading.client.blocks import BlockClient
 from lading.client.files.downloads import read_files
 from lading.client.request_states import repeated, shown_container
-from lading.core.data import filetree
+from lading.core.data import tree_changes
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid
 
@@ -77,7 +77,7 @@ async def first_difference(
     """The first difference of two outputs; None for equal bytes under equal names. Files are read a
     piece at a time. Raises as `BlockClient.get`.
     """
-    for one in filetree.diff(before, after):
+    for one in tree_changes.diff(before, after):
         old, new = one.before, one.after
         sizes = [node.size if isinstance(node, File) else None for node in (old, new)]
         offset = None

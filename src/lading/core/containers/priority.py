@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from lading.core.containers import request as requests_
+from lading.core.containers import request_phases
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
@@ -219,10 +219,10 @@ def judge_dependency(uuid: str, dependency: Dependency) -> ReadinessVerdict:
     other, container = dependency.request, dependency.container
     if other is None:
         return _broken(uuid, "was deleted")
-    if other.state is not requests_.RequestState.FINAL:
+    if other.state is not request_phases.RequestState.FINAL:
         doing = (
             "is still a draft"
-            if other.state is requests_.RequestState.UNCOMMITTED
+            if other.state is request_phases.RequestState.UNCOMMITTED
             else "has not ended"
         )
         return ReadinessVerdict(

@@ -24,7 +24,6 @@ Types and bounds of attributes are in `request_rules`. docs/spec/containers, sec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -42,6 +41,16 @@ from lading.core.containers.container import (
     Resolve,
 )
 from lading.core.containers.mounting import mounts
+from lading.core.containers.request_phases import (
+    ADMIN_PHASES,
+    DESCRIPTIVE,
+    INITIAL,
+    PHASES,
+    SERVER,
+    SETTABLE,
+    TRANSITIONS,
+    RequestState,
+)
 from lading.core.containers.request_rules import (
     Parent,
     brief,
@@ -74,68 +83,6 @@ _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_sto
 # Changes of these may change the priority of containers.
 _MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
 _NOT_STARTED = (None, ContainerState.QUEUED, ContainerState.LOCKED)
-
-
-class RequestState(StrEnum):
-    """The states of a container request."""
-
-    UNCOMMITTED = "Uncommitted"
-    COMMITTED = "Committed"
-    FINAL = "Final"
-
-
-TRANSITIONS: Mapping[RequestState, tuple[RequestState, ...]] = MappingProxyType(
-    {RequestState.UNCOMMITTED: (RequestState.COMMITTED,),
-     RequestState.COMMITTED: (RequestState.FINAL,), RequestState.FINAL: ()}
-)  # fmt: skip
-INITIAL = (RequestState.UNCOMMITTED, RequestState.COMMITTED)
-
-_ALWAYS = frozenset(RequestState)
-_DRAFT = frozenset({RequestState.UNCOMMITTED})
-_COMMITTED = frozenset({RequestState.COMMITTED})
-_OPEN = frozenset({RequestState.UNCOMMITTED, RequestState.COMMITTED})
-_SERVER: frozenset[RequestState] = frozenset()
-
-PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("name", "description", "properties", "state", "owner_uuid"), _ALWAYS,
-        ),
-        **dict.fromkeys(
-            (
-                "container_uuid", "container_count_max", "priority", "expires_at", "max_parallel",
-            ),
-            _OPEN,
-        ),
-        **dict.fromkeys(
-            (
-                "command", "container_image", "cwd", "environment", "mounts", "secret_mounts",
-                "runtime_constraints", "scheduling_parameters", "output_path", "output_glob",
-                "strict_output", "output_name", "output_ttl", "output_storage_classes",
-                "output_properties", "use_existing", "match_resources", "only_reproduced",
-                "parallel_group", "filters", "depends_on", "start_after",
-                "requesting_container_uuid", "runtime_token", "service", "published_ports", "steps",
-            ),
-            _DRAFT,
-        ),
-        **dict.fromkeys(
-            (
-                "uuid", "container_count", "attempted_container_uuids", "retry_after", "log_uuid",
-                "output_uuid", "cumulative_cost", "committed_by_uuid", "secrets_needed",
-            ),
-            _SERVER,
-        ),
-    }
-)  # fmt: skip
-"""Stored states in which a client may write each attribute; a new record counts as Uncommitted."""
-
-
-# Attributes that admins may set for tools that move records between clusters or repair them.
-_ADMIN_PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
-    dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), _COMMITTED)
-)
-_FINAL = frozenset(name for name, states in PHASES.items() if RequestState.FINAL in states)
-_DESCRIPTIVE = _FINAL - {"state"}
 
 
 class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,9 +190,8 @@ _OVER: JsonObject = {"state": RequestState.FINAL, "resolving": False, **WIPED}
 CANCELLED: Mapping[str, Json] = MappingProxyType({"priority": 0, **_OVER})
 """Attributes of a request that was cancelled before its container had started."""
 
-_SETTABLE = tuple(name for name, states in PHASES.items() if states)
 # Attributes of a draft that can change without losing its assigned container.
-_BESIDE_THE_RECIPE = _DESCRIPTIVE | {
+_BESIDE_THE_RECIPE = DESCRIPTIVE | {
     "state",
     "container_uuid",
     "container_count_max",
@@ -287,7 +233,7 @@ def create(
     }
     blank = ContainerRequest(uuid=uuid, **values)  # type: ignore[arg-type]
     # Those that are filled have defaults of the cluster, even if the client did not send them.
-    given = [name for name in _SETTABLE if name in sent or name in _FILLED]
+    given = [name for name in SETTABLE if name in sent or name in _FILLED]
     values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
     _check_server_fields(blank, sent)
     check_parent(values.get("requesting_container_uuid"), parent)
@@ -463,7 +409,7 @@ def _stored(request: ContainerRequest, name: str, value: Json, *, policy: Policy
 
 
 def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json]) -> None:
-    for name in sent.keys() - set(_SETTABLE):
+    for name in sent.keys() - set(SETTABLE):
         if sent[name] and not same(sent[name], getattr(blank, name)):
             raise Invalid(f"{humanised(name)} cannot be set by a client; leave it out")
 
@@ -492,7 +438,7 @@ def _is_unchanged(request: ContainerRequest, name: str, fresh: Json) -> bool:
 
 
 def _check_phase(request: ContainerRequest, name: str, fresh: Json, *, admin: bool) -> None:
-    states = PHASES[name] | (_ADMIN_PHASES.get(name, _SERVER) if admin else _SERVER)
+    states = PHASES[name] | (ADMIN_PHASES.get(name, SERVER) if admin else SERVER)
     if request.state in states:
         return
     shown = "" if name in HIDDEN else f" ({brief(getattr(request, name))}, {brief(fresh)})"
@@ -534,7 +480,7 @@ def _checked_change(
     more = _derived(after, values)
     values, after = {**values, **more}, structs.replace(after, **more)
     committing = was_draft and after.state is RequestState.COMMITTED
-    functional = not _DESCRIPTIVE.issuperset(values)
+    functional = not DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is RequestState.COMMITTED and functional)
     record = after.to_record()
     validate(record, fully=fully, committing=committing, policy=policy)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lading.core.containers import request as requests_
+from lading.core.containers import request_phases
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.mounting.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import Recipe, of_container, recipe_differences, toward
@@ -136,11 +136,11 @@ def status_sentence(container: Container | None, dispatcher: str | None, waits: 
 
 def request_outcome(request: ContainerRequest, container: Container | None) -> str:
     """One sentence about the progress or the end of the request."""
-    if request.state is requests_.RequestState.UNCOMMITTED:
+    if request.state is request_phases.RequestState.UNCOMMITTED:
         return "It is a draft: nothing is done for it until it is committed."
     if container is None:
         return "It has no container."
-    if request.state is requests_.RequestState.FINAL and container.state in LIVE:
+    if request.state is request_phases.RequestState.FINAL and container.state in LIVE:
         return "It was cancelled before its container ended."
     if container.state is ContainerState.COMPLETE:
         return f"Its container ended with exit code {container.exit_code}{_error_of(container)}."

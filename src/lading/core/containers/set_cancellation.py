@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lading.core.containers.container import ContainerState
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 
 
 # A struct: a million of them are made, in a third of the time that a dataclass takes.

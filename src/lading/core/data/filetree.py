@@ -1,9 +1,9 @@
-"""The files of a collection as an immutable tree, and operations on it.
+"""The files of a collection as an immutable tree: made, read, searched; `tree_changes` changes it.
 
-Every function takes trees and returns a new one; untouched directories are shared. Paths are
-relative, with `/` between elements and "" for the root; faults that `manifest.fault_of` names are
-refused with Invalid. Empty directories are kept. Locators keep their signatures, and signatures
-never make two files differ. Source: docs/spec/api, section Collections.
+Functions return a new tree; untouched directories are shared. Paths are relative, with `/` between
+elements and "" for the root; faults that `manifest.fault_of` names are refused with Invalid. Empty
+directories are kept. Locators keep their signatures, and signatures never make two files differ.
+Source: docs/spec/api, section Collections.
 
 Collections of 100,000 files are usual. The tree of a manifest is built in one pass, without a check
 of each path; segments are tuples.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -59,23 +58,6 @@ class FileTree(msgspec.Struct, frozen=True):
 Node = File | FileTree
 
 
-class PathChange(StrEnum):
-    """Kind of difference at a path between two trees."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """One path that differs between two trees; a directory is listed only when it is empty."""
-
-    path: str
-    change: PathChange
-    before: Node | None
-    after: Node | None
-
-
 def from_manifest(text: str) -> FileTree:
     """The tree of a manifest; adjacent segments are joined, empty ones dropped. Raises
     Malformed.
@@ -115,14 +97,14 @@ def check_names(names: Sequence[str]) -> None:
 
 def check_path(path: str) -> None:
     """Return when `path` can name a file of a collection. Raises Invalid, for the root too."""
-    if not _elements(path):
+    if not split_path(path):
         raise Invalid("a file needs a name")
 
 
 def find(tree: FileTree, path: str) -> Node | None:
     """The node at `path`, or None. Raises Invalid for an invalid path."""
     node: Node = tree
-    for element in _elements(path):
+    for element in split_path(path):
         below = node.entries.get(element) if isinstance(node, FileTree) else None
         if below is None:
             return None
@@ -203,77 +185,10 @@ def from_files(nodes: Mapping[str, Node]) -> FileTree:
     made: dict[str, dict[str, Node]] = {"": root}
     for path, node in nodes.items():
         if isinstance(node, FileTree):
-            _join(made, _elements(path), node)
+            _join(made, split_path(path), node)
         else:
             _put(made, path, node)
     return FileTree(root)
-
-
-def place(tree: FileTree, path: str, node: Node) -> FileTree:
-    """The tree with `node` at `path`, replacing a former node; parents are made.
-
-    Raises Invalid when a parent is a file, or when a file is placed at the root.
-    """
-    return _as_tree(_place(tree, _elements(path), node), path)
-
-
-def remove(tree: FileTree, path: str) -> FileTree:
-    """The tree without `path`; its parent stays, empty perhaps. Raises NotFound, and Invalid for
-    the root.
-    """
-    get(tree, path)
-    return _remove(tree, _elements(path)) if path else _refuse_root()
-
-
-def change(tree: FileTree, changes: Mapping[str, Node | None]) -> FileTree:
-    """The tree with each path replaced by its node, or removed by None; each directory is copied
-    once.
-
-    Changes below a changed path apply to the new node. Parents are made, the root can be replaced,
-    a removed path need not exist. Raises Invalid when a parent is a file.
-    """
-    wanted = _Change()
-    for path, node in changes.items():
-        change = wanted
-        for element in _elements(path):
-            change = change.below.setdefault(element, _Change())
-        change.said, change.node = True, node
-    return _as_tree(_granted(tree, wanted, "") or FileTree(), "")
-
-
-def copy(tree: FileTree, source: str, target: str) -> FileTree:
-    """The tree with the node at `source` also at `target`. Raises NotFound, Invalid."""
-    return place(tree, target, get(tree, source))
-
-
-def move(tree: FileTree, source: str, target: str) -> FileTree:
-    """The tree with the node of `source` at `target`. Raises NotFound; Invalid into itself."""
-    if f"{target}/".startswith(f"{source}/"):
-        raise Invalid(f"{source}: cannot be moved into itself, to {target}")
-    return place(remove(tree, source), target, get(tree, source))
-
-
-def merge(tree: FileTree, other: FileTree) -> FileTree:
-    """Both trees in one: directories are merged, a file of `other` replaces one of `tree`.
-
-    Raises Invalid where one has a file and the other a directory.
-    """
-    return _merge(tree, other, "")
-
-
-def diff(before: FileTree, after: FileTree) -> list[Difference]:
-    """Differences by path; contents are compared as bytes of blocks, without signatures."""
-    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
-    found = []
-    for path in sorted(old.keys() | new.keys()):
-        was, now = old.get(path), new.get(path)
-        if was is None:
-            found.append(Difference(path, PathChange.ADDED, None, now))
-        elif now is None:
-            found.append(Difference(path, PathChange.REMOVED, was, None))
-        elif _content(was) != _content(now):
-            found.append(Difference(path, PathChange.CHANGED, was, now))
-    return found
 
 
 def _draft_stream(
@@ -412,7 +327,8 @@ def _stream(name: str, here: list[tuple[str, File]]) -> str:
     return " ".join((manifest.escape(name), *(blocks or [EMPTY_BLOCK]), *tokens)) + "\n"
 
 
-def _elements(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
+    """The names in a path, none for the root. Raises Invalid for a path that no file can have."""
     if not path:
         return []
     fault = manifest.fault_of(path)
@@ -428,20 +344,8 @@ def _elements(path: str) -> list[str]:
     return path.split("/")
 
 
-def _leaves(tree: FileTree, prefix: str) -> Iterator[tuple[str, Node]]:
-    """Files and empty directories below `prefix`, without an empty root."""
-    if not tree.entries and prefix:
-        yield prefix, tree
-    for name in sorted(tree.entries):
-        node, path = tree.entries[name], f"{prefix}/{name}" if prefix else name
-        if isinstance(node, FileTree):
-            yield from _leaves(node, path)
-        else:
-            yield path, node
-
-
 def _put(made: dict[str, dict[str, Node]], path: str, file: File) -> None:
-    elements = _elements(path)
+    elements = split_path(path)
     if not elements:
         raise Invalid("a file cannot stand for the root of a collection")
     parent = _directory(made, elements[:-1])
@@ -477,90 +381,3 @@ def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[st
         entries = made[path] = {}
         parent[elements[-1]] = FileTree(entries)
     return entries
-
-
-# Copies the directories on the way down; everything beside it is shared with the old tree.
-def _place(node: Node | None, elements: list[str], new: Node) -> Node:
-    if not elements:
-        return new
-    if isinstance(node, File):
-        raise Invalid(f"{elements[0]}: cannot be placed below a file")
-    entries = {} if node is None else node.entries
-    name, rest = elements[0], elements[1:]
-    return FileTree({**entries, name: _place(entries.get(name), rest, new)})
-
-
-class _Change(msgspec.Struct):
-    """Requested change at one path: `node` if `said`, and further changes below."""
-
-    said: bool = False
-    node: Node | None = None
-    below: dict[str, _Change] = msgspec.field(default_factory=dict)
-
-
-# Applies the changes of one directory at a time, so each directory is copied once.
-def _granted(node: Node | None, change: _Change, path: str) -> Node | None:
-    node = change.node if change.said else node
-    if not change.below:
-        return node
-    if isinstance(node, File):
-        # Removing something below a file is already done.
-        if _only_removes(change):
-            return node
-        raise Invalid(f"{path}: is a file; nothing can be placed below it")
-    entries = dict(node.entries) if node is not None else {}
-    for name, one in change.below.items():
-        found = _granted(entries.get(name), one, f"{path}/{name}" if path else name)
-        if found is None:
-            entries.pop(name, None)
-        else:
-            entries[name] = found
-    # Removing an absent path makes no directories.
-    return FileTree(entries) if node is not None or entries or change.said else None
-
-
-def _only_removes(change: _Change) -> bool:
-    return all(one.said and one.node is None and not one.below for one in change.below.values())
-
-
-def _as_tree(node: Node, path: str) -> FileTree:
-    if isinstance(node, File):
-        raise Invalid(f"{path!r}: a file cannot stand for the root of a collection")
-    return node
-
-
-def _remove(tree: FileTree, elements: list[str]) -> FileTree:
-    name, rest = elements[0], elements[1:]
-    if not rest:
-        return FileTree({key: node for key, node in tree.entries.items() if key != name})
-    below = _as_tree(tree.entries[name], name)
-    return FileTree({**tree.entries, name: _remove(below, rest)})
-
-
-def _refuse_root() -> FileTree:
-    raise Invalid("the root of a collection cannot be removed")
-
-
-def _merge(tree: FileTree, other: FileTree, prefix: str) -> FileTree:
-    entries = dict(tree.entries)
-    for name, new in other.entries.items():
-        old, path = entries.get(name), f"{prefix}{name}"
-        if isinstance(old, FileTree) and isinstance(new, FileTree):
-            # Both are directories: merged. Otherwise the newer file replaces the older.
-            entries[name] = _merge(old, new, f"{path}/")
-        elif old is None or type(old) is type(new):
-            entries[name] = new
-        else:
-            raise Invalid(f"{path}: a file in one collection and a directory in the other")
-    return FileTree(entries)
-
-
-# Comparable form of a node: None for a directory, joined segments without signatures for a file.
-def _content(node: Node) -> tuple[tuple[str, int, int], ...] | None:
-    if isinstance(node, FileTree):
-        return None
-    joined: list[Segment] = []
-    for segment in node.segments:
-        if segment.length:
-            append(joined, Segment(bare(segment.locator), segment.offset, segment.length))
-    return tuple((segment.locator, segment.offset, segment.length) for segment in joined)

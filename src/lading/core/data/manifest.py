@@ -29,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 import msgspec
@@ -398,56 +398,3 @@ def _line(stream: ManifestStream) -> str:
 
 def _shown(word: str) -> str:
     return repr(word if len(word) <= _SHOWN else word[:_SHOWN] + "...")
-
-
-def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> str:
-    """The manifest of `pieces`, pairs of a manifest and its directory ("" is the top).
-
-    Directories at the top of `existing` whose name starts with `keep` stay, unless a piece replaces
-    them.
-    """
-    placed = [(_prefix(directory), text) for text, directory in pieces]
-    kept = [
-        line
-        for line in _lines(existing)
-        if line.startswith(f"./{escape(keep)}")
-        and not any(_inside(line, prefix) for prefix, _ in placed)
-    ]
-    for prefix, text in placed:
-        kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
-    # The normal form sorts streams by their names.
-    return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
-
-
-def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
-    """Whether the paths of all pieces are distinct, so that their counts and sizes add up.
-
-    At most one piece is at the top, without names that start with `below`, as the directories of
-    the others do.
-    """
-    directories = [directory for _, directory in pieces]
-    if len(set(directories)) < len(directories):
-        return False
-    if not all(one.startswith(below) and "/" not in one for one in directories if one):
-        return False
-    return not any(escape(below) in text for text, directory in pieces if not directory)
-
-
-def subtree(text: str, directory: str) -> str:
-    """The part of a manifest below a directory at its top, as a manifest."""
-    prefix = _prefix(directory)
-    lines = [line for line in _lines(text) if _inside(line, prefix)]
-    return "".join(f".{line[len(prefix) :]}" for line in lines)
-
-
-def _lines(text: str) -> list[str]:
-    # Not `splitlines`, which also splits at other characters, which names may contain.
-    return [f"{line}\n" for line in text.split("\n") if line]
-
-
-def _prefix(directory: str) -> str:
-    return f"./{escape(directory)}" if directory else "."
-
-
-def _inside(line: str, prefix: str) -> bool:
-    return prefix != "." and line.startswith((f"{prefix} ", f"{prefix}/"))

@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import Final
 
 from lading.core import ids
-from lading.core.data import filetree, manifest
+from lading.core.data import filetree, manifest, tree_changes
 from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.manifest import size_of
 from lading.core.errors import Invalid, Malformed
@@ -125,7 +125,7 @@ def replace_files(
             raise Malformed("replace_files: '/': a file cannot stand for the root of a collection")
         changes[target] = node
     try:
-        return filetree.change(current, changes)
+        return tree_changes.change(current, changes)
     except Invalid as error:
         raise Malformed(f"replace_files: {error.message}") from None
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 from lading.core.ids import Infix
-from lading.core.records.schema import (
+from lading.core.records.record_actions import (
     CANCEL_CONTAINER,
-    COMMON,
     CRUD,
     EVIDENCE,
     EXPLANATION,
     PLANNING,
+    general,
+    member,
+    satisfiable,
+)
+from lading.core.records.schema import (
+    COMMON,
     Field,
     KeyIndex,
     Parameter,
@@ -24,13 +29,10 @@ from lading.core.records.schema import (
     Scope,
     Type,
     flag,
-    general,
     mapping,
-    member,
     moment,
     money,
     number,
-    satisfiable,
     sequence,
     text,
 )

@@ -11,24 +11,18 @@ from typing import Final
 
 from lading.core.ids import Infix
 from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.record_actions import CRUD, LINEAGE, LIST, SPLICE, crud, general, member
 from lading.core.records.schema import (
     COMMON,
-    CRUD,
-    LINEAGE,
-    LIST,
-    SPLICE,
     Field,
     Parameter,
     RecordAction,
     RecordType,
     Scope,
     Type,
-    crud,
     derived,
     flag,
-    general,
     mapping,
-    member,
     moment,
     number,
     sequence,

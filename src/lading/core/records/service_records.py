@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from lading.core.ids import Infix
+from lading.core.records.record_actions import CRUD, READ, WRITE, general, member
 from lading.core.records.schema import (
     COMMON,
-    CRUD,
-    READ,
-    WRITE,
     Field,
     Parameter,
     RecordAction,
@@ -21,8 +19,6 @@ from lading.core.records.schema import (
     Scope,
     Type,
     flag,
-    general,
-    member,
     moment,
     number,
     sequence,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lading.core.containers import request as requests_
+from lading.core.containers import request_phases
 from lading.core.containers.constraint_ranges import range_span
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.disk_space import disk_factor
@@ -95,9 +95,9 @@ def delays(
     that it could not run.
     """
     image = (WaitReason(_IMAGE, scene.image),) if scene.image else ()
-    if request.state is requests_.RequestState.UNCOMMITTED:
+    if request.state is request_phases.RequestState.UNCOMMITTED:
         return image
-    if request.state is requests_.RequestState.FINAL:
+    if request.state is request_phases.RequestState.FINAL:
         return ()
     if scene.cancelled_since is not None:
         image = (WaitReason("cancellation", cancelled(scene.cancelled_since)), *image)

@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lading.core.containers.container import ContainerState, start_refusal
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.errors import Failure, Malformed
 from lading.core.tes.transfers import EndedTask, TransferPhase, phase_of_ended
 from lading.core.values import Json, printable

@@ -32,7 +32,6 @@ from lading.store.database import (
     Group,
     Placeholders,
     Row,
-    Seal,
     TransactionInterrupted,
     Value,
     first_rows,
@@ -49,6 +48,7 @@ from lading.store.databases.postgres_link import (
     translate,
     unknown,
 )
+from lading.store.databases.seal import Seal
 
 CHANNEL = "lading_log"
 # Number of rows fetched before their size is checked.

@@ -29,15 +29,8 @@ from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Field, Type
 from lading.process.telemetry import event
 from lading.store import log_rows
-from lading.store.database import (
-    Deferred,
-    Dialect,
-    Group,
-    Row,
-    Seal,
-    Value,
-    settle,
-)
+from lading.store.database import Deferred, Dialect, Group, Row, Value, settle
+from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite_faults import cannot_open, translate
 from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
 
@@ -56,6 +49,9 @@ _ASIDE = 10
 _FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 _logger = logging.getLogger("lading.store")
 _TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
+# Rows of one INSERT. Each return from a statement waits for the interpreter, which a thread shares
+# with the loop; a statement with more rows takes long to prepare.
+_ROWS = 50
 
 
 class SqliteDialect:
@@ -109,11 +105,6 @@ def _as_json(one: Field) -> str:
         if one.nested or one.type is Type.INTEGER
         else f"json_quote({one.name})"
     )
-
-
-# Rows of one INSERT. Each return from a statement waits for the interpreter, which a thread shares
-# with the loop; a statement with more rows takes long to prepare.
-_ROWS = 50
 
 
 def insert_rows(

@@ -27,6 +27,13 @@ from lading.client.caches.disk_space import is_full
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.rootless import entered
 
+GROUP = "lading.engines"
+AUTOMATIC = "auto"
+NATIVE = "native"
+CRUN = "crun"
+STARTER = Path(__file__).parent.parent / "starter" / "lading-start"
+"""The program that starts containers of the native engine; crun does where it was not built."""
+
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings by which an engine finds its objects, also after a crash. Plain values, since they
@@ -377,12 +384,6 @@ def is_occupied(engine: Engine, path: str) -> bool:
 EngineFactory = Callable[[EngineSettings], Engine]
 EngineMaker = Callable[[str, EngineSettings], Engine]
 """Makes the engine of a name."""
-GROUP = "lading.engines"
-AUTOMATIC = "auto"
-NATIVE = "native"
-CRUN = "crun"
-STARTER = Path(__file__).parent.parent / "starter" / "lading-start"
-"""The program that starts containers of the native engine; crun does where it was not built."""
 
 
 class EngineEntry(Protocol):

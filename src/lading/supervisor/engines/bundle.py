@@ -84,6 +84,15 @@ OPEN_LINE = f"{OPEN}\n".encode()
 _LIMITS = {"core": 1, "sigpending": 4096}
 # The kernel's defaults of fs.nr_open and kernel.pid_max; podman bounds itself by the latter.
 _MOST = {"nofile": 1 << 20, "nproc": 1 << 15}
+READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+IN_MEMORY = "the data directory is on an overlay: changes outside of mounts are kept in memory"
+# The unified hierarchy of a hybrid machine, which crun refuses (see `native`).
+_UNIFIED = "/sys/fs/cgroup/unified"
+_READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
+# The machine has 4,096 in all, for containers 3,072 (sysctl kernel.pty.max and kernel.pty.reserve).
+_TERMINALS = 256
+# The group "tty" of all distributions.
+_TERMINAL_GROUP = 5
 
 
 @functools.cache
@@ -102,12 +111,6 @@ def resource_limits(*, complete: bool = False) -> Mapping[str, int]:
         _, own = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
         limits[name] = most if own == resource.RLIM_INFINITY else min(most, own)
     return limits
-
-
-READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-IN_MEMORY = "the data directory is on an overlay: changes outside of mounts are kept in memory"
-# The unified hierarchy of a hybrid machine, which crun refuses (see `native`).
-_UNIFIED = "/sys/fs/cgroup/unified"
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +137,6 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     cuda_hook: str = ""
     """NVIDIA's program that adds the driver's libraries; "" when there is none."""
     hooks: Sequence[EngineHook] = ()
-
-
-_READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
 
 
 def make_config(bundle: Bundle) -> dict[str, Any]:
@@ -236,12 +236,6 @@ def _device(device: Device) -> dict[str, Any]:
         "uid": there.st_uid,
         "gid": there.st_gid,
     }
-
-
-# The machine has 4,096 in all, for containers 3,072 (sysctl kernel.pty.max and kernel.pty.reserve).
-_TERMINALS = 256
-# The group "tty" of all distributions.
-_TERMINAL_GROUP = 5
 
 
 def _system_mounts(ids: Sequence[Extent]) -> list[dict[str, Any]]:

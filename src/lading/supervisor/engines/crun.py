@@ -53,6 +53,11 @@ _LOOK_TIME = 0.01
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _Answer = TypeVar("_Answer")
+# Words of crun's messages about the command itself.
+_COMMAND = ("executable", "exec ", "chdir")
+# No change of content or size, and no removal of the seals (memfd_create(2), fcntl(2)).
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_Mark = tuple[int, int, int]
 
 
 def joining(files: Sequence[str]) -> list[str]:
@@ -222,18 +227,9 @@ def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
     return answers[0]
 
 
-# Words of crun's messages about the command itself.
-_COMMAND = ("executable", "exec ", "chdir")
-
-
 def failure(said: str) -> ExecutionError:
     """The error for a message of crun about a command that was never started."""
     return start_refusal(said, command=_COMMAND)
-
-
-# No change of content or size, and no removal of the seals (memfd_create(2), fcntl(2)).
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-_Mark = tuple[int, int, int]
 
 
 class SealedProgram:

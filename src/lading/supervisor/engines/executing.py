@@ -40,6 +40,12 @@ _CHUNK = 1 << 16
 _PATIENCE = 10.0
 # Seconds between HUP and KILL.
 _GRACE = 2.0
+# Seconds for one crun command.
+_START_PATIENCE = 20.0
+# Seconds between two looks at the name of a process.
+_LOOK_TIME = 0.005
+# A shell that waits for its input to end.
+_WAIT = ["/bin/sh", "-c", "read line"]
 
 
 class ProcessExecution:
@@ -297,14 +303,6 @@ def set_size(terminal: int, size: Size) -> None:
     # The terminal may be closed already.
     with contextlib.suppress(OSError):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-# Seconds for one crun command.
-_START_PATIENCE = 20.0
-# Seconds between two looks at the name of a process.
-_LOOK_TIME = 0.005
-# A shell that waits for its input to end.
-_WAIT = ["/bin/sh", "-c", "read line"]
 
 
 async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str]) -> Execution:

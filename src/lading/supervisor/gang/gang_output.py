@@ -9,9 +9,6 @@ its spool, a directory that no container sees:
 The supervisor merges the spool into the output after it has killed every process of the gang, also
 when the conductor was killed. Both sides access the output through `process.confined` only, since a
 container may have left symbolic links there.
-
-The archive is made by `send` on the other machine. A file with holes is several members of one
-name: each has the offset of its data and the size of the file in attributes of ours.
 """
 
 from __future__ import annotations
@@ -19,10 +16,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +25,7 @@ import msgspec
 
 from lading.client.images.tar_reader import TarReader, members
 from lading.process.cancellation import Stop, Stopped, never
-from lading.process.confined import ConfinedTree, open_regular
+from lading.process.confined import ConfinedTree
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.
@@ -38,13 +33,13 @@ _RANKS = "ranks"
 # Bytes copied at a time.
 _CHUNK = 1 << 20
 # Elements of a path in the output; deeper directories are left out, and a sentence says so.
-_MOST_DEPTH = 256
+MOST_DEPTH = 256
 # Sentences in the log; further ones are counted.
 _MOST_SENTENCES = 50
 # Characters of a name in a message.
 _SHOWN = 200
 # Names of pax attributes.
-_OFFSET, _SIZE = "LADING.offset", "LADING.size"
+OFFSET, SIZE = "LADING.offset", "LADING.size"
 # Errors that concern one member only; any other ends the whole archive.
 _OF_ONE = (
     errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOENT,
@@ -199,7 +194,7 @@ class _Unpacking:
         if fault:
             return fault
         try:
-            if _OFFSET in member.pax_headers:
+            if OFFSET in member.pax_headers:
                 self._add_part(archive, member, path)
             else:
                 self._let_go()
@@ -247,9 +242,9 @@ class _Unpacking:
                 descriptor = self._create(name, self._enter(folder))
             self._growing = path, descriptor
             if descriptor >= 0:
-                os.ftruncate(descriptor, int(member.pax_headers[_SIZE]))
+                os.ftruncate(descriptor, int(member.pax_headers[SIZE]))
         if self._growing[1] >= 0:
-            offset, size = int(member.pax_headers[_OFFSET]), os.fstat(self._growing[1]).st_size
+            offset, size = int(member.pax_headers[OFFSET]), os.fstat(self._growing[1]).st_size
             if not 0 <= offset <= offset + member.size <= size:
                 raise tarfile.ReadError(f"a piece of {path[:_SHOWN]} lies outside of it")
             with open(os.dup(self._growing[1]), "wb") as file:
@@ -298,8 +293,8 @@ def _fault(member: tarfile.TarInfo, names: list[str]) -> str:
     """The reason to refuse a member with the path elements `names`, or ""."""
     if member.name.startswith("/") or not names or ".." in names:
         return "it leads out of the output"
-    if len(names) > _MOST_DEPTH:
-        return f"it lies more than {_MOST_DEPTH} directories deep"
+    if len(names) > MOST_DEPTH:
+        return f"it lies more than {MOST_DEPTH} directories deep"
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
         return "it is no file, directory or link"
     if member.issparse():
@@ -328,78 +323,3 @@ def _pour(read: Callable[[int], bytes], file: IO[bytes], stop: Stop) -> None:
             raise Stopped
         file.write(data)
     file.flush()
-
-
-def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = _MOST_DEPTH) -> None:
-    """Write an archive of the output directory, with links and holes kept. Raises OSError, Stopped.
-
-    Files that vanish meanwhile, and sockets, are left out.
-    """
-    known: dict[tuple[int, int], str] = {}
-    with (
-        ConfinedTree.open(output) as tree,
-        tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for folder, entry in tree.walk(max_depth=max_depth, stop=stop):
-            # Removed since the directory was read.
-            with contextlib.suppress(FileNotFoundError):
-                _send_one(archive, tree, f"{folder}/{entry.name}" if folder else entry.name, known)
-
-
-def _send_one(
-    archive: tarfile.TarFile, tree: ConfinedTree, path: str, known: dict[tuple[int, int], str]
-) -> None:
-    with tree.parent(path) as (folder, name):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        member = tarfile.TarInfo(path)
-        member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
-        if stat.S_ISREG(found.st_mode):
-            # Hard links: a second name refers to the first.
-            first = known.get((found.st_dev, found.st_ino))
-            if first is None:
-                _send_file(archive, member, open_regular(name, folder))
-                if found.st_nlink > 1:
-                    known[found.st_dev, found.st_ino] = path
-                return
-            member.type, member.linkname = tarfile.LNKTYPE, first
-        elif stat.S_ISLNK(found.st_mode):
-            member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=folder)
-        elif stat.S_ISDIR(found.st_mode):
-            member.type = tarfile.DIRTYPE
-        else:
-            # A socket or device: the receiver refuses the type and reports the name.
-            member.type = tarfile.FIFOTYPE
-        archive.addfile(member)
-
-
-def _send_file(archive: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> None:
-    with open(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        pieces = _pieces(descriptor, size)
-        if (first := next(pieces, (0, 0))) == (0, size):
-            member.size = size
-            file.seek(0)
-            archive.addfile(member, file)
-            return
-        for start, end in chain((first,), pieces):
-            member.pax_headers = {_OFFSET: str(start), _SIZE: str(size)}
-            member.size = end - start
-            file.seek(start)
-            archive.addfile(member, file)
-
-
-def _pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of data of a file, in order (lseek(2), SEEK_DATA)."""
-    end = 0
-    while end < size:
-        try:
-            start = os.lseek(descriptor, end, os.SEEK_DATA)
-        except OSError as error:
-            # ENXIO: only a hole follows.
-            if error.errno != errno.ENXIO:
-                raise
-            return
-        end = min(size, os.lseek(descriptor, start, os.SEEK_HOLE))
-        if end <= start:
-            return
-        yield start, end

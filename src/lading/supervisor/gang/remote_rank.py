@@ -26,7 +26,7 @@ from lading.process.concurrency import cancel_all, together
 from lading.supervisor import linux
 from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineMaker, EngineSettings, Spread
-from lading.supervisor.gang import gang_output
+from lading.supervisor.gang import output_archive
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.limits.disk_limits import DiskWatch
@@ -231,6 +231,6 @@ class RemoteRank:
         # Processes of the rank are dead (`Engine.run`), but they may have left symbolic links.
         with open(1, "wb", closefd=False) as pipe:
             try:
-                gang_output.send(self.output, pipe, stop=self._stop.is_set)
+                output_archive.send(self.output, pipe, stop=self._stop.is_set)
             except Stopped as error:
                 raise ExecutionError("stopped while the output was sent") from error

@@ -37,6 +37,10 @@ RANK = "{rank}"
 _MOST_WIRES = 1 << 24
 # Seconds for a remote rank to end by itself.
 _LEAVE_TIME = 30.0
+# Seconds for TCP and TLS to the other machine, which may just have booted.
+_CONNECT_TIME = 60.0
+# Bytes read at a time.
+_CHUNK = 1 << 18
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +127,6 @@ class RemoteRankClient:
                 # A process that has ended has reported its reason.
                 for line in lines:
                     rpc.write_line(process.stdin.fileno(), line)
-
-
-# Seconds for TCP and TLS to the other machine, which may just have booted.
-_CONNECT_TIME = 60.0
-# Bytes read at a time.
-_CHUNK = 1 << 18
 
 
 def main() -> int:

@@ -26,8 +26,9 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from lading.client.caches.disk_cache import CacheLayout, DiskCache
+from lading.client.caches.disk_cache import DiskCache
 from lading.client.caches.disk_space import check_room
+from lading.client.caches.entry_files import CacheLayout
 from lading.client.images.tar_reader import TarReader, members
 from lading.core import images
 from lading.core.containers.disk_space import Amount
@@ -57,6 +58,7 @@ _NAMING = (images.MANIFEST, "repositories", _INDEX)
 # Seconds. A proof that was not used for half a year is forgotten, and the image proven again.
 _KEPT = 180 * 86400.0
 _PROOFS = CacheLayout(suffix=".proven", pattern="*.proven")
+_logger = logging.getLogger("lading.supervisor")
 
 
 class ImageArchive:
@@ -297,6 +299,3 @@ def _no_archive(error: Exception) -> ExecutionError:
 
 def _fault(text: str) -> ExecutionError:
     return ExecutionError(text, Failure.IMAGE)
-
-
-_logger = logging.getLogger("lading.supervisor")

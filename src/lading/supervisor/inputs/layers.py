@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from lading.client.caches.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full, try_lock
+from lading.client.caches.disk_cache import DiskCache, EntryClaim
 from lading.client.caches.disk_space import check_room
+from lading.client.caches.entry_files import CacheLayout, is_full, try_lock
 from lading.core import user_ids
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable

@@ -47,6 +47,7 @@ _LAYER_TRIES = 100
 _HEARING = 5.0
 # Seconds between two measurements on a disk that is nearly full.
 _CALM = 1.0
+_ANY = Amount(UNLIMITED, UNLIMITED)
 
 
 def _nothing() -> None:
@@ -252,9 +253,6 @@ class DiskWatch:
 
     def _add(self, place: Path) -> None:
         self._disks.setdefault(place.stat().st_dev, place)
-
-
-_ANY = Amount(UNLIMITED, UNLIMITED)
 
 
 def base(run: Path) -> Amount:

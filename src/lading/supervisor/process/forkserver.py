@@ -87,9 +87,10 @@ from lading.core.errors import Conflict, LadingError, TooLarge
 from lading.net import rpc
 from lading.process import removal, telemetry
 from lading.process.telemetry import LogFormat
-from lading.supervisor import journal, linux, supervisor_config
+from lading.supervisor import journal, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, EngineMaker, find_engines
 from lading.supervisor.gang import rank_launcher
+from lading.supervisor.process.deferred_removal import DeferredRemoval
 from lading.supervisor.process.serving import become_root_of_user, ignore_probes
 from lading.supervisor.process.standalone import clean_after_crash as clean
 from lading.supervisor.process.standalone import describe_fault as describe
@@ -110,10 +111,6 @@ _SIGNALS = {
 }
 _logger = logging.getLogger("lading.forkserver")
 Message = dict[str, Any]
-REMOVAL_PERIOD, LONGEST_REMOVAL_PERIOD = 60.0, 3600.0
-"""Seconds between two attempts, at first and at most."""
-# The lowest nice priority.
-_LOWEST = 19
 
 
 @dataclass(slots=True)
@@ -509,71 +506,6 @@ def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, i
     """The list in parts that fit one message each, and whether it is the last part."""
     for start in range(0, max(len(live), 1), _MOST_DESCRIPTORS):
         yield live[start : start + _MOST_DESCRIPTORS], start + _MOST_DESCRIPTORS >= len(live)
-
-
-@dataclass(slots=True)
-class DeferredRemoval:
-    """Runs attempts for `places`. `fork` runs a function in a process of its own and returns its
-    pid. `clock`: seconds, monotonic.
-    """
-
-    places: tuple[Path, ...]
-    fork: Callable[[Callable[[], int]], int]
-    poll: select.poll
-    clock: Callable[[], float]
-    _pid: int = 0
-    pidfd: int = -1
-    """The process that removes, -1 without one."""
-    _due: float = 0.0
-    _period: float = REMOVAL_PERIOD
-    _before: int = field(default=0)
-
-    def timeout(self) -> float:
-        """Seconds until `look` has work."""
-        return max(0.0, self._due - self.clock())
-
-    def look(self) -> None:
-        """Start an attempt when it is due and there is something to remove."""
-        if self.pidfd >= 0 or self.clock() < self._due:
-            return
-        self._before = self._count()
-        self._due = self.clock() + self._period
-        if self._before:
-            self._pid = self.fork(self._work)
-            self.pidfd = os.pidfd_open(self._pid)
-            self.poll.register(self.pidfd, select.POLLIN)
-
-    def take(self, descriptor: int) -> bool:
-        """Whether the descriptor reports the end of the attempt, which is then recorded."""
-        if descriptor != self.pidfd or descriptor < 0:
-            return False
-        self.poll.unregister(self.pidfd)
-        self.leave()
-        os.waitpid(self._pid, 0)
-        left = self._count()
-        self._period = (
-            REMOVAL_PERIOD
-            if left < self._before or not left
-            else min(2 * self._period, LONGEST_REMOVAL_PERIOD)
-        )
-        self._due = self.clock() + self._period
-        return True
-
-    def leave(self) -> None:
-        """Close descriptors that a forked process must not hold."""
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
-
-    def _count(self) -> int:
-        return sum(len(removal.waiting(place)) for place in self.places)
-
-    def _work(self) -> int:
-        linux.end_with_parent()
-        os.nice(_LOWEST)
-        for place in self.places:
-            removal.retry(place)
-        return 0
 
 
 if __name__ == "__main__":

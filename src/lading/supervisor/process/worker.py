@@ -58,6 +58,9 @@ _LARGE = 96 << 20
 _ROUNDS = 3
 _PAGE = resource.getpagesize()
 _logger = logging.getLogger("lading.supervisor")
+IDLE = 10.0
+"""Seconds after which an idle worker is retired."""
+_WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
 
 
 def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> int:
@@ -221,11 +224,6 @@ def _exists(directory: str) -> bool:
 def _resident() -> int:
     """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
-
-
-IDLE = 10.0
-"""Seconds after which an idle worker is retired."""
-_WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
-from lading.core.containers.request import RequestState
+from lading.core.containers.request_phases import RequestState
 from lading.core.data import filetree
 from lading.core.errors import LadingError, NotFound, RequestError
 from lading.core.quantities import format_time, later

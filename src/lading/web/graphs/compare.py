@@ -16,7 +16,8 @@ from lading.client.provenance.file_differences import compare_files
 from lading.client.request_states import shown_command, shown_state
 from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
 from lading.core.data import filetree
-from lading.core.data.filetree import Difference, File, FileTree
+from lading.core.data.filetree import File, FileTree
+from lading.core.data.tree_changes import Difference
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.values import FieldDifference

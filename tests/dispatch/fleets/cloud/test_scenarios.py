@@ -94,7 +94,7 @@ SCENARIOS = {
     "cloud: azure makes": "cloud/drivers/test_azure::test_the_interface_goes_with_its_vm",
     "cloud: azure clears up": "cloud/drivers/test_azure::test_an_interface_that_could_not_be_removed_goes_at_a_list",
     "cloud: azure's errors": "cloud/drivers/test_libcloud_connection::test_each_refusal_has_its_class",
-    "cloud: loopback": "cloud/drivers/test_namespaces::test_a_machine_boots_and_leaves_nothing",
+    "cloud: loopback": "cloud/drivers/test_namespace_machines::test_a_machine_boots_and_leaves_nothing",
     "cloudtest: success": "cloud/test_cloud_selftest::test_all_is_well",
     "cloudtest: failures": "cloud/test_cloud_selftest::test_what_is_wrong_is_said_and_nothing_is_left",
 }

@@ -5,8 +5,8 @@ Source: docs/spec/containers, section Fair share.
 
 from __future__ import annotations
 
-from lading.api.fair_shares import summaries
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.share_summaries import summaries
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
 from lading.store import permission_queries

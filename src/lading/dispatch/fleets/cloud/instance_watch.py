@@ -9,10 +9,11 @@ from typing import Protocol
 
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
+from lading.dispatch.fleets.cloud.cloud_calls import CallRate
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, VmBootstrap
+from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.net.rpc import Message, RpcReply
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event

@@ -20,10 +20,9 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from lading.core.errors import IllegalTransition, LadingError, RequestError, Unavailable
 from lading.core.quantities import format_time
@@ -37,6 +36,7 @@ from lading.core.scheduling.instance_lifecycle import (
 )
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.machines import MOST_NOTES, MachineNote
+from lading.dispatch.fleets.cloud.cloud_calls import CloudCalls
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     Instance,
@@ -50,14 +50,13 @@ from lading.dispatch.fleets.cloud.machine import CloudMachine, Work, unkept_beha
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.spot_losses import SpotLosses
-from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, VmBootstrap
+from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.process.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 # Seconds for which a VM that was given up is remembered.
 _REMEMBERED = 3600.0
 _KEPT = ("InstanceType", "IdleBehavior")
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ class InstancePool:
         self._collector = LogCollector(self.journal.logs, driver, wall)
         self._losses = losses or SpotLosses(clock=clock, wall=wall)
         self._token = token
-        self._operations = CallRate(settings.operation_rate)
+        self._calls = CloudCalls(settings, counts, lambda: self.check_lease())
         self._creating = asyncio.Semaphore(settings.concurrent_creates)
         self._tasks: asyncio.TaskGroup | None = None
         self._given_up: dict[str, GivenUp] = {}
@@ -232,7 +231,7 @@ class InstancePool:
                 avoided_zones=self._losses.zones_to_avoid(one.kind),
             )
             try:
-                made = await self._operate("Create", self._driver.create(spec))
+                made = await self._calls.make("Create", self._driver.create(spec))
             except LadingError as error:
                 self._refused(one, error)
                 return
@@ -293,7 +292,7 @@ class InstancePool:
         """Set the tags of a VM; whether the cloud has taken them."""
         one.tagged, behavior = self._clock(), one.behavior
         try:
-            await self._operate("SetTags", self._driver.tag(one.name, self._tags(one)))
+            await self._calls.make("SetTags", self._driver.tag(one.name, self._tags(one)))
         except LadingError as error:
             event(_logger, "tags not set", instance=one.name, why=error.message)
             return False
@@ -364,7 +363,7 @@ class InstancePool:
     async def _list(self) -> None:
         # Taken before the call: a VM that was created during it may be missing from the list.
         began = self._clock()
-        found = await self._operate("List", self._driver.list())
+        found = await self._calls.make("List", self._driver.list())
         mark = self.settings.tag("InstanceSetID")
         # A list may name an instance twice.
         ours = {one.id: one for one in found if one.tags.get(mark) == self.settings.set_id}
@@ -522,33 +521,9 @@ class InstancePool:
             one.logs_kept = True
             await self._collector.collect(one, one.why, has_failed=one.has_failed)
         try:
-            await self._operate("Destroy", self._driver.destroy(one.name))
+            await self._calls.make("Destroy", self._driver.destroy(one.name))
         except LadingError as error:
             event(_logger, "instance not removed", instance=one.name, why=error.message)
-
-    async def _operate(self, name: str, call: Awaitable[_Answer]) -> _Answer:
-        """A call of the cloud, with its turn and a time-out. Raises LadingError only."""
-        try:
-            await self._operations.turn()
-            self.check_lease()
-        except (asyncio.CancelledError, LadingError):
-            # A coroutine that is never awaited would warn.
-            if asyncio.iscoroutine(call):
-                call.close()
-            raise
-        try:
-            async with asyncio.timeout(self.settings.operation_timeout):
-                answer = await call
-        except TimeoutError as error:
-            self._counts.operation(name, failed=True)
-            raise Unavailable(
-                f"the cloud did not answer in {self.settings.operation_timeout:g} s"
-            ) from error
-        except LadingError:
-            self._counts.operation(name, failed=True)
-            raise
-        self._counts.operation(name, failed=False)
-        return answer
 
     # Verdicts.
 

@@ -2,7 +2,7 @@
 
 The preparation verifies the VM, runs the boot probe, checks its programs, copies the runner and
 starts the agent. A VM that is not ready yet, or never will be, raises Unavailable with the reason
-as one line; the caller tries again. `CallRate` limits calls per second to a cloud, and probes.
+as one line; the caller tries again.
 """
 
 from __future__ import annotations
@@ -257,21 +257,3 @@ def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
-
-
-class CallRate:
-    """Allows `rate` calls a second, 0 any number; after a pause a burst of one second's calls."""
-
-    def __init__(self, rate: float) -> None:
-        self._gap = 1.0 / rate if rate > 0 else 0.0
-        self._burst = max(0.0, 1.0 - self._gap)
-        self._next = float("-inf")
-
-    async def turn(self) -> None:
-        """Wait for a turn."""
-        if not self._gap:
-            return
-        now = asyncio.get_running_loop().time()
-        self._next = max(self._next, now - self._burst) + self._gap
-        if self._next - self._gap > now:
-            await asyncio.sleep(self._next - self._gap - now)

@@ -13,7 +13,7 @@ from msgspec import structs
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers import ec2
+from lading.dispatch.fleets.cloud.drivers import ec2, ec2_settings
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     InstanceSpec,
@@ -21,12 +21,13 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, Ec2Settings, refusal
+from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, refusal
+from lading.dispatch.fleets.cloud.drivers.ec2_settings import Ec2Settings
 from tests.ec2 import ec2_endpoint
 
 KIND = InstanceType(name="small", provider_type="m5.large", resources=Resources(2, GIB), price=0.25)
 SETTINGS = Ec2Settings(
-    region="r", tag="T", set_id="s", subnets=("one", "two"), quota_groups=ec2.QUOTA_GROUPS
+    region="r", tag="T", set_id="s", subnets=("one", "two"), quota_groups=ec2_settings.QUOTA_GROUPS
 )
 
 
@@ -131,18 +132,6 @@ async def test_an_encrypted_root_disk_keeps_the_size_of_its_image() -> None:
     assert "KmsKeyId" not in root["Ebs"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("AssociatePublicIPAddress", "yes"), ("EBSEncrypted", 1), ("TagVolumes", "no"),
-     ("RootVolumeSize", True), ("RootVolumeSize", "large"), ("RootVolumeSize", -1),
-     ("EBSKMSKeyID", "alias/k")],
-)  # fmt: skip
-def test_what_volumes_cannot_be(name: str, value: object, tmp_path: Path) -> None:
-    parameters = {"Region": "r", name: value}
-    with pytest.raises(Invalid, match=f"DriverParameters.{name}: "):
-        ec2.read(DriverSite(parameters=parameters, tag="T", set_id="s", directory=tmp_path))
-
-
 async def test_a_key_pair_is_imported_once() -> None:
     client = Client(fault("InvalidKeyPair.Duplicate"), MADE, MADE)
     driver = Ec2Driver(replace(SETTINGS, subnets=()), client)
@@ -231,49 +220,6 @@ def test_each_code_has_its_class(code: str, message: str, kind: type[Exception])
 def test_types_are_in_quota_groups(name: str, spot: bool, group: str) -> None:
     kind = structs.replace(KIND, provider_type=name, preemptible=spot)
     assert Ec2Driver(SETTINGS, Client()).group(kind) == group
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({}, r"DriverParameters\.Region: None; it must be the name of a region"),
-        (
-            {"Region": "r", "SubnetID": 5},
-            r"DriverParameters\.SubnetID: 5; it must be a name or a list of names",
-        ),
-        ({"Region": "r", "InstanceTypeQuotaGroups": 5}, r"QuotaGroups: 5; it must be a mapping"),
-        (
-            {"Region": "r", "SpotPriceUpdateInterval": "5s"},
-            r"UpdateInterval: '5s'; it must be a duration of a minute",
-        ),
-        (
-            {"Region": "r", "SpotPriceUpdateInterval": "soon"},
-            r"UpdateInterval: 'soon'; it must be a duration",
-        ),
-        ({"Region": "r", "EBSPrice": -1}, r"EBSPrice: -1; it must be dollars for a GiB and month"),
-        (
-            {"Region": "r", "Zone": "z"},
-            r"unknown key Containers\.CloudVMs\.DriverParameters\.Zone; known here: Access",
-        ),
-    ],
-)
-def test_parameters_that_cannot_be_are_refused(
-    tmp_path: Path, parameters: dict[str, object], said: str
-) -> None:
-    with pytest.raises(Invalid, match=said):
-        ec2.read(DriverSite(parameters=parameters, tag="T", set_id="s", directory=tmp_path))
-
-
-def test_parameters_are_read(tmp_path: Path) -> None:
-    told = {
-        "Region": "r",
-        "SubnetID": ["a", "b"],
-        "SecurityGroupIDs": {"sg-1": {}},
-        "AdminUsername": "me",
-    }
-    found = ec2.read(DriverSite(parameters=told, tag="T", set_id="s", directory=tmp_path))
-    assert (found.price_interval, found.volume_price) == (86400, 0.1)
-    assert (found.subnets, found.groups, found.user) == (("a", "b"), ("sg-1",), "me")
 
 
 async def test_a_service_gives_volumes_as_asked(tmp_path: Path) -> None:

@@ -30,12 +30,10 @@ import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.core.quantities import parse_duration, parse_size
 from lading.core.resources import GIB, Price
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -43,23 +41,14 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     Instance,
     InstanceSpec,
     NoCapacity,
-    Parameters,
     QuotaReached,
     RateLimited,
-    bad_parameter,
-    refuse_unknown,
     text,
 )
+from lading.dispatch.fleets.cloud.drivers.ec2_settings import Ec2Settings, read
 from lading.dispatch.fleets.cloud.metrics import SubnetFigures
 from lading.process.telemetry import event
 
-PARAMETERS = (
-    "Region", "AccessKeyID", "SecretAccessKey", "SubnetID", "SecurityGroupIDs", "EBSVolumeType",
-    "IAMInstanceProfile", "AdminUsername", "InstanceTypeQuotaGroups", "SpotPriceUpdateInterval",
-    "EBSPrice", "Endpoint", "AssociatePublicIPAddress", "EBSEncrypted", "EBSKMSKeyID",
-    "RootVolumeSize", "RootDeviceName", "TagVolumes",
-)  # fmt: skip
-QUOTA_GROUPS = dict.fromkeys("acdhimrtz", "standard") | {"vt": "g", "p5": "p5"}
 _QUOTA = {
     "InstanceLimitExceeded", "InsufficientAddressCapacity", "InsufficientFreeAddressesInSubnet",
     "InsufficientVolumeCapacity", "MaxSpotInstanceCountExceeded",
@@ -85,31 +74,6 @@ _WRONG = {
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 _HOURS_OF_MONTH = 720
 _LIVE = ("pending", "running", "stopping", "stopped")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ec2Settings:
-    """The parameters, read."""
-
-    region: str
-    tag: str
-    set_id: str
-    subnets: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    volume_type: str = "gp2"
-    profile: str = ""
-    user: str = "crunch"
-    quota_groups: Mapping[str, str] = field(default_factory=dict)
-    # Seconds between two reads of the history of spot prices; AWS changes them gradually.
-    price_interval: float = 86400.0
-    volume_price: float = 0.1
-    has_public_address: bool = False
-    is_encrypted: bool = False
-    kms_key: str = ""
-    root_size: int = 0
-    """Bytes; 0: that of the image."""
-    root_device: str = "/dev/xvda"
-    tags_volumes: bool = False
 
 
 class Ec2Driver:
@@ -396,84 +360,6 @@ def refusal(code: str, message: str) -> LadingError:
     return _Refused(said)
 
 
-def read(site: DriverSite) -> Ec2Settings:
-    """The parameters of the configuration. Raises Invalid."""
-    given = site.parameters
-    refuse_unknown(given, PARAMETERS)
-    groups = given.get("InstanceTypeQuotaGroups") or {}
-    if not isinstance(groups, Mapping):
-        raise bad_parameter(
-            "InstanceTypeQuotaGroups", groups, "a mapping from the beginning of a type to a group"
-        )
-    return Ec2Settings(
-        region=text(given, "Region", allowed="the name of a region, such as us-east-1"),
-        tag=site.tag,
-        set_id=site.set_id,
-        subnets=_names(given, "SubnetID"),
-        groups=_names(given, "SecurityGroupIDs"),
-        volume_type=text(given, "EBSVolumeType", "gp2"),
-        profile=text(given, "IAMInstanceProfile", ""),
-        user=text(given, "AdminUsername", "crunch"),
-        price_interval=_interval(given),
-        volume_price=_volume_price(given),
-        has_public_address=_choice(given, "AssociatePublicIPAddress"),
-        is_encrypted=_is_encrypted(given),
-        kms_key=text(given, "EBSKMSKeyID", ""),
-        root_size=_root_size(given),
-        root_device=text(given, "RootDeviceName", "/dev/xvda"),
-        tags_volumes=_choice(given, "TagVolumes"),
-        quota_groups=QUOTA_GROUPS | {str(name): str(group) for name, group in groups.items()},
-    )
-
-
-def _interval(given: Parameters) -> float:
-    value, allowed = (
-        given.get("SpotPriceUpdateInterval", 86400),
-        "a duration of a minute or more, such as 24h",
-    )
-    try:
-        found = parse_duration(value) if isinstance(value, str | float | int) else 0.0
-    except Invalid as error:
-        raise bad_parameter("SpotPriceUpdateInterval", value, allowed) from error
-    if found < 60:
-        raise bad_parameter("SpotPriceUpdateInterval", value, allowed)
-    return found
-
-
-def _volume_price(given: Parameters) -> float:
-    value = given.get("EBSPrice", 0.1)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise bad_parameter("EBSPrice", value, "dollars for a GiB and month, 0 or more")
-    return float(value)
-
-
-def _choice(given: Parameters, name: str) -> bool:
-    value = given.get(name, False)
-    if not isinstance(value, bool):
-        raise bad_parameter(name, value, "true or false")
-    return value
-
-
-def _is_encrypted(given: Parameters) -> bool:
-    found = _choice(given, "EBSEncrypted")
-    if given.get("EBSKMSKeyID") and not found:
-        raise bad_parameter("EBSKMSKeyID", given["EBSKMSKeyID"], "left out without EBSEncrypted")
-    return found
-
-
-def _root_size(given: Parameters) -> int:
-    value, allowed = given.get("RootVolumeSize", 0), "a size, such as 20GiB"
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise bad_parameter("RootVolumeSize", value, allowed)
-    try:
-        found = parse_size(value)
-    except Invalid as error:
-        raise bad_parameter("RootVolumeSize", value, allowed) from error
-    if found < 0:
-        raise bad_parameter("RootVolumeSize", value, allowed)
-    return found
-
-
 @asynccontextmanager
 async def open_ec2(site: DriverSite) -> AsyncGenerator[Ec2Driver]:
     """The driver. Raises Invalid for parameters that cannot be."""
@@ -501,22 +387,6 @@ async def open_ec2(site: DriverSite) -> AsyncGenerator[Ec2Driver]:
             )
         )  # fmt: skip
         yield Ec2Driver(settings, client)
-
-
-def _names(given: Parameters, name: str) -> tuple[str, ...]:
-    value = given.get(name)
-    if value is None or value == "":
-        return ()
-    names = (
-        (value,)
-        if isinstance(value, str)
-        else tuple(value)
-        if isinstance(value, list | Mapping)
-        else (None,)
-    )
-    if not all(isinstance(one, str) and one for one in names):
-        raise bad_parameter(name, value, "a name or a list of names")
-    return names
 
 
 def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.cli.running.following import Readable, write_json
-from lading.cli.running.following import copy_log as copy
-from lading.cli.running.following import merged_log as merged
+from lading.cli.running.log_lines import Readable, write_json
+from lading.cli.running.log_lines import copy_log as copy
+from lading.cli.running.log_lines import merged_log as merged
 
 _PIECE = 1 << 18
 

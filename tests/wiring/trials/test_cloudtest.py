@@ -11,7 +11,7 @@ from lading.client.checks import CheckStep
 from lading.config.site import Config, load
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud import settings as configuration
-from lading.wiring.cloudtest import CloudTestOptions, choose, main
+from lading.wiring.trials.cloudtest import CloudTestOptions, choose, main
 
 TEXT = """
 InstanceTypes:

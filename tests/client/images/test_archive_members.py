@@ -14,14 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lading.client.images.archive import (
-    DirectoryMembers,
-    Slice,
-    TarMembers,
-    plain_layer,
-    read_document,
-    read_layers,
-)
+from lading.client.images.archive import plain_layer, read_layers
+from lading.client.images.archive_members import DirectoryMembers, Slice, TarMembers, read_document
 from lading.core.errors import Full, Invalid, Malformed
 from tests.client.images.images_on_disk import LAYERS, digest, write_files, write_tar
 

@@ -43,11 +43,11 @@ from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
 from lading.process.concurrency import cancel_all
-from lading.wiring.cloudtest import end_once
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.dispatcher import settings, template
 from lading.wiring.listen_address import choose_port
-from lading.wiring.trial_server import RunningServer, facing, trial_server
+from lading.wiring.trials.cloudtest import end_once
+from lading.wiring.trials.trial_server import RunningServer, facing, trial_server
 
 # The server starts no dispatcher of its own: the test runs one in this process.
 _CLUSTER = "zzzzz"

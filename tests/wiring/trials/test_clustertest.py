@@ -7,7 +7,7 @@ import pytest
 
 from lading.client.checks import CheckStep
 from lading.core.errors import Invalid
-from lading.wiring.clustertest import ClusterTestOptions, choose_kinds, main
+from lading.wiring.trials.clustertest import ClusterTestOptions, choose_kinds, main
 from tests.kubernetes_clusters import KIND, in_a_thread, kubernetes_settings
 
 FIT = 'runner {"said": "Lading 1"}\nengine {"said": "a container ran"}\n'

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.wiring.trial_server import facing
+from lading.wiring.trials.trial_server import facing
 
 
 def test_the_address_that_faces_a_vm() -> None:

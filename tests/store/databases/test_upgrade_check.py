@@ -13,7 +13,7 @@ from lading.core.quantities import format_time
 from lading.store import schema
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.store.upgrade_check import check_database, check_file
+from lading.store.databases.upgrade_check import check_database, check_file
 from lading.testing.world import START, make_seal
 from tests.postgres import PostgresServer
 

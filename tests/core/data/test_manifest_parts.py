@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.data import filetree, manifest
-from lading.core.data.manifest import are_apart, assemble, subtree
+from lading.core.data.manifest_parts import are_apart, assemble, subtree
 
 BLOCK = "d41d8cd98f00b204e9800998ecf8427e+0"
 ONE = f". {BLOCK} 0:0:a.txt\n./sub {BLOCK} 0:0:b.txt\n"

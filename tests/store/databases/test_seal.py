@@ -13,7 +13,7 @@ from lading.core.errors import Corrupt
 from lading.core.records.container_types import CONTAINERS
 from lading.core.records.record_types import RECORDS
 from lading.store import records, schema
-from lading.store.database import MARK
+from lading.store.databases.seal import MARK
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import make_seal
 

@@ -9,7 +9,11 @@ import asyncssh
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.dispatch.fleets.cloud.drivers.loopback import Machines, NamespaceMachine, Network
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import (
+    Machines,
+    NamespaceMachine,
+    Network,
+)
 from tests.reality import need_program, need_root
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx4dGVzdGtleXRlc3RrZXl0ZXN0a2V5dGVzdGtleXQx"

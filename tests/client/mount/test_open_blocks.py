@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.caches.content_caches import BlockFiles
-from lading.client.mount.operations import LoopBridge, OpenBlocks, OpenFileReader
+from lading.client.mount.open_blocks import LoopBridge, OpenBlocks, OpenFileReader
 from lading.core.data.filetree import File, Segment
 from lading.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
 

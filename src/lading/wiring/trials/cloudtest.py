@@ -32,7 +32,7 @@ from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
 from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
-from lading.wiring.trial_server import Trialled, serving
+from lading.wiring.trials.trial_server import Trialled, serving
 
 ALL = "all"
 
