@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.packs import Packs
 from lading.blobs.single_files import SingleFiles
-from lading.core.data.pack_format import HEADER_SIZE, LIMIT
+from lading.core.data.pack_format import LIMIT
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
+from tests.blobs.damaged_packs import damage_packed
 
 FOO = hashlib.md5(b"foo", usedforsecurity=False).hexdigest()
 ENDLESS_WRITER = """
@@ -100,16 +100,6 @@ def _files(root: Path) -> list[Path]:
     return [path for path in root.glob("???/*") if path.parent.name != "tmp"]
 
 
-def _damage(root: Path, hash: str) -> None:
-    packs = Packs(root)
-    packs.refresh()
-    block = packs.find(hash)
-    assert block is not None
-    with (root / "packs" / f"{block.pack:08d}.pack").open("r+b") as file:
-        file.seek(block.position + HEADER_SIZE)
-        file.write(b"!")
-
-
 async def test_small_blocks_are_packed_and_large_ones_are_files(root: Path) -> None:
     volume = DirectoryVolume(root, pack_small_blocks=True)
     large = bytes(LIMIT)
@@ -172,7 +162,7 @@ async def test_a_block_in_a_file_and_in_a_pack_is_listed_and_discarded_once(root
 async def test_a_damaged_packed_block_is_read_from_its_file(root: Path) -> None:
     volume = DirectoryVolume(root, pack_small_blocks=True)
     await volume.put(FOO, b"foo")
-    _damage(root, FOO)
+    damage_packed(root, FOO)
     with pytest.raises(Corrupt):
         await volume.get(FOO)
     await DirectoryVolume(root).put(FOO, b"foo")
@@ -182,7 +172,7 @@ async def test_a_damaged_packed_block_is_read_from_its_file(root: Path) -> None:
 async def test_a_quarantined_packed_block_keeps_its_bytes(root: Path) -> None:
     volume = DirectoryVolume(root, pack_small_blocks=True)
     await volume.put(FOO, b"foo")
-    _damage(root, FOO)
+    damage_packed(root, FOO)
     await volume.quarantine(FOO, (await volume.head(FOO)).mtime_ns)
     assert (root / "damaged" / FOO).read_bytes() == b"!oo"
 
@@ -266,7 +256,7 @@ async def test_packed_blocks_become_files_where_none_are_packed_any_more(root: P
         await volume.put(hashlib.md5(data).hexdigest(), data)
     await volume.compact()
     assert _files(root) == []
-    _damage(root, FOO)
+    damage_packed(root, FOO)
     with pytest.raises(Corrupt, match="1 damaged blocks stay in packs"):
         await DirectoryVolume(root).compact()
     assert len(_files(root)) == 20

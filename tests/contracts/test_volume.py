@@ -11,33 +11,21 @@ import pytest
 
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.packs import Packs
 from lading.blobs.remote import RemoteVolume
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config.site import Config
-from lading.core.data.pack_format import HEADER_SIZE
 from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 from lading.testing.conformance.volumes import Rot, VolumeSuite
+from tests.blobs.damaged_packs import damage_packed
 from tests.s3 import make_bucket
 
 
 def _rot_file(root: Path, hash: str) -> None:
     path = root / hash[:3] / hash
     path.write_bytes(b"!" + path.read_bytes()[1:])
-
-
-def _rot_packed(root: Path, hash: str) -> None:
-    """Damage the last copy of a block in the packs of a directory."""
-    packs = Packs(root)
-    packs.refresh()
-    block = packs.find(hash)
-    assert block is not None
-    with (root / "packs" / f"{block.pack:08d}.pack").open("r+b") as file:
-        file.seek(block.position + HEADER_SIZE)
-        file.write(b"!")
 
 
 async def _any_token(_: str, /, *, writing: bool) -> None:
@@ -67,7 +55,7 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         volume, rot = _served(directory), lambda hash: _rot_file(tmp_path / "blocks", hash)
     elif request.param == "packs":
         volume = DirectoryVolume(tmp_path / "blocks", pack_small_blocks=True)
-        rot = functools.partial(_rot_packed, tmp_path / "blocks")
+        rot = functools.partial(damage_packed, tmp_path / "blocks")
     elif request.param == "s3":
         bucket = make_bucket()
         volume, rot = (

@@ -21,8 +21,8 @@ from lading.core.scheduling.machines import (
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.dispatch.fleet import FleetView, SupervisorProcess
 from lading.dispatch.machine_reporter import MachineReporter, describe
-from lading.testing.containers import ExchangesOnly
 from lading.testing.fleet import FakeFleet
+from lading.testing.plain_transport import ExchangesOnly
 
 UUID, OTHER = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 

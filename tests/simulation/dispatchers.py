@@ -21,7 +21,7 @@ from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
-from lading.testing.containers import ExchangesOnly
+from lading.testing.plain_transport import ExchangesOnly
 from tests.simulation.host import Host
 from tests.simulation.server import IMAGE, ModelServer, refusal
 from tests.simulation.tables import token_text, uuid_of

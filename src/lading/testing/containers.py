@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ import msgspec
 from lading.client.api import ApiClient
 from lading.client.record_events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
-from lading.client.transport import Body, Response, StreamedResponse, WebSocket
+from lading.client.transport import Response
 from lading.core.containers.container import TRANSITIONS, ContainerState
 from lading.core.errors import (
     Conflict,
@@ -38,7 +38,7 @@ from lading.core.errors import (
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
-from lading.net.pipes import Pipe
+from lading.testing.plain_transport import ExchangesOnly
 from lading.testing.pulse import Pulse
 
 SECRET = "secret"
@@ -60,39 +60,6 @@ QUICK = DispatchSettings(
     misfit_patience=0.01,
 )
 EVENTS_ONLY = DispatchSettings(poll_interval=3600.0)
-
-
-class ExchangesOnly:
-    """The rest of `Transport` beside `request`: nothing is streamed, and events come in another
-    way.
-    """
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: Body = b"",
-        timeout: float = 0.0,
-    ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """Not offered. Raises Unavailable."""
-        raise Unavailable(f"no streams here: {method} {path} {headers} {body!r} {timeout}")
-
-    def websocket(
-        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[WebSocket]:
-        """Not offered: take `events`. Raises Unavailable."""
-        raise Unavailable(f"no websocket here: {path} {headers} {timeout}")
-
-    async def switch(
-        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
-    ) -> Pipe:
-        """Not offered. Raises Unavailable."""
-        raise Unavailable(f"no other protocol here: {path} {protocol} {headers} {form}")
-
-    async def close(self) -> None:
-        """Do nothing: there is no connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

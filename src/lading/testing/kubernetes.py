@@ -13,18 +13,17 @@ import asyncio
 import base64
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from lading.client.transport import Body, Response, StreamedResponse, WebSocket
+from lading.client.transport import Body, Response, StreamedResponse
 from lading.core.errors import LadingError, Unavailable
 from lading.core.kubernetes.pod_manifest import ASSIGNMENT, CONTAINER
 from lading.core.kubernetes.refusals import RIGHTS
-from lading.net.pipes import Pipe
 from lading.process.concurrency import cancel_all
 from lading.testing.kubernetes_objects import (
     Malice,
@@ -36,6 +35,7 @@ from lading.testing.kubernetes_objects import (
     status,
     takes_room,
 )
+from lading.testing.plain_transport import ExchangesOnly
 from lading.testing.pulse import Pulse
 
 NAMESPACE = "work"
@@ -47,7 +47,7 @@ Launch = Callable[[Mapping[str, bytes]], Awaitable[int]]
 _ALL_RIGHTS = frozenset((verb, kind) for kind, verbs in RIGHTS.items() for verb in verbs)
 
 
-class FakeCluster:
+class FakeCluster(ExchangesOnly):
     """Implements `Transport`. `slots`: Pods that run at a time; `work`: of each supervisor, None to
     run until it is deleted; `launch` takes the place of `work`. `pause`: seconds that Pods and
     deletions take, at most.
@@ -227,18 +227,6 @@ class FakeCluster:
                 await events.aclose()
             return
         yield StreamedResponse(found["code"], {}, once(msgspec.json.encode(found)))
-
-    def websocket(
-        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[WebSocket]:
-        """Not offered. Raises Unavailable."""
-        raise Unavailable(f"no websockets here: {path} {headers} {timeout}")
-
-    async def switch(
-        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
-    ) -> Pipe:
-        """Not offered. Raises Unavailable."""
-        raise Unavailable(f"no {protocol} here: {path} {headers} {form}")
 
     # The API server.
 
