@@ -17,7 +17,7 @@ from lading.store.databases.upgrade_check import check_database, check_file
 from lading.testing.world import START, make_seal
 from tests.postgres import PostgresServer
 
-SCHEMAS = Path(__file__).with_name("schemas")
+SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 
 def stored(directory: Path, version: int) -> Path:
