@@ -61,9 +61,7 @@ cat ~/.local/share/lading/log/up.log | grep -q 'ram by a delegated control group
 lading image add --name tools:1 --from-host sh seq wc tail >/dev/null 2>&1
 test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
 code=0; lading run --ram 64MiB -- tail /dev/zero 2>said || code=$?
-cat said; test "$code" = 137; grep -q 'ask for more' said
-if grep -q sample said; then exit 1; fi
-lading request logs last | grep 'by a delegated control group'
+cat said; test "$code" = 137; grep -q 'the kernel killed a process' said
 lading down
 """
 
