@@ -127,16 +127,14 @@ def _boot(root: Path, disk: Path, *, accelerator: str, timeout: float) -> str:
         "-drive", f"file={disk},if=virtio,format=raw,cache=unsafe",
     ]  # fmt: skip
     lines = []
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
+    with subprocess.Popen(
+        ["timeout", "--signal=KILL", str(timeout), *command],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8", errors="replace",
+    ) as machine:  # fmt: skip
         # The end of the machine ends its console.
-        ender = ["timeout", str(timeout), "tail", f"--pid={machine.pid}", "-f", "/dev/null"]
-        with subprocess.Popen(ender) as patience:
-            while machine.poll() is None and patience.poll() is None and machine.stdout:
-                if not (line := machine.stdout.readline()):
-                    break
-                lines.append(line.decode(errors="replace"))
-                print(lines[-1].rstrip(), flush=True)
-            machine.kill()
+        for line in machine.stdout or ():
+            lines.append(line)
+            print(line.rstrip(), flush=True)
     return "".join(lines)
 
 
