@@ -171,6 +171,15 @@ def test_every_machine_is_named_with_what_its_gpus_lack() -> None:
     assert "Not for this dispatcher" not in fits.sentence
 
 
+def test_gpus_that_suit_are_not_blamed_for_lack_of_ram() -> None:
+    asked = Gpu(stack="cuda", count=1, targets=("ampere",))
+    queue = (replace(entry("a", need=Resources(1, 100, gpus=1)), gpu=asked),)
+    card = structs.replace(asked, targets=("8.6",))
+    worker = FleetWorker(id="w", capacity=Resources(4, 40, gpus=1), gpu=card)
+    found = explain(Snapshot(queue=queue, workers=(worker,)))["a"]
+    assert found.sentence.startswith("Too large for this dispatcher")
+
+
 def test_the_number_of_gpus_counts_where_their_kind_is_not_known() -> None:
     asked = Gpu(stack="rocm", count=3, targets=("gfx90a",))
     found = explain(gpu_snapshot(asked, None))["a"]

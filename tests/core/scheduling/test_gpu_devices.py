@@ -4,7 +4,13 @@ import pytest
 from msgspec import structs
 
 from lading.core.errors import Invalid
-from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices, find_gpus, rocm_target
+from lading.core.scheduling.gpu_devices import (
+    GpuDevice,
+    GpuDevices,
+    find_gpus,
+    lock_name,
+    rocm_target,
+)
 from lading.core.scheduling.gpu_devices import only_cards as only
 from lading.core.scheduling.gpu_devices import unsuited_gpu as unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
@@ -54,6 +60,14 @@ def test_what_is_known_is_compared(there: dict[str, object], why: str) -> None:
     found = unsuited(ASKED, structs.replace(Gpu(stack="cuda", count=2), **there))
     assert why in found
     assert bool(found) is bool(why)
+
+
+def test_the_lock_of_a_gpu_has_its_number() -> None:
+    assert lock_name("cuda", GpuDevice(2, "nvidia2")) == "cuda-2"
+
+
+def test_a_container_without_gpus_suits_any_machine() -> None:
+    assert unsuited(Gpu(stack="cuda"), Gpu()) == ""
 
 
 def test_who_asks_for_nothing_in_particular_takes_any() -> None:

@@ -66,6 +66,12 @@ FAILED = make_container(
             {},
             ["position", "unreported", "attempts"],
         ),
+        (
+            WAITING,
+            Scene(cancelled_since="2026-01-02T03:04:05Z"),
+            {},
+            ["cancellation", "position", "unreported"],
+        ),
         (make_container(state="Locked", locked_by_uuid="x", lock_count=1), Scene(), {}, ["lock"]),
         (
             make_container(state="Locked", lock_count=3),
@@ -133,6 +139,8 @@ def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
     )
     assert Scene(said=said).status == "C."
     assert Scene(said=said[:2]).status == "N."
+    going = Scene(said=said, cancelled_since="2026-01-02T03:04:05Z")
+    assert (going.status or "").startswith("It is being cancelled, as asked at 2026-01-02")
     assert Scene().status is None
 
 

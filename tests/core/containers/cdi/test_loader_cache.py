@@ -23,6 +23,11 @@ def test_libraries_of_32_bits_are_left_out() -> None:
     assert [*read_libraries(make_loader_cache(LIBRARIES, flags=0x0003))] == []
 
 
+def test_an_entry_without_an_absolute_path_is_left_out() -> None:
+    damaged = [("libodd.so.1", "usr/lib/libodd.so.1"), ("", "/usr/lib/libodd.so.2")]
+    assert [*read_libraries(make_loader_cache([*damaged, *LIBRARIES]))] == LIBRARIES
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_are_read(content: bytes) -> None:
     whole = make_loader_cache(LIBRARIES)

@@ -132,6 +132,28 @@ def test_what_is_refused(path: str, value: Any, fault: str) -> None:
     assert len(caught.value.message) <= 300
 
 
+@pytest.mark.parametrize(
+    ("edits", "fault"),
+    [
+        ({"netDevices": [{"hostInterfaceName": "a", "name": ""}]}, "is empty, or there twice"),
+        (
+            {
+                "netDevices": [
+                    {"hostInterfaceName": "a", "name": "b"},
+                    {"hostInterfaceName": "a", "name": "c"},
+                ]
+            },
+            "'a': is empty, or there twice",
+        ),
+        ({"intelRdt": {"closID": ".."}}, "is no closID"),
+        ({"intelRdt": {"closID": "a/b"}}, "is no closID"),
+    ],
+)
+def test_edits_of_later_versions_are_checked(edits: dict[str, Any], fault: str) -> None:
+    with pytest.raises(Invalid, match=fault):
+        read_specification({**SMALLEST, "cdiVersion": "1.1.0", "containerEdits": edits})
+
+
 def test_documents_of_another_form() -> None:
     deep: Any = 1
     for _ in range(40):
