@@ -51,6 +51,7 @@ _START = "the command cannot be started: "
         ({"error": f"{_START}executable file `x` not found in $PATH: No such file"}, 127),
         ({"error": f'{_START}exec: "/x": stat /x: no such file or directory: unknown'}, 127),
         ({"error": f"{_START}open executable: Permission denied; is the program in it?"}, 126),
+        ({"error": f"{_START}executable file `x` cannot be run: Argument list too long"}, 126),
         ({"error": f"{_START}chdir to `/nowhere`: No such file or directory"}, 126),
     ],
 )

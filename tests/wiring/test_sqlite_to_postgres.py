@@ -121,7 +121,7 @@ async def test_a_database_in_use_is_left_alone(
         await asyncio.to_thread(move_records, directory, progress=lambda *_: None)
     assert directory.database.exists()
     held = directory.claim()
-    with pytest.raises(Conflict, match="stop it first"):
+    with pytest.raises(Conflict, match="lading down --data .* stops it"):
         move_records(directory, progress=lambda *_: None)
     os.close(held)
     assert where["dbname"]

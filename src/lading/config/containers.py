@@ -128,7 +128,8 @@ class Containers:
     CloudVMs: CloudVMs = section(CloudVMs, private=True)
     RuntimeEngine: str = key(
         "auto",
-        "`native`, `docker`, `podman`, or `auto`: native where this machine can, else docker.",
+        "`native`, `native-crun` (containers made by crun), `docker`, `podman`, or `auto`: native"
+        " where this machine can, else docker.",
     )
     DockerSocket: str = key("/var/run/docker.sock", "Socket of the Docker service.", private=True)
     PodmanSocket: str = key(

@@ -171,7 +171,8 @@ class DataDirectory:
         except OSError as error:
             os.close(descriptor)
             raise Conflict(
-                f"{self.root}: another 'lading up' serves this directory; stop it first"
+                f"{self.root}: another 'lading up' serves this directory;"
+                f" 'lading down --data {self.root}' stops it"
             ) from error
         return descriptor
 

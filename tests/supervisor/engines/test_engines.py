@@ -114,6 +114,7 @@ def test_no_engine_at_all() -> None:
         ("open executable: Permission denied", "is it an executable program"),
         ("chdir to /etc/passwd: Not a directory", "is its working directory (--workdir) one"),
         ("exec container process `/x`: Exec format error", "a program for this processor"),
+        ("executable file `x` cannot be run: Argument list too long", "in a file (--input)"),
     ],
 )
 def test_advice_about_a_command_that_cannot_be_started(said: str, advice: str) -> None:

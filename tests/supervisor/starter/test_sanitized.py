@@ -166,6 +166,15 @@ def test_a_command_that_is_not_there_is_told(box: Box) -> None:
     )
 
 
+def test_a_command_that_is_too_long_is_told(box: Box) -> None:
+    # The kernel takes 128 KiB in one argument (execve(2), "Limits on size").
+    code, _, fault = box.run([*box.records(), ("A", [b"x" * (128 << 10)])])
+    assert (code, fault) == (
+        125,
+        "executable file `command` cannot be run: Argument list too long\n",
+    )
+
+
 def test_a_kept_container_ends_with_its_gate_and_can_be_entered(box: Box) -> None:
     kept = [record for record in box.records() if record[0] != "A"] + [("K", [])]
     reading, writing = os.pipe2(os.O_CLOEXEC)

@@ -189,4 +189,4 @@ def _nearest_json(near: Nearest) -> JsonObject:
 
 def _error_of(container: Container) -> str:
     error = container.runtime_status.get("error")
-    return f" ({error})" if error else ""
+    return f" ({str(error).removesuffix('.')})" if error else ""

@@ -484,6 +484,11 @@ def command_failure(said: str) -> ExecutionError:
             "is it a program for this processor, or a script that begins with the line of its "
             "interpreter, as #!/bin/sh?"
         )
+    elif "argument list too long" in reason:
+        advice = (
+            "Linux takes 128 KiB in one argument or variable, and some 2 MiB in all: give long "
+            "texts in a file (--input)"
+        )
     else:
         advice = "is the program, or the interpreter it names, in the image?"
     return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)

@@ -111,6 +111,10 @@ _Noreturn void become_command(const struct plan *plan, int terminal) {
     }
     errno = ENOENT;
     if (*arguments[0] != '\0') search(plan, arguments);
-    faults_end_with(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
-    fault("executable file `%s` not found in $PATH", arguments[0]);
+    if (errno == ENOENT) {
+        faults_end_with(NOT_FOUND);
+        fault("executable file `%s` not found in $PATH", arguments[0]);
+    }
+    faults_end_with(NOT_EXECUTABLE);
+    fault("executable file `%s` cannot be run", arguments[0]);
 }
