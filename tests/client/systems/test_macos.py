@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[3]
-_SUITES = ("blocks", "collections", "local_files", "uploads")
+_SUITES = ("test_blocks", "files/test_collections", "files/test_local_files", "files/test_uploads")
 
 
 def test_every_module_of_the_client_is_imported() -> None:
@@ -25,7 +25,7 @@ def test_every_module_of_the_client_is_imported() -> None:
 
 
 def test_the_suites_of_the_client_pass(tmp_path: Path) -> None:
-    files = [f"tests/client/test_{name}.py" for name in _SUITES]
+    files = [f"tests/client/{name}.py" for name in _SUITES]
     plugins = ("-p", "tests.client.systems.macos", "-p", "no:cacheprovider", "-p", "no:xdist")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, f"--basetemp={tmp_path}/t", *files],

@@ -114,6 +114,21 @@ def test_term_reaches_the_supervisor_and_is_waited_for(tmp_path: Path) -> None:
     assert finish(process)[0] == 7
 
 
+def test_the_exit_code_is_kept_where_the_supervisor_ends_with_the_signal(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(write(site(tmp_path), [Task(ONE, "one")]))
+    # Little to take down, so that it ends before the shell looks again: about every fifth time.
+    (tmp_path / "supervisor.py").write_text(
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "signal.pause()\n"
+    )
+    often = 'for one in $(seq 60); do SLURM_JOB_ID=7 sh "$0"; echo $?; done'
+    done = subprocess.run(["sh", "-c", often, script], capture_output=True, check=True, timeout=60)
+    assert done.stdout.split() == [b"7"] * 60
+
+
 def test_without_a_certificate_there_is_no_path(tmp_path: Path) -> None:
     assert certificate_path(JobSite(directory="/d", command=(), template={})) == ""
 

@@ -63,18 +63,20 @@ umask 077
 """
 # `-O` refuses a directory that another user has made at the known path. The assignment, which holds
 # a token, goes through a pipe and out of memory (`given=`), never into an argument. TERM of Slurm
-# is passed on; `wait` returns at the signal, so it is repeated until the supervisor has ended. The
-# remains of the supervisor are cleaned up last.
+# is passed on; `wait` returns at the signal, so it is repeated until the supervisor has ended. A
+# shell may collect the supervisor in the `wait` that the signal ends: one more gives the exit code,
+# or 127 where the shell knows it no longer. The remains of the supervisor are cleaned up last.
 _TAIL = """base={base}
 for one in run cache locks; do [ -d "$base/$one" ] || mkdir -p "$base/$one" || exit 1; done
 [ -O "$base" ] || {{ \
 echo "lading: $base belongs to another user; set Containers.SLURM.NodeDirectory" >&2; exit 1; }}
 {certificate}supervisor() {{ {command} --lock-directory "$base/locks" "$@"; }}
-pid=
-trap '[ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
+pid= term=
+trap 'term=1; [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
 gpus=${{SLURM_JOB_GPUS:-${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}}}
 printf '%s' "$given" | {command} --lock-directory "$base/locks" ${{gpus:+--gpus "$gpus"}} "$uuid" &
 pid=$!
+[ -z "$term" ] || kill -TERM "$pid" 2>/dev/null
 given=
 wait "$pid"
 code=$?
@@ -82,6 +84,9 @@ while kill -0 "$pid" 2>/dev/null; do
     wait "$pid"
     code=$?
 done
+wait "$pid" 2>/dev/null
+again=$?
+[ "$again" -eq 127 ] || code=$again
 [ ! -e "$base/run/$uuid" ] || supervisor --clean "$uuid"
 {hook}exit "$code"
 """
