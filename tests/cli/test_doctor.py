@@ -78,7 +78,8 @@ def test_the_checks_of_a_site_as_json(site: Site) -> None:
     assert answer["ok"] is False
     assert [one["number"] for one in answer["checks"]] == list(range(1, 13))
     first = answer["checks"][0]
-    assert first.pop("seconds") > 0
+    # In milliseconds: a server in the same process may answer in less than half of one.
+    assert 0 <= first.pop("seconds") < 60
     assert first.pop("found").startswith("lading ")
     assert first == {"number": 1, "name": "server", "result": "ok", "mend": ""}
 
