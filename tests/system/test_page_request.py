@@ -49,6 +49,8 @@ def test_a_long_log_is_read_in_bounded_pieces(cluster: Cluster, reader: Visitor)
         before = lines.first.inner_text()
         earlier.click()
         expect(lines.first).not_to_have_text(before, timeout=PATIENCE)
+        # Only then it is decided whether the link stays.
+        expect(page.locator("[data-more][data-busy]")).to_have_count(0)
         assert lines.count() <= 5000
     # The same page: nothing was loaded anew, and the lines at the end made room.
     assert page.url.endswith("/log")
