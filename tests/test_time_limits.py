@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -147,6 +148,29 @@ def test_time_for_an_environment_does_not_count() -> None:
     with untimed():
         assert timer is None or timer.remaining == 0.0
     assert timer is None or timer.remaining > 0.0
+
+
+def test_a_pause_lasts_until_all_threads_have_ended_theirs() -> None:
+    timer = Timer.current
+    if timer is None:
+        pytest.skip("no time limit")
+    before = timer.remaining
+    second, done = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with timer.paused():
+            second.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=pause)
+    with timer.paused():
+        thread.start()
+        second.wait(20)
+    assert timer.remaining == 0.0
+    done.set()
+    thread.join()
+    # Not the short time of grace.
+    assert before - 20 < timer.remaining <= before
 
 
 def test_owners_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ class Timer:
         self._seconds, self._stderr = seconds, stderr
         self._rings, self._report = 0, ""
         self._earlier: Any = None
+        # Threads of one case may pause it at the same time.
+        self._lock, self._pauses, self._left = threading.Lock(), 0, 0.0
 
     def start(self) -> None:
         """Start it."""
@@ -81,11 +83,17 @@ class Timer:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Time that does not count."""
-        remaining = self._disarm()
+        with self._lock:
+            self._pauses += 1
+            if self._pauses == 1:
+                self._left = self._disarm()
         try:
             yield
         finally:
-            self._arm(remaining or _GRACE)
+            with self._lock:
+                self._pauses -= 1
+                if not self._pauses:
+                    self._arm(self._left or _GRACE)
 
     def _arm(self, seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds, _GRACE)
