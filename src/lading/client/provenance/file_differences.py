@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lading.client.blocks import BlockClient
@@ -42,14 +42,7 @@ async def compare_files(
     (None: all). Raises as `BlockClient.get`.
     """
     found = tree_changes.diff(before, after)
-    unclear = [
-        (difference.path, difference.before, difference.after)
-        for difference in found
-        if isinstance(difference.before, File)
-        and isinstance(difference.after, File)
-        and difference.before.size == difference.after.size
-    ]
-    unclear.sort(key=lambda pair: pair[1].size)
+    unclear = sorted(_of_equal_size(found), key=lambda pair: pair[1].size)
     read = len(unclear)
     if most is not None:
         read = _count_within([file.size for _, file, _ in unclear], most // 2)
@@ -77,6 +70,14 @@ async def compare_files(
     # Packed into other blocks, but the same bytes.
     same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
     return FileDifferences([row for row in found if row.path not in same], unread)
+
+
+def _of_equal_size(differences: Iterable[Difference]) -> Iterator[tuple[str, File, File]]:
+    """Path and both files of each difference whose contents alone can tell the files apart."""
+    for difference in differences:
+        before, after = difference.before, difference.after
+        if isinstance(before, File) and isinstance(after, File) and before.size == after.size:
+            yield difference.path, before, after
 
 
 def _count_within(sizes: Sequence[int], most: int) -> int:

@@ -87,17 +87,14 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         return None
     if container.gpu.count and (lacks := _gpu_lacks(container, workers)):
         return WaitStatus(Category.TOO_LARGE, _no_gpus(container, lacks), "for GPUs of this kind")
-    odd = [
-        (worker, why)
-        for worker in workers
-        if container.need.fits(worker.capacity) and (why := worker.unsuited(container))
-    ]
-    if odd:
-        worker, why = odd[0]
-        return WaitStatus(
-            Category.TOO_LARGE, f"Not for this dispatcher: {worker.id} is none for it, as {why}."
-        )
-    if any(container.need.fits(worker.capacity) for worker in workers):
+    large_enough = [worker for worker in workers if container.need.fits(worker.capacity)]
+    for worker in large_enough:
+        if reason := worker.unsuited(container):
+            return WaitStatus(
+                Category.TOO_LARGE,
+                f"Not for this dispatcher: {worker.id} is none for it, as {reason}.",
+            )
+    if large_enough:
         return WaitStatus(Category.PARTITION, _misplaced(container, workers))
     crowded = [one for one in workers if _is_crowded(one, container)]
     if crowded:

@@ -214,12 +214,9 @@ def _check_name(part: str, name: str, longest: int) -> None:
 
 
 def _check_edits(edits: ContainerEdits) -> None:
-    for variable in (*edits.env, *(text for hook in edits.hooks for text in hook.env)):
-        if variable.find("=") < 1 or "\0" in variable:
-            raise Invalid(f"CDI: env: {_shown(variable)} is not NAME=VALUE")
+    _check_variables(edits.env)
     for path in _paths(edits):
-        if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-            raise Invalid(f"CDI: {_shown(path)}: must be an absolute path without '..'")
+        _check_path(path)
     for node in edits.device_nodes:
         _check_node(node)
     for hook in edits.hooks:
@@ -227,6 +224,17 @@ def _check_edits(edits: ContainerEdits) -> None:
     _check_interfaces(edits.net_devices)
     if edits.intel_rdt is not None:
         _check_class_of_service(edits.intel_rdt.clos_id)
+
+
+def _check_variables(variables: Iterable[str]) -> None:
+    for variable in variables:
+        if variable.find("=") < 1 or "\0" in variable:
+            raise Invalid(f"CDI: env: {_shown(variable)} is not NAME=VALUE")
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise Invalid(f"CDI: {_shown(path)}: must be an absolute path without '..'")
 
 
 def _check_node(node: DeviceNode) -> None:
@@ -239,6 +247,7 @@ def _check_node(node: DeviceNode) -> None:
 
 
 def _check_hook(hook: Hook) -> None:
+    _check_variables(hook.env)
     if hook.hook_name not in _HOOKS:
         raise Invalid(f"CDI: hooks: {_shown(hook.hook_name)} is none of {', '.join(_HOOKS)}")
     if hook.timeout == 0:
