@@ -422,10 +422,8 @@ async def _facts(
         mount_resolution.references(subject.mounts),
         image_names.parse_reference(subject.container_image or ""),
     )
-    hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
-    if term.pdh:
-        hashes.append(term.pdh)
+    hashes = [*_hashes_of(named), *([term.pdh] if term.pdh else ())]
     present = await authorization.present(tx, services.clock, hashes, acting) if hashes else set()
     image = await image_lookup.find(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
@@ -540,6 +538,11 @@ async def _outputs(
         one.request_uuid: pdh if (pdh := hashes.get(one.request_uuid)) in present else None
         for one in named
     }
+
+
+def _hashes_of(references: Iterable[mount_resolution.CollectionReference]) -> list[str]:
+    """The portable data hashes among references, without hints."""
+    return [_bare(reference.name) for reference in references if reference.is_pdh]
 
 
 def _bare(pdh: str) -> str:

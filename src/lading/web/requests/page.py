@@ -133,6 +133,17 @@ def _is_waiting(state: str, container: Record | None) -> bool:
     return state not in _ENDED and container is not None and container["state"] in _WAITING
 
 
+def _decision_facts(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of the page that explain a decision to reuse or to run."""
+    return {
+        "candidates": list(explanations.candidate_rows(decision)),
+        "nearest": explanations.nearest_text(decision),
+        "nearest_uuid": (decision.get("nearest") or {}).get("container_uuid", ""),
+        "differences": list(explanations.difference_rows(decision)),
+        "rule": explanations.rule_text(decision),
+    }
+
+
 async def _facts(visit: Visit) -> dict[str, Any]:
     uuid, api = request_uuid(visit), visit.api
     found: dict[str, Any] = {}
@@ -149,7 +160,6 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     container = attempts[-1] if request["container_uuid"] and attempts else None
     outcome = RequestOutcome(request, container)
     state = state_of(request, container)
-    decision = why["decision"] or {}
     fault = rows.fault_of(outcome) if state in _ENDED else ""
     # Errors that are on the page already, in its order.
     told = {fault}
@@ -172,11 +182,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "reused": bool(container) and is_reused(request, container or {}),
         "command": whole_command(request),
         "because": [(name, text) for name, text in because if text][1:],
-        "candidates": list(explanations.candidate_rows(decision)),
-        "nearest": explanations.nearest_text(decision),
-        "nearest_uuid": (decision.get("nearest") or {}).get("container_uuid", ""),
-        "differences": list(explanations.difference_rows(decision)),
-        "rule": explanations.rule_text(decision),
+        **_decision_facts(why["decision"] or {}),
         "dispatch": [(*row, explanations.shorten(text, told)) for *row, text in decisions],
         "moments": moments,
         "chart": _chart(attempts, visit.services.clock().timestamp()),

@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -112,28 +113,29 @@ def find_devices(files: Iterable[CdiFile]) -> CdiDevices:
 
 def merge(edits: Sequence[ContainerEdits]) -> ContainerEdits:
     """Several edits as one; later values take the place of earlier ones."""
-    variables = _last(
-        (text for one in edits for text in one.env), lambda text: text.partition("=")[0]
-    )
-    mounts = _last(
-        (mount for one in edits for mount in one.mounts), lambda mount: mount.container_path
-    )
-    groups = dict.fromkeys(group for one in edits for group in one.additional_gids if group)
-    settings = [one.intel_rdt for one in edits if one.intel_rdt is not None]
+    variables = _all(edits, lambda source: source.env)
+    nodes = _all(edits, lambda source: source.device_nodes)
+    interfaces = _all(edits, lambda source: source.net_devices)
+    mounts = _last(_all(edits, lambda source: source.mounts), lambda mount: mount.container_path)
+    groups = _all(edits, lambda source: source.additional_gids)
+    settings = [source.intel_rdt for source in edits if source.intel_rdt is not None]
     return ContainerEdits(
-        env=tuple(variables),
-        device_nodes=tuple(
-            _last((node for one in edits for node in one.device_nodes), lambda node: node.path)
-        ),
-        net_devices=tuple(
-            _last((device for one in edits for device in one.net_devices), lambda one: one.name)
-        ),
+        env=tuple(_last(variables, lambda variable: variable.partition("=")[0])),
+        device_nodes=tuple(_last(nodes, lambda node: node.path)),
+        net_devices=tuple(_last(interfaces, lambda interface: interface.name)),
         mounts=tuple(sorted(mounts, key=lambda mount: mount.container_path.count("/"))),
         # In their order, and each as often as it is asked for: a hook may count its calls.
-        hooks=tuple(hook for one in edits for hook in one.hooks),
+        hooks=tuple(_all(edits, lambda source: source.hooks)),
         intel_rdt=settings[-1] if settings else None,
-        additional_gids=tuple(groups),
+        # The specification of CDI has group 0 ignored.
+        additional_gids=tuple(dict.fromkeys(group for group in groups if group)),
     )
+
+
+def _all(
+    edits: Sequence[ContainerEdits], items: Callable[[ContainerEdits], Iterable[_Item]]
+) -> Iterator[_Item]:
+    return itertools.chain.from_iterable(map(items, edits))
 
 
 def unsupported(edits: ContainerEdits) -> str:
