@@ -64,7 +64,7 @@ def gpu_options(section: str) -> Callable[[_Command], _Command]:
             "--gpu-memory",
             type=_Word(parse_memory),
             metavar="SIZE",
-            help="Memory that each has at least, as 16GiB.",
+            help="Least memory of each GPU, such as 16GiB.",
         ),
         option(
             "--gpu-type",
