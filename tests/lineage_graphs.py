@@ -9,7 +9,8 @@ from typing import NamedTuple
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import JSON, Record
-from lading.store import lineage, records
+from lading.store import records
+from lading.store.containers import lineage
 from lading.store.database import Transaction
 from lading.testing.world import World
 

@@ -19,7 +19,8 @@ from lading.core.records.access import Principal
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.filters import check_query
 from lading.core.records.schema import JSON, RecordType
-from lading.store import containers, records, waiting
+from lading.store import records
+from lading.store.containers import reusable, waiting
 from lading.store.database import Placeholders, Row, Transaction, Value
 
 NOW: Final = "2026-06-01T00:00:00.000000000Z"
@@ -82,10 +83,10 @@ def _questions(place: Place) -> dict[str, Question]:
         return ask
 
     return {
-        "candidates for reuse": lambda tx: containers.candidates(
+        "candidates for reuse": lambda tx: reusable.candidates(
             tx, dialect, [ReuseKey("0" * 64, "0" * 64)], reader=site.alice, now=NOW
         ),
-        "containers like a new one (why)": lambda tx: containers.earlier(
+        "containers like a new one (why)": lambda tx: reusable.earlier(
             tx, dialect, NOW, IMAGE, access.readable(CONTAINERS, alice, now=NOW)
         ),
         "what waits ahead (why)": lambda tx: waiting.ahead(tx, dialect, 500, NOW, most=1000),

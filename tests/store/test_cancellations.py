@@ -7,8 +7,9 @@ from dataclasses import replace
 from lading.core.policy.quotas import Limit
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
-from lading.store import cancellations, quota_waits, records, waiting
+from lading.store import cancellations, quota_waits, records
 from lading.store.cancellations import Cancellation
+from lading.store.containers import waiting
 from lading.store.database import Database
 
 ONE = Cancellation(

@@ -10,9 +10,10 @@ from lading.core.records.filters import check_query
 from lading.core.records.record_types import COLLECTIONS, LOGS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.core.wes.listing import IS_RUN
-from lading.store import records, waiting
+from lading.store import records
 from lading.store.cancellations import page, page_query
-from lading.store.containers import LIVE_COUNTS, WARNED, live_counts, warned
+from lading.store.containers import waiting
+from lading.store.containers.live import LIVE_COUNTS, WARNED, live_counts, warned
 from lading.store.database import Database, Transaction
 from lading.store.query import ConditionWriter, order_by, page_statement
 

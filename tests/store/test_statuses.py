@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.scheduling.leases import Lease
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.store import statuses, waiting
+from lading.store import statuses
 from lading.store.database import Database
 
 
@@ -20,17 +19,3 @@ async def test_said_and_taken_back(database: Database) -> None:
         assert await statuses.statuses_of(tx, "c", since="4") == []
         assert await statuses.statuses_of(tx, "e", since="0") == []
         assert await statuses.last_report(tx) == "3"
-
-
-async def test_a_lease_is_stored_and_released(database: Database) -> None:
-    first, second = Lease("a", "2", "process-1"), Lease("b", "3", "process-2")
-    async with database.writing() as tx:
-        assert await waiting.lease_of(tx, "t") is None
-        await waiting.put_lease(tx, "t", first)
-        assert await waiting.lease_of(tx, "t") == first
-        await waiting.put_lease(tx, "t", second)
-        await waiting.put_lease(tx, "other", first)
-        assert await waiting.lease_of(tx, "t") == second
-        await waiting.release_lease(tx, "t")
-        assert await waiting.lease_of(tx, "t") is None
-        assert await waiting.lease_of(tx, "other") == first

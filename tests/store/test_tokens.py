@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lading.core.records.container_types import CONTAINERS
 from lading.core.records.record_types import TOKENS, USERS
-from lading.store import records
+from lading.store import records, tokens
 from lading.store.database import Database
 
 
@@ -24,8 +24,8 @@ async def test_holder(database: Database) -> None:
     await fill(database)
     async with database.reading() as tx:
         by_uuid, by_hash = (
-            await records.token_holder(tx, "t", "h"),
-            await records.token_holder(tx, "", "h"),
+            await tokens.token_holder(tx, "t", "h"),
+            await tokens.token_holder(tx, "", "h"),
         )
         assert by_uuid == by_hash
         assert by_uuid is not None
@@ -35,12 +35,12 @@ async def test_holder(database: Database) -> None:
             True,
             "c",
         )
-        plain = await records.token_holder(tx, "plain", "i")
+        plain = await tokens.token_holder(tx, "plain", "i")
         assert plain is not None
         assert (plain.scopes, plain.own) == (("all",), None)
         assert (
-            await records.token_holder(tx, "t", "other")
-            is await records.token_holder(tx, "", "x")
+            await tokens.token_holder(tx, "t", "other")
+            is await tokens.token_holder(tx, "", "x")
             is None
         )
 
@@ -53,7 +53,7 @@ async def test_the_token_of_a_container_whose_request_brought_a_runtime_token(
         await records.insert(tx, TOKENS, {"uuid": "o", "owner_uuid": "u", "secret_hash": "j"})
         await records.update(tx, CONTAINERS, "d", {"auth_uuid": "o"})
         found = [
-            await records.token_holder(tx, uuid, secret)
+            await tokens.token_holder(tx, uuid, secret)
             for uuid, secret in (("o", "j"), ("t", "h"), ("plain", "i"))
         ]
         assert [one and (one.own, one.is_derived) for one in found] == [
@@ -62,7 +62,7 @@ async def test_the_token_of_a_container_whose_request_brought_a_runtime_token(
             (None, False),
         ]
         await records.update(tx, CONTAINERS, "d", {"runtime_token": None})
-        wiped = await records.token_holder(tx, "o", "j")
+        wiped = await tokens.token_holder(tx, "o", "j")
         assert wiped is not None
         assert not wiped.is_derived
 
@@ -70,8 +70,8 @@ async def test_the_token_of_a_container_whose_request_brought_a_runtime_token(
 async def test_expire_only_shortens(database: Database) -> None:
     await fill(database)
     async with database.writing() as tx:
-        await records.expire_tokens(tx, ["t"], "5")
-        await records.expire_tokens(tx, ["t"], "7")
-        found = await records.token_holder(tx, "t", "h")
+        await tokens.expire_tokens(tx, ["t"], "5")
+        await tokens.expire_tokens(tx, ["t"], "7")
+        found = await tokens.token_holder(tx, "t", "h")
     assert found is not None
     assert found.expires_at == "5"

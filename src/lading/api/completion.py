@@ -7,8 +7,8 @@ cancelled; requests that depend on its requests are released or end too.
 
 An interval of allocation (when a container held resources, and for which request) begins and ends
 with each change of a container's state and of a request's state, priority or container
-(`store.containers`); `docs/requests.md` describes the intervals. The cost of a request that a
-container made is added to the `subrequests_cost` of that container.
+(`store.containers.intervals`); `docs/requests.md` describes the intervals. The cost of a request
+that a container made is added to the `subrequests_cost` of that container.
 
 Source: docs/spec/containers, sections Retry, Finalization, Dependencies and Cost.
 """
@@ -50,9 +50,8 @@ from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.record_types import COLLECTIONS, GROUPS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
-from lading.store import containers as intervals
 from lading.store import contents, permission_queries, permissions, records
-from lading.store import waiting as waits
+from lading.store.containers import intervals, waiting
 from lading.store.database import Transaction
 
 _KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
@@ -196,12 +195,12 @@ async def _release_dependents(unit: Unit, ended: Iterable[str]) -> list[Effect]:
     """Let the requests that depend on ended or deleted requests run; the changes of the others."""
     concerned: dict[str, None] = {}
     for request_uuid in ended:
-        waiting = await waits.dependents(unit.tx, request_uuid)
-        ends_them = bool(waiting) and await priorities.is_broken(unit.tx, request_uuid)
-        for uuid in waiting:
+        dependents = await waiting.dependents(unit.tx, request_uuid)
+        ends_them = bool(dependents) and await priorities.is_broken(unit.tx, request_uuid)
+        for uuid in dependents:
             # An end that breaks nothing changes nothing for a request that waits for others, too.
             # Each end of a thousand that one merge waits for would else read the thousand.
-            if ends_them or not await waits.waits_on(unit.tx, uuid):
+            if ends_them or not await waiting.waits_on(unit.tx, uuid):
                 concerned[uuid] = None
     effects = [await _release(unit, uuid) for uuid in concerned]
     return [effect for effect in effects if effect is not None]
@@ -213,7 +212,7 @@ async def _release(unit: Unit, uuid: str) -> Effect | None:
     """
     row = await records.get(unit.tx, REQUESTS, uuid)
     if row is None or row["state"] != request_phases.RequestState.COMMITTED:
-        await waits.unwatch(unit.tx, uuid)
+        await waiting.unwatch(unit.tx, uuid)
         return None
     subject = ContainerRequest.from_record(row)
     # Its times do not matter here, only the requests that it depends on.
@@ -222,7 +221,7 @@ async def _release(unit: Unit, uuid: str) -> Effect | None:
     judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now, reader=reader)
     if judgement.readiness is Readiness.READY:
         # Before priorities are computed: only then it may have its turn in a group.
-        await waits.unwatch(unit.tx, uuid)
+        await waiting.unwatch(unit.tx, uuid)
     if judgement.readiness is Readiness.BROKEN:
         return FailRequest(row, judgement.sentence)
     if row["container_uuid"] is not None:

@@ -66,7 +66,7 @@ from lading.core.scheduling import expected_times
 from lading.core.values import JsonObject
 from lading.store import records
 from lading.store import run_times as stored_run_times
-from lading.store import waiting as waits
+from lading.store.containers import waiting
 from lading.store.database import Transaction, TransactionInterrupted
 
 _BY_HAND = "the request names this container"
@@ -229,7 +229,7 @@ async def is_over(unit: Unit, change: request.RequestChange) -> bool:
     # A dependent request counts only once the others have ended: it is noted, so that their end
     # finds it.
     if judgement.readiness in (Readiness.DEPENDENT, Readiness.EXPIRED):
-        await waits.watch(unit.tx, subject.uuid, subject.depends_on)
+        await waiting.watch(unit.tx, subject.uuid, subject.depends_on)
     return False
 
 

@@ -33,7 +33,8 @@ from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import Among, Column, Compare, Either, Expression
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, Type
-from lading.store import containers, records
+from lading.store import records
+from lading.store.containers import attempts
 from lading.store.database import Database, Transaction
 
 # Characters from which a manifest is worked on in a thread: shorter ones take less time than the
@@ -85,7 +86,7 @@ async def _find_log(tx: Transaction, clock: ApiClock, principal: Principal, pdh:
     """The log with this content of a container of a readable request, or of an earlier attempt.
     Raises NotFound.
     """
-    requests = await containers.requests_with_log(tx, pdh)
+    requests = await attempts.requests_with_log(tx, pdh)
     if requests:
         named = Among(Column("uuid", Type.STRING), tuple(requests))
         where = (named, *access.readable(REQUESTS, principal, now=clock.now()))

@@ -36,7 +36,8 @@ from lading.process.metrics import (
     make_registry,
     plain,
 )
-from lading.store import containers, webhooks
+from lading.store import webhooks
+from lading.store.containers import live
 from lading.store.database import Database
 
 # Seconds for which figures of the database and of the volumes are not read again.
@@ -257,7 +258,7 @@ async def _read_figures(
     database: Database, now: str, statuses: Statuses, figures: ServerFigures
 ) -> ServerFigures:
     async with database.reading() as tx:
-        states = await containers.live_counts(tx)
+        states = await live.live_counts(tx)
         hooks = await webhooks.counts(tx)
         said = await statuses.counts(tx, now)
     reasons = dict.fromkeys((*_REASONS, _OTHER), 0)

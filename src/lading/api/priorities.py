@@ -20,9 +20,9 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.policy import fair_share
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
-from lading.store import cascades, containers, permissions, records
-from lading.store import waiting as waits
+from lading.store import cascades, permissions, records
 from lading.store.cascades import AT_ONCE, CascadeKind
+from lading.store.containers import live, waiting
 from lading.store.database import Transaction
 
 # A request of such a readiness has ceased to wait for others.
@@ -132,7 +132,7 @@ async def _turns(
 ) -> dict[GroupKey, frozenset[str]]:
     """The containers of each group that may run now."""
     return {
-        key: priority.take_turns(one for one, _ in await waits.group_members(tx, *key, now=now))
+        key: priority.take_turns(one for one, _ in await waiting.group_members(tx, *key, now=now))
         for key in groups
     }
 
@@ -141,7 +141,7 @@ async def _out_of_step(tx: Transaction, groups: Iterable[GroupKey], now: str) ->
     """The waiting containers of groups that have a priority out of turn, or none in their turn."""
     found = set[str]()
     for key in groups:
-        members = await waits.group_members(tx, *key, now=now)
+        members = await waiting.group_members(tx, *key, now=now)
         admitted = priority.take_turns(one for one, _ in members)
         found |= {
             one.container_uuid
@@ -202,7 +202,7 @@ async def _still_waiting(
     depending = [one.uuid for one in subjects if one.depends_on]
     if not depending:
         return subjects
-    waiting_ones = await waits.watching(tx, depending)
+    waiting_ones = await waiting.watching(tx, depending)
     return [
         replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one
         for one in subjects
@@ -264,7 +264,7 @@ async def stale_in(unit: Unit, group_uuid: str) -> None:
     below it: at the end of the transaction, or in the background where there are many.
     """
     groups = [uuid for uuid, _ in await permissions.below(unit.tx, group_uuid)]
-    wanted = await containers.wanted_by(unit.tx, groups, most=AT_ONCE + 1)
+    wanted = await live.wanted_by(unit.tx, groups, most=AT_ONCE + 1)
     if len(wanted) > AT_ONCE:
         await unit.defer(CascadeKind.PROJECT, group_uuid)
     else:
@@ -278,7 +278,7 @@ async def _with_descendants(unit: Unit, uuids: Iterable[str]) -> dict[str, Recor
     due = dict.fromkeys(uuids)
     frontier, room = list(due), max(AT_ONCE, len(due))
     while frontier:
-        below = await containers.wanted_below(unit.tx, frontier, most=room + 1)
+        below = await live.wanted_below(unit.tx, frontier, most=room + 1)
         if len(below) > room:
             for uuid in await cascades.asking(unit.tx, unit.tx.dialect, frontier):
                 await unit.defer(CascadeKind.BELOW, uuid)
@@ -294,7 +294,7 @@ async def _counting(unit: Unit, wanting: list[ContainerRequest]) -> list[Contain
     for subject in wanting:
         readiness = judgements[subject.uuid].readiness
         if subject.depends_on and readiness in _FREE:
-            await waits.unwatch(unit.tx, subject.uuid)
+            await waiting.unwatch(unit.tx, subject.uuid)
     trashed = await owners_in_trash(unit.tx, wanting, unit.now)
     return [
         subject

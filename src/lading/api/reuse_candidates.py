@@ -24,8 +24,9 @@ from lading.core.records.container_types import REQUESTS
 from lading.core.records.expressions import Among, Column, Expression
 from lading.core.records.record_types import LINKS
 from lading.core.records.schema import JSON, Record, Type
-from lading.store import containers, records
-from lading.store.containers import StoredContainer
+from lading.store import records
+from lading.store.containers import reusable
+from lading.store.containers.reusable import StoredContainer
 from lading.store.database import Transaction
 
 WITHDRAWAL: Final = "withdrawal"
@@ -45,7 +46,7 @@ async def find(
     not meet the filters are among them.
     """
     look = partial(
-        containers.candidates,
+        reusable.candidates,
         tx,
         tx.dialect,
         recipe.keys(made_of),
@@ -71,7 +72,7 @@ async def check_rights(
 ) -> None:
     """Check that a container may stand for a request of this principal. Raises Invalid."""
     reader = authorization.reader_of(acting)
-    stored = await containers.candidate(tx, tx.dialect, uuid, reader=reader, now=clock.now())
+    stored = await reusable.candidate(tx, tx.dialect, uuid, reader=reader, now=clock.now())
     if stored is not None:
         (candidate,) = await _judgeable(tx, clock, made_of, [stored], acting)
         reuse.check_rights(made_of, candidate, is_admin=acting.is_admin)

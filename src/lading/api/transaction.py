@@ -67,9 +67,9 @@ from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import TOKENS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
-from lading.store import cascades, containers, records
-from lading.store import waiting as waits
+from lading.store import cascades, records, tokens
 from lading.store.cascades import AT_ONCE, CascadeKind
+from lading.store.containers import attempts, live, waiting
 from lading.store.database import Transaction
 
 ABANDONED: Final = "No request needs this container any more."
@@ -249,14 +249,14 @@ class UnitOfWork(Unit):
                 await follower.request_changed(self, was, new)
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
-            await containers.note_attempts(self.tx, new)
+            await attempts.note_attempts(self.tx, new)
         if any(was.get(name) != new[name] for name in _TURNS):
             self.regroup(new)
         if old is not None and new["state"] == request_phases.RequestState.FINAL != old["state"]:
             # `settle` releases the dependents once this change is complete.
             self.ended(new["uuid"])
             if new["depends_on"]:
-                await waits.unwatch(self.tx, new["uuid"])
+                await waiting.unwatch(self.tx, new["uuid"])
 
     def _set_timers(self, was: Record, new: Record) -> None:
         timers = self.services.events.wakeups
@@ -272,9 +272,9 @@ class UnitOfWork(Unit):
         """Carry out the consequences of a request's deletion."""
         self.ended(row["uuid"])
         self.regroup(row)
-        await waits.unwatch(self.tx, row["uuid"])
+        await waiting.unwatch(self.tx, row["uuid"])
         # Its rows in other tables go with it; its dependents end in `settle`.
-        await containers.forget_attempts(self.tx, row["uuid"])
+        await attempts.forget_attempts(self.tx, row["uuid"])
         await completion.end_request(self, row)
         if await self.uses(Feature.QUOTAS):
             await quotas.end_tree(self, row["uuid"])
@@ -343,7 +343,7 @@ class UnitOfWork(Unit):
             await self._carry_out_all([CancelRequest(uuid) for uuid in uuids])
 
     async def _reprioritise_children(self, container_uuid: str) -> None:
-        below = await containers.wanted_below(self.tx, [container_uuid], most=AT_ONCE + 1)
+        below = await live.wanted_below(self.tx, [container_uuid], most=AT_ONCE + 1)
         if len(below) > AT_ONCE:
             await self.defer(CascadeKind.BELOW, container_uuid)
         else:
@@ -367,7 +367,7 @@ class UnitOfWork(Unit):
     async def _revoke_tokens(self, uuids: Sequence[str]) -> None:
         if uuids:
             # Expired only: the sweep deletes the rows later.
-            await records.expire_tokens(self.tx, uuids, self.now)
+            await tokens.expire_tokens(self.tx, uuids, self.now)
 
     async def _add_token(
         self, uuid: str, owner: str, scopes: tuple[str, ...], container_uuid: str | None

@@ -22,8 +22,9 @@ from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
 from lading.process.tracing import current_traceparent
-from lading.store import cancellations, cascades, lineage, records
+from lading.store import cancellations, cascades, records
 from lading.store.cascades import Cascade, CascadeKind
+from lading.store.containers import lineage
 from lading.store.database import Transaction
 
 _Part = TypeVar("_Part")

@@ -1,15 +1,14 @@
-"""Reads and writes records of every type, and looks up a token with its user.
+"""Reads and writes records of every type.
 
 A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1,
 sealed fields are decrypted and encrypted here. The caller may change a returned record: nothing
-else refers to it. The look-up of a token is made for every request.
+else refers to it.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -508,72 +507,3 @@ async def seal_all(tx: Transaction, kind: RecordType) -> None:
 def equals(kind: RecordType, name: str, value: JSON) -> Expression:
     """The condition that a field equals a value."""
     return Compare(Column(name, kind.by_name[name].type), "=", value)
-
-
-_HOLDER = (
-    "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid,"
-    " u.is_admin, u.is_active, (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid),"
-    " EXISTS (SELECT 1 FROM containers c"
-    " WHERE c.auth_uuid = t.uuid AND c.runtime_token IS NOT NULL)"
-    " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
-)
-# Stored form of the scopes of nearly all tokens, so that they need no decoding.
-_ALL = '["all"]'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenHolder:
-    """A token and its user.
-
-    `supervises` is the container of a supervisor's token, `own` the container of a container's own
-    token; `is_derived`: the request of that container brought a runtime token.
-    """
-
-    uuid: str
-    user_uuid: str
-    scopes: tuple[str, ...]
-    expires_at: str | None
-    supervises: str | None
-    own: str | None
-    is_admin: bool
-    is_active: bool
-    is_derived: bool
-
-    def has_expired(self, now: str) -> bool:
-        """Whether its time is over."""
-        return self.expires_at is not None and self.expires_at <= now
-
-
-async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHolder | None:
-    """The holder of the token with this uuid ("" if the client sent none) and this hash of its
-    secret.
-    """
-    if uuid:
-        rows = await tx.fetch(_HOLDER + "t.uuid = ?", (uuid,))
-    else:
-        rows = await tx.fetch(_HOLDER + "t.secret_hash = ?", (secret_hash,))
-    # In constant time: the duration must not reveal how many characters are right.
-    if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
-        return None
-    found, user, _, scopes, expires_at, supervises, is_admin, is_active, own, derived = rows[0]
-    return TokenHolder(
-        uuid=str(found),
-        user_uuid=str(user),
-        scopes=("all",) if scopes in (None, _ALL) else tuple(msgspec.json.decode(str(scopes))),
-        expires_at=None if expires_at is None else str(expires_at),
-        supervises=None if supervises is None else str(supervises),
-        own=None if own is None else str(own),
-        is_admin=bool(is_admin),
-        is_active=bool(is_active),
-        is_derived=bool(derived),
-    )
-
-
-async def expire_tokens(tx: Transaction, uuids: Sequence[str], now: str) -> None:
-    """Expire tokens, at least one, now unless they have expired already."""
-    await tx.execute(
-        "UPDATE api_client_authorizations SET expires_at = ?, modified_at = ?"
-        f" WHERE uuid IN ({', '.join('?' for _ in uuids)})"
-        " AND (expires_at IS NULL OR expires_at > ?)",
-        (now, now, *uuids, now),
-    )

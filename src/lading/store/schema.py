@@ -24,10 +24,8 @@ from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
     cancellations,
     cascades,
-    containers,
     fair_shares,
     learned,
-    lineage,
     log_rows,
     permissions,
     quotas,
@@ -36,9 +34,9 @@ from lading.store import (
     statuses,
     transfers,
     upkeep,
-    waiting,
     webhooks,
 )
+from lading.store.containers import attempts, intervals, lineage, reusable, waiting
 from lading.store.database import Database, Dialect, Transaction
 from lading.store.query import may_be_true
 
@@ -79,7 +77,7 @@ async def _name_steps(tx: Transaction, dialect: Dialect) -> None:
 
 async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:
     """Store broad keys of existing containers, for requests with ranges."""
-    await containers.fill_broad_keys(tx)
+    await reusable.fill_broad_keys(tx)
 
 
 # Names of indexes; the partial indexes that replaced them have the prefix "sparse".
@@ -148,7 +146,7 @@ async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
 
 async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:
     """Store the attempts of existing requests, so that their logs are kept."""
-    await containers.fill_attempts(tx)
+    await attempts.fill_attempts(tx)
 
 
 async def _fill_former_owners(tx: Transaction, dialect: Dialect) -> None:
@@ -229,10 +227,10 @@ async def prepare(database: Database, *, now: str) -> None:
         found = await check_version(tx, database.dialect)
         plain = (
             *waiting.TABLES,
-            *containers.ALLOCATION_TABLES,
+            *intervals.ALLOCATION_TABLES,
             *statuses.STATUS_TABLES,
             *lineage.INPUT_TABLES,
-            *containers.ATTEMPT_TABLES,
+            *attempts.ATTEMPT_TABLES,
             *transfers.TABLES,
             *learned.TABLES,
             *run_times.TABLES,

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 # ruff: noqa: S608 - names are constants, values go into placeholders
-from lading.store.containers import WANTED_LOG
+from lading.store.containers.attempts import WANTED_LOG
 from lading.store.database import Transaction
 
 # Log rows that are read at a time.

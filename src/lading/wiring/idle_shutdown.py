@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from lading.process.telemetry import event
-from lading.store import waiting
+from lading.store.containers import waiting
 from lading.store.database import Database
 
 Scope = MutableMapping[str, Any]

@@ -21,7 +21,7 @@ from lading.core.errors import Full, Unavailable
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON
-from lading.store import event_audiences, records
+from lading.store import event_audiences, records, tokens
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World
 
@@ -545,7 +545,7 @@ async def test_a_token_that_another_server_took_back_hears_nothing_a_second_late
         await it.ok("POST", "collections", {"name": "before"}, token=user)
         assert (await socket.receive())["properties"]["new_attributes"]["name"] == "before"
         async with it.database.writing() as tx:
-            await records.expire_tokens(tx, [user.split("/")[1]], it.app.services.clock.now())
+            await tokens.expire_tokens(tx, [user.split("/")[1]], it.app.services.clock.now())
         it.clock.advance(1)
         await it.ok("POST", "collections", {"owner_uuid": uuid, "name": "after"})
         message = await socket.receive()

@@ -48,10 +48,10 @@ from lading.store import (
     records,
     run_times,
     upkeep,
-    waiting,
 )
 from lading.store.background_work import WorkLoop
 from lading.store.cascades import AT_ONCE
+from lading.store.containers import waiting
 
 LONGEST: Final = 10.0
 """Seconds after which due times are looked up again: another process may have stored an earlier

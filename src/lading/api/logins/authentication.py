@@ -29,6 +29,7 @@ from lading.core.records.schema import JSON, Record
 from lading.net.acceptor import note_holder, note_known
 from lading.store import records
 from lading.store.database import Transaction
+from lading.store.tokens import token_holder
 
 # Further tokens of one request (`reader_tokens`) that count.
 _MOST_READERS = 20
@@ -157,7 +158,7 @@ async def _known(
 ) -> Principal:
     """The principal of a stored token. Raises Unauthenticated."""
     async with services.database.reading() as tx:
-        holder = await records.token_holder(tx, uuid, hash_secret(secret))
+        holder = await token_holder(tx, uuid, hash_secret(secret))
         # One answer for both: a caller who guesses learns nothing about past tokens.
         if holder is None or holder.has_expired(services.clock.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
@@ -198,7 +199,7 @@ async def _check_runtime_token(tx: Transaction, services: ApiServices, container
         uuid, secret, _ = _split(token)
         if _configured(services, token, secret) is not None:
             return
-        holder = await records.token_holder(tx, uuid, hash_secret(secret))
+        holder = await token_holder(tx, uuid, hash_secret(secret))
         if holder is None or holder.has_expired(services.clock.now()):
             break
         if not holder.is_derived:

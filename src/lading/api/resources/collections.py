@@ -64,7 +64,8 @@ from lading.core.records.permissions import Present
 from lading.core.records.permissions import check_group_name as check_name
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.store import contents, lineage, records
+from lading.store import contents, records
+from lading.store.containers import lineage
 from lading.store.database import Transaction
 
 # Times that a change is prepared again because another call changed the content first.

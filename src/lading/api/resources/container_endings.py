@@ -30,8 +30,9 @@ from lading.core.records.access import Principal
 from lading.core.records.container_types import CONTAINERS
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
-from lading.store import containers, records, upkeep
-from lading.store.containers import OrphanedContainer
+from lading.store import records, upkeep
+from lading.store.containers import live
+from lading.store.containers.live import OrphanedContainer
 from lading.store.database import Transaction
 
 Decision: TypeAlias = tuple[lifecycle.ContainerChange, str] | None
@@ -64,7 +65,7 @@ async def end_orphans(services: ApiServices) -> None:
     """Give back or end the containers whose dispatcher's token has ended."""
     root_token = ids.root_token(services.config.ClusterID)
     async with services.database.reading() as tx:
-        found = await containers.orphaned(tx, services.clock.now(), root_token=root_token)
+        found = await live.orphaned(tx, services.clock.now(), root_token=root_token)
     known = services.features[UPKEEP].orphans
     for uuid in known.keys() - {one.uuid for one in found}:
         del known[uuid]

@@ -49,7 +49,9 @@ from lading.core.records.record_types import COLLECTIONS, TOKENS
 from lading.core.records.schema import Record
 from lading.core.scheduling.immediate_start import MOST_IMAGES, starts_at_once
 from lading.core.values import JsonObject
-from lading.store import containers, records
+from lading.store import records
+from lading.store.containers import live
+from lading.store.containers.intervals import intervals_of
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
@@ -292,7 +294,7 @@ async def _first_lockable(tx: Transaction, uuids: Sequence[str]) -> tuple[str, l
     """
     # Writers take turns, in all processes: no other transaction holds one of these rows, and what
     # is read here is true until the end of this one.
-    found = await containers.states(tx, uuids)
+    found = await live.states(tx, uuids)
     passed: list[Record] = []
     for uuid in uuids:
         record = found.get(uuid)
@@ -461,7 +463,7 @@ async def get_accounting(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     async with services.database.reading() as tx:
         await find_container(tx, call)
-        intervals = await containers.intervals_of(tx, call.uuid)
+        intervals = await intervals_of(tx, call.uuid)
         requests = dict.fromkeys(one.request_uuid for one in intervals)
         if not caller.is_admin:
             rows = await records.among(tx, REQUESTS, "uuid", requests)

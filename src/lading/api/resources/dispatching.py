@@ -36,7 +36,8 @@ from lading.core.records.schema import JSON, Record, Type
 from lading.core.scheduling import leases
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
-from lading.store import containers, records, waiting
+from lading.store import dispatcher_leases, records
+from lading.store.containers import live
 from lading.store.database import Dialect, Transaction
 
 # Events of one report; a dispatcher sends more in further reports.
@@ -226,16 +227,16 @@ async def hold_lease(call: ApiCall) -> None:
         return
     asked = leases.read(holder, call.params.get("lease"), now=services.clock.now())
     async with services.database.writing() as tx:
-        stored = await waiting.lease_of(tx, token)
+        stored = await dispatcher_leases.lease_of(tx, token)
         if call.params.get("release"):
             if stored is not None and leases.is_same(stored, asked):
-                await waiting.release_lease(tx, token)
+                await dispatcher_leases.release_lease(tx, token)
             return
         # A process names the lease in the header of its calls once it has it.
         renews = bool(asked.id) and call.headers.get(_LEASE) == asked.id
         if stored is not None and not leases.may_take(stored, asked, renews=renews):
             raise Conflict(leases.refusal(stored))
-        await waiting.put_lease(tx, token, asked)
+        await dispatcher_leases.put_lease(tx, token, asked)
 
 
 async def check_lease(tx: Transaction, call: ApiCall) -> None:
@@ -246,7 +247,7 @@ async def check_lease(tx: Transaction, call: ApiCall) -> None:
     """
     sent = call.headers.get(_LEASE)
     if sent:
-        stored = await waiting.lease_of(tx, call.caller.token_uuid)
+        stored = await dispatcher_leases.lease_of(tx, call.caller.token_uuid)
         if stored is not None and stored.id and stored.id != sent:
             raise Conflict(leases.refusal(stored))
 
@@ -349,7 +350,7 @@ async def _changed_warnings(
     # One transaction that only reads: most reports change no warning, and writers wait for each
     # other.
     async with services.database.reading() as tx:
-        warned = await containers.warned(tx, reported)
+        warned = await live.warned(tx, reported)
         for uuid in {*misfits, *warned}:
             text = misfit(await services.features[STATUSES].about(tx, uuid, services.clock.now()))
             if text != warned.get(uuid, ""):

@@ -28,7 +28,8 @@ from lading.core.records.log_rows import LogRowType
 from lading.core.records.permissions import Level
 from lading.core.records.record_types import LINKS
 from lading.core.records.schema import Record
-from lading.store import containers, records
+from lading.store import records
+from lading.store.containers import lineage, reusable
 from lading.store.database import Transaction
 
 REPLAY: Final = "replay"
@@ -56,13 +57,13 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
     broad = subject.broad_key if subject.state == "Complete" else None
     dialect = call.services.database.dialect
     readable = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
-    rows = await containers.repeats(tx, dialect, broad, readable) if broad else []
+    rows = await reusable.repeats(tx, dialect, broad, readable) if broad else []
     others = [Container.from_record(row) for row in rows]
     if not call.caller.is_admin:
         others = _comparable(subject, others, call.caller.user_uuid)
     repeats = [one for one in others if evidence.is_repeat(subject, one)]
     found = evidence.evidence_for(subject, repeats)
-    withdrawn = await containers.withdrawn_above(tx, dialect, subject.uuid, readable)
+    withdrawn = await lineage.withdrawn_above(tx, dialect, subject.uuid, readable)
     return {
         "reproduced": found.equal,
         "of": found.of,

@@ -18,7 +18,8 @@ from lading.core.records.expressions import Among, Column, Expression, Query
 from lading.core.records.permissions import Present
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.store import lineage, records
+from lading.store import records
+from lading.store.containers import lineage
 from lading.store.database import Transaction
 
 LIMIT: Final = 10_000

@@ -53,7 +53,8 @@ from lading.core.scheduling.wait_reasons import (
     delays,
     unassigned,
 )
-from lading.store import containers, contents, records, waiting
+from lading.store import contents, records
+from lading.store.containers import reusable, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
@@ -465,7 +466,7 @@ async def _find_nearest(
         return ()
     readable = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     dialect = call.services.database.dialect
-    rows = await containers.earlier(tx, dialect, created_at, ours.container_image, readable)
+    rows = await reusable.earlier(tx, dialect, created_at, ours.container_image, readable)
     if len(rows) < _FEW:
         rows += await _last_requested(tx, call, created_at, {row["uuid"] for row in rows})
     return reuse_explanation.nearest(ours, [Container.from_record(row) for row in rows])

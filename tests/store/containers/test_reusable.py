@@ -1,4 +1,4 @@
-"""Questions about containers."""
+"""Containers whose results may be reused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from lading.core.records.expressions import Column, Compare, Expression
 from lading.core.records.permissions import Requested
 from lading.core.records.record_types import COLLECTIONS, LINKS
 from lading.core.records.schema import Type
-from lading.store import containers, permissions, records
+from lading.store import permissions, records
+from lading.store.containers import reusable
 from lading.store.database import Database, Transaction
 from tests.records import make_container
 
@@ -43,10 +44,10 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
         await records.insert(
             tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"}
         )
-        found = await containers.candidates(
+        found = await reusable.candidates(
             tx, database.dialect, [ReuseKey("b", "k"), ReuseKey("b", "other")], reader=None, now="5"
         )
-        any_size = await containers.candidates(
+        any_size = await reusable.candidates(
             tx, database.dialect, [ReuseKey("b", None)], reader=None, now="5"
         )
     assert [one.record["uuid"] for one in found] == ["early", "late", "queued", "bad"]
@@ -99,7 +100,7 @@ async def _share(tx: Transaction, reader: str, head: str) -> None:
 
 async def test_candidates_that_concern_a_reader(database: Database) -> None:
     async def found(tx: Transaction, reader: str | None, *filters: Expression) -> dict[str, Any]:
-        rows = await containers.candidates(
+        rows = await reusable.candidates(
             tx, database.dialect, [ReuseKey("b", None)], filters, reader=reader, now="5"
         )
         return {
@@ -132,25 +133,25 @@ async def test_candidates_that_concern_a_reader(database: Database) -> None:
         assert await found(tx, "me", anything) == shown
         yours = Compare(Column("runtime_user_uuid", Type.STRING), "=", "you")
         assert await found(tx, "me", yours) == {"2": (False, False, True)}
-        one = await containers.candidate(tx, database.dialect, "1", reader="me", now="5")
+        one = await reusable.candidate(tx, database.dialect, "1", reader="me", now="5")
         assert one is not None
         assert (one.record["uuid"], one.log_present, one.shown) == ("1", True, False)
-        assert await containers.candidate(tx, database.dialect, "9", reader="me", now="5") is None
+        assert await reusable.candidate(tx, database.dialect, "9", reader="me", now="5") is None
 
 
 async def test_the_readers_own_candidates_come_first(database: Database) -> None:
     async with database.writing() as tx:
         for user in ("me", "you"):
             await permissions.add_user(tx, user)
-        for number in range(containers.CANDIDATES + 1):
+        for number in range(reusable.CANDIDATES + 1):
             row = {"uuid": str(number), "state": "Queued", "broad_key": "b"}
             await records.insert(tx, CONTAINERS, {**row, "runtime_user_uuid": "you"})
         mine = {"uuid": "mine", "state": "Queued", "broad_key": "b", "runtime_user_uuid": "me"}
         await records.insert(tx, CONTAINERS, mine)
-        found = await containers.candidates(
+        found = await reusable.candidates(
             tx, database.dialect, [ReuseKey("b", None)], reader="me", now="5"
         )
-    assert (found[0].record["uuid"], len(found)) == ("mine", containers.CANDIDATES)
+    assert (found[0].record["uuid"], len(found)) == ("mine", reusable.CANDIDATES)
 
 
 async def test_earlier(database: Database) -> None:
@@ -159,7 +160,7 @@ async def test_earlier(database: Database) -> None:
             await records.insert(
                 tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": image}
             )
-        found = await containers.earlier(tx, database.dialect, "3", "i", ())
+        found = await reusable.earlier(tx, database.dialect, "3", "i", ())
     assert {row["uuid"] for row in found} == {"1", "2"}
 
 
@@ -172,41 +173,22 @@ async def test_earlier_containers_that_the_reader_can_read(database: Database) -
             request = {"uuid": f"r{uuid}", "container_uuid": uuid, "owner_uuid": owner}
             await records.insert(tx, REQUESTS, request)
         readable = [Requested("me", "9")]
-        found = await containers.earlier(tx, database.dialect, "9", "i", readable)
+        found = await reusable.earlier(tx, database.dialect, "9", "i", readable)
     assert {row["uuid"] for row in found} == {"1", "3"}
 
 
 async def test_the_readers_of_the_latest_containers_alone_are_examined(database: Database) -> None:
     async with database.writing() as tx:
         await permissions.add_user(tx, "me")
-        for number in range(containers.WINDOW + 1):
+        for number in range(reusable.WINDOW + 1):
             row = {"uuid": str(number), "created_at": f"{number:03d}", "container_image": "i"}
             await records.insert(tx, CONTAINERS, row)
         for uuid in ("0", "1"):
             request = {"uuid": f"r{uuid}", "container_uuid": uuid, "owner_uuid": "me"}
             await records.insert(tx, REQUESTS, request)
         readable = [Requested("me", "9")]
-        found = await containers.earlier(tx, database.dialect, "9", "i", readable)
+        found = await reusable.earlier(tx, database.dialect, "9", "i", readable)
     assert [row["uuid"] for row in found] == ["1"]
-
-
-async def test_wanted_below(database: Database) -> None:
-    async with database.writing() as tx:
-        await records.insert(tx, CONTAINERS, {"uuid": "child", "state": "Running"})
-        await records.insert(tx, CONTAINERS, {"uuid": "done", "state": "Complete"})
-        for uuid, child, state in (
-            ("a", "child", "Committed"),
-            ("b", "done", "Committed"),
-            ("c", "child", "Final"),
-        ):
-            row = {
-                "uuid": uuid,
-                "requesting_container_uuid": "p",
-                "container_uuid": child,
-                "state": state,
-            }
-            await records.insert(tx, REQUESTS, row)
-        assert await containers.wanted_below(tx, ["p"], most=9) == ["child"]
 
 
 async def test_older_containers_get_their_broad_keys(database: Database) -> None:
@@ -214,7 +196,7 @@ async def test_older_containers_get_their_broad_keys(database: Database) -> None
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {**made, "broad_key": None})
         await records.insert(tx, CONTAINERS, {"uuid": "bare"})
-        await containers.fill_broad_keys(tx)
+        await reusable.fill_broad_keys(tx)
         found = await records.get(tx, CONTAINERS, str(made["uuid"]))
     assert found is not None
     assert found["broad_key"] == made["broad_key"]

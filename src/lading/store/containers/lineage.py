@@ -14,8 +14,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from lading.core.ids import EMPTY_PDH
+from lading.core.records.container_types import CONTAINERS
 from lading.core.records.expressions import Expression
 from lading.core.records.schema import Record
+from lading.store import records
 from lading.store.database import Deferred, Dialect, Transaction
 from lading.store.query import alias_condition
 
@@ -145,3 +147,32 @@ async def users(
         (*hashes, *hashes, *values, limit),
     )
     return [str(row[0]) for row in rows]
+
+
+async def withdrawn_above(
+    tx: Transaction, dialect: Dialect, container_uuid: str, readable: Sequence[Expression]
+) -> list[Record]:
+    """Containers whose results were withdrawn and from which the inputs of a container were made,
+    directly or by others; ten at most. Only containers that meet the conditions of `readable`
+    count, on the way too.
+
+    A content that another container has made too, whose result stands, comes from none of them.
+    """
+    if not await tx.fetch("SELECT 1 FROM containers WHERE withdrawn_at IS NOT NULL LIMIT 1"):
+        return []
+    maker, values = alias_condition(dialect, "c", readable)
+    other, others = alias_condition(dialect, "o", readable)
+    makers = (
+        "SELECT c.uuid FROM container_inputs i JOIN containers c"
+        f" ON c.output = i.portable_data_hash AND i.portable_data_hash <> ?{maker}"
+    )
+    rows = await tx.fetch(
+        f"WITH RECURSIVE above (uuid) AS ({makers} WHERE i.container_uuid = ?"
+        f" UNION {makers} JOIN above a ON i.container_uuid = a.uuid)"
+        " SELECT c.uuid FROM above a JOIN containers c ON c.uuid = a.uuid"
+        " WHERE c.withdrawn_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM containers o"
+        f" WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL{other})"
+        " ORDER BY c.uuid LIMIT 10",
+        (EMPTY_PDH, *values, container_uuid, EMPTY_PDH, *values, *others),
+    )
+    return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.permissions import Requested
-from lading.store import containers, lineage, permissions, records, schema
+from lading.store import permissions, records, schema
+from lading.store.containers import lineage, reusable
 from lading.store.database import Database, Transaction
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import make_seal
@@ -108,11 +109,11 @@ async def test_nothing_is_followed_through_containers_that_the_reader_cannot_rea
         assert await lineage.users(tx, dialect, ["c1", "c2"], readable, limit=9) == ["1"]
         every = await lineage.lineage(tx, dialect, ["c4"], (), is_upward=True, limit=99)
         assert sorted(every) == ["1", "2", "3"]
-        found = await containers.withdrawn_above(tx, dialect, "3", readable)
+        found = await lineage.withdrawn_above(tx, dialect, "3", readable)
         assert found == []
-        found = await containers.withdrawn_above(tx, dialect, "3", ())
+        found = await lineage.withdrawn_above(tx, dialect, "3", ())
         assert [one["uuid"] for one in found] == ["1", "2"]
-        repeats = await containers.repeats(tx, dialect, "b", readable)
+        repeats = await reusable.repeats(tx, dialect, "b", readable)
         assert sorted(one["uuid"] for one in repeats) == ["1", "3"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lading.core.records.container_types import CONTAINERS, REQUESTS
-from lading.store import records, waiting
+from lading.store import records
+from lading.store.containers import waiting
 from lading.store.database import Database, Transaction
 
 

@@ -1,10 +1,7 @@
-"""Rows about waiting: requests that wait, and leases of dispatchers.
+"""Rows about requests that wait.
 
-- `request_dependencies` maps a Committed request to the requests that it waits for; a row is
-  deleted when its wait ends. Other requests wait for a time, or for the resolution of their
-  container.
-- A lease names the process that works with a dispatcher's token, and the time of its last report
-  (docs/spec/dispatch, section Leases).
+`request_dependencies` maps a Committed request to the requests that it waits for; a row is deleted
+when its wait ends. Other requests wait for a time, or for the resolution of their container.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
@@ -15,7 +12,6 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from lading.core.containers.priority import GroupMember
-from lading.core.scheduling.leases import Lease
 from lading.store.database import Dialect, Transaction
 
 TABLES = (
@@ -201,34 +197,3 @@ async def ahead(
         (priority, most, priority, created_at, most, most),
     )
     return int(rows[0][0] or 0)
-
-
-async def lease_of(tx: Transaction, token_uuid: str) -> Lease | None:
-    """The lease of a token, also one that has expired."""
-    rows = await tx.fetch(
-        "SELECT l.holder, l.renewed_at, i.id FROM dispatcher_leases l"
-        " LEFT JOIN lease_ids i ON i.token_uuid = l.token_uuid WHERE l.token_uuid = ?",
-        (token_uuid,),
-    )
-    return next((Lease(str(one[0]), str(one[1]), str(one[2] or "")) for one in rows), None)
-
-
-async def put_lease(tx: Transaction, token_uuid: str, lease: Lease) -> None:
-    """Store the lease of a token, in place of an earlier one."""
-    await tx.execute(
-        "INSERT INTO dispatcher_leases (token_uuid, holder, renewed_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (token_uuid) DO UPDATE"
-        " SET holder = excluded.holder, renewed_at = excluded.renewed_at",
-        (token_uuid, lease.holder, lease.renewed_at),
-    )
-    await tx.execute(
-        "INSERT INTO lease_ids (token_uuid, id) VALUES (?, ?)"
-        " ON CONFLICT (token_uuid) DO UPDATE SET id = excluded.id",
-        (token_uuid, lease.id),
-    )
-
-
-async def release_lease(tx: Transaction, token_uuid: str) -> None:
-    """Release the lease of a token."""
-    for table in ("dispatcher_leases", "lease_ids"):
-        await tx.execute(f"DELETE FROM {table} WHERE token_uuid = ?", (token_uuid,))

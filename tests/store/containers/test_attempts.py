@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lading.core.records.container_types import CONTAINERS, REQUESTS
-from lading.store import containers, records
+from lading.store import records
+from lading.store.containers import attempts
 from lading.store.database import Database
 
 UUID = "zzzzz-dz642-00000000000000{}"
@@ -21,14 +22,14 @@ async def test_requests_are_found_by_the_logs_of_what_they_have_tried(database: 
         for uuid, (present, before) in tried.items():
             row = {"uuid": uuid, "container_uuid": present, "attempted_container_uuids": before}
             await records.insert(tx, REQUESTS, row)
-            await containers.note_attempts(tx, row)
-            await containers.note_attempts(tx, row)
+            await attempts.note_attempts(tx, row)
+            await attempts.note_attempts(tx, row)
     async with database.writing() as tx:
-        assert sorted(await containers.requests_with_log(tx, "a")) == ["r0", "r2"]
-        assert sorted(await containers.requests_with_log(tx, "b")) == ["r0", "r1"]
-        assert await containers.requests_with_log(tx, "c") == []
-        await containers.forget_attempts(tx, "r2")
-        assert await containers.requests_with_log(tx, "a") == ["r0"]
+        assert sorted(await attempts.requests_with_log(tx, "a")) == ["r0", "r2"]
+        assert sorted(await attempts.requests_with_log(tx, "b")) == ["r0", "r1"]
+        assert await attempts.requests_with_log(tx, "c") == []
+        await attempts.forget_attempts(tx, "r2")
+        assert await attempts.requests_with_log(tx, "a") == ["r0"]
 
 
 async def test_what_was_tried_before_is_filled_in(database: Database) -> None:
@@ -40,6 +41,6 @@ async def test_what_was_tried_before_is_filled_in(database: Database) -> None:
                 "attempted_container_uuids": [UUID.format(0)] * (number % 2),
             }
             await records.insert(tx, REQUESTS, row)
-        await containers.fill_attempts(tx)
+        await attempts.fill_attempts(tx)
     async with database.writing() as tx:
-        assert await containers.requests_with_log(tx, "a") == ["r1"]
+        assert await attempts.requests_with_log(tx, "a") == ["r1"]
