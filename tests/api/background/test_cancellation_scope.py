@@ -96,6 +96,7 @@ async def test_why_tells_of_it(it: World) -> None:
     await CancellationWorker(it.app.services).work()
     why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
     assert (why["state"], why["waits"]) == ("Final", [])
+    assert " cancelled it at 20" in why["outcome"]
 
 
 @pytest.mark.parametrize("state_of_taken", ["Locked", "Running"])

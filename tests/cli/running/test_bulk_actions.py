@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from lading.cli.running.bulk_actions import act_on_each
 from lading.client.request_states import repeated
+from lading.core.errors import Forbidden
 from tests.cli.site import Play, Site
 
 
@@ -37,6 +39,29 @@ def test_cancel(site: Site, image: str) -> None:
     assert f"{uuid}: cancelled" in site.lading("request", "cancel", "cancelled").stderr
     (again,) = json.loads(site.lading("request", "cancel", "--json", uuid).stdout)
     assert (again["uuid"], again["priority"]) == (uuid, 0)
+
+
+@pytest.mark.parametrize("action", ["cancel", "delete", "rerun"])
+def test_an_unknown_name_touches_no_other(site: Site, image: str, action: str) -> None:
+    for name in ("a", "b"):
+        submit(site, image, f"{action}.{name}")
+    names = (f"{action}.a", f"{action}.b", "nosuch")
+    refused = site.lading("request", action, *names, code=1)
+    assert "nosuch: no request has this name" in refused.stderr
+    assert "none of the 3 was touched" in refused.stderr
+    found = listed(site, "--name", f"{action}.*")
+    assert [one["state"] for one in found] == ["Committed"] * 2
+
+
+async def test_one_failure_leaves_the_others_told() -> None:
+    async def act(uuid: str) -> dict[str, Any]:
+        if uuid == "b":
+            raise Forbidden("b: it is not yours")
+        return {"uuid": uuid}
+
+    first, second, third = await act_on_each(["a", "b", "c"], act)
+    assert (first, third) == ({"uuid": "a"}, {"uuid": "c"})
+    assert isinstance(second, Forbidden)
 
 
 def test_many_are_cancelled_by_name(site: Site, image: str) -> None:

@@ -16,6 +16,7 @@ from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.mounts import mount_contents
 from lading.api.resources import dispatching, generic
+from lading.api.resources.cancelled_by import Canceller, canceller_of
 from lading.api.resources.container_requests import (
     check_dependencies,
     find_parent,
@@ -133,6 +134,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         evidence = await evidence_about(tx, call, container) if container else None
         expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
         compared = await _compared(tx, call, container)
+        canceller = await canceller_of(tx, call, subject)
     waits = _first(subject, container, scene)
     return ApiResponse(
         body={
@@ -140,9 +142,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "request_uuid": subject.uuid,
             "state": subject.state,
             "priority": subject.priority,
-            "outcome": ended["summary"]
-            if ended
-            else reuse_explanation.request_outcome(subject, container),
+            "outcome": _outcome(subject, container, ended, canceller),
+            "cancelled": canceller.shown() if canceller is not None else None,
             "scheduling_status": reuse_explanation.status_sentence(container, scene.status, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": _shown(container) if container else None,
@@ -157,6 +158,27 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "dispatch": dispatched,
         }
     )
+
+
+def _outcome(
+    subject: ContainerRequest,
+    container: Container | None,
+    ended: Record | None,
+    canceller: Canceller | None,
+) -> str:
+    """One sentence about the progress or the end of a request; `ended` is the log row of its end
+    without a container.
+    """
+    if ended is not None:
+        return str(ended["summary"])
+    outcome = reuse_explanation.request_outcome(subject, container)
+    # A command that ended by itself all the same has an exit code to tell.
+    if canceller is None or (container is not None and container.state is ContainerState.COMPLETE):
+        return outcome
+    if subject.state is request_phases.RequestState.FINAL:
+        never_ran = container is None or container.started_at is None
+        return canceller.sentence if never_ran else f"{canceller.sentence} {outcome}"
+    return f"{canceller.sentence} {outcome}" if container is not None else outcome
 
 
 async def _compared(tx: Transaction, call: ApiCall, container: Container | None) -> Record:

@@ -20,7 +20,7 @@ from lading.cli.running.secrets import SecretOption, read_needed, secrets_again
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.request_states import REPEATED, repeated
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Invalid, LadingError, NotFound
 
 if TYPE_CHECKING:
     from lading.client.api import Record
@@ -68,7 +68,7 @@ def cancel(requests: tuple[str, ...], is_all: bool, yes: bool, **selected: Any) 
             uuids, lambda uuid: session.api.action("container_requests", uuid, "cancel")
         )
     )
-    yield from _tell(found, done, ("was final already", "cancelled"))
+    yield from _tell(found, done, ("was final already", "cancelled", "not cancelled"))
 
 
 @click.command()
@@ -101,7 +101,7 @@ def delete(requests: tuple[str, ...], yes: bool, **selected: Any) -> display.Out
             uuids, lambda uuid: session.api.delete("container_requests", uuid)
         )
     )
-    yield from _tell(found, done, ("deleted", "deleted"))
+    yield from _tell(found, done, ("deleted", "deleted", "not deleted"))
 
 
 @click.command()
@@ -206,7 +206,7 @@ def _chosen(
 
     async def look_up(session: CliSession) -> list[Record]:
         if named:
-            return [await find_request(session, one) for one in named]
+            return await _find_named(session, named, verb)
         matching = await selection.find(session, wanted, fields)
         return [one.request for one in matching.requests if is_possible(one.request)]
 
@@ -215,6 +215,21 @@ def _chosen(
         return found
     _confirm(len(found), verb, which, is_sure=is_sure)
     return found
+
+
+async def _find_named(session: CliSession, named: Sequence[str], verb: str) -> list[Record]:
+    """The requests that are named. Raises the errors of `find_request`; where several are named,
+    the message says that nothing was done to the others.
+    """
+    try:
+        return [await find_request(session, one) for one in named]
+    except (NotFound, Invalid) as error:
+        if len(named) == 1:
+            raise
+        raise type(error)(
+            f"{error.message}; none of the {len(named)} was touched: name them again without it "
+            f"to {verb.lower()} the others"
+        ) from error
 
 
 def _cancel_many(filters: list[Any], count: int, *, is_sure: bool) -> None:
@@ -239,27 +254,43 @@ def _confirm(count: int, verb: str, which: str, *, is_sure: bool) -> None:
 
 async def act_on_each(
     uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]
-) -> list[Record]:
-    """Act on each request, several at a time; the answers in the same order."""
+) -> list[Record | LadingError]:
+    """Act on each request, several at a time; the answers, or the errors, in the same order."""
     # Imported here: help and completion need none.
     import asyncio
 
     gate = asyncio.Semaphore(_AT_A_TIME)
 
-    async def act(uuid: str) -> Record:
+    async def act(uuid: str) -> Record | LadingError:
         async with gate:
-            return await action(uuid)
+            try:
+                return await action(uuid)
+            except LadingError as error:
+                # The others go on: the user asked for each of them.
+                return error
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(act(uuid)) for uuid in uuids]
     return [task.result() for task in tasks]
 
 
-def _tell(found: Sequence[Record], done: Sequence[Record], said: tuple[str, str]) -> display.Output:
-    """Print the result for each; `said`: the words for one that was Final, and for another."""
-    yield done
-    for one in found:
-        display.note(f"{one['uuid']}: {said[0] if one['state'] == 'Final' else said[1]}")
+def _tell(
+    requests: Sequence[Record],
+    answers: Sequence[Record | LadingError],
+    words: tuple[str, str, str],
+) -> display.Output:
+    """Print the result for each; `words`: for one that was Final, for another, and for one whose
+    call failed. Raises the first of the errors, once all are printed.
+    """
+    errors = [answer for answer in answers if isinstance(answer, LadingError)]
+    yield [answer for answer in answers if not isinstance(answer, LadingError)]
+    for request, answer in zip(requests, answers, strict=True):
+        if isinstance(answer, LadingError):
+            display.note(f"{request['uuid']}: {words[2]}: {answer.message}")
+        else:
+            display.note(f"{request['uuid']}: {words[request['state'] != 'Final']}")
+    if errors:
+        raise errors[0]
 
 
 def _counted(found: Sequence[Record]) -> str:

@@ -43,7 +43,7 @@ from lading.cli.running.submission import (
     tell_image,
 )
 from lading.cli.session import CliSession, tell_list, with_session
-from lading.core.errors import Invalid
+from lading.core.errors import Invalid, LadingError
 from lading.core.placeholders import PLACEHOLDER, fill, fill_command
 
 if TYPE_CHECKING:
@@ -339,10 +339,13 @@ async def _await_all(
 
     async def cancel_all() -> None:
         # The last ones first, so that none of them starts in place of one that was cancelled.
-        await act_on_each(
+        answers = await act_on_each(
             [*reversed(uuids)],
             lambda uuid: session.api.action("container_requests", uuid, "cancel"),
         )
+        for answer in answers:
+            if isinstance(answer, LadingError):
+                raise answer
 
     def cancel() -> None:
         cancelling.append(asyncio.create_task(cancel_all(), name="cancel"))
