@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import html
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
@@ -38,6 +39,17 @@ API takes it."""
 async def follow(future: concurrent.futures.Future[_Value]) -> _Value:
     """Wait for a future of any thread. A cancelled wait does not change the future."""
     return await asyncio.shield(asyncio.wrap_future(future))
+
+
+@contextlib.contextmanager
+def errors_refuse(refuse: Callable[[Exception], None]) -> Iterator[None]:
+    """Give an exception of the block to the runs that it belongs to. Any exception: their program
+    is another thread, which nothing else would wake.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is raised where the result of the run is needed
+        refuse(error)
 
 
 class RunFailed(LadingError):

@@ -18,59 +18,40 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import os
 import re
-import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
-from lading.client.api import ApiClient, Record
+from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.files.deposits import ContentSearch, arrange, deposit, label_of
-from lading.client.images.links import newest_own
-from lading.client.outcomes import EndWatch, watch_ends
 from lading.client.request_options import (
     Amount,
     Duration,
     Moment,
-    check_sendable,
     request_attributes,
     secret_mounts,
 )
-from lading.client.runs import Output, Run, Runs, Source, check_inputs, check_runs, follow
+from lading.client.run_ends import RunEnds
+from lading.client.run_submission import RunSubmitter
+from lading.client.runs import Run, Runs, Source, check_inputs, check_runs
 from lading.client.servers.environment import default_data_directory
 from lading.client.servers.own_site import find_or_start, tell
 from lading.client.transport import Transport
 from lading.core import placeholders
-from lading.core.errors import Invalid, NotFound, TooLarge
-from lading.process.concurrency import cancel_all, together
+from lading.core.errors import Invalid
+from lading.process.concurrency import cancel_all
 
 if TYPE_CHECKING:
     from lading.client.functions import RemoteFunction
 
 _Answer = TypeVar("_Answer")
 _Parameters = ParamSpec("_Parameters")
-_TOGETHER = 0.005
-"""Seconds for which submissions are collected: less than one call takes."""
-_LONGER = 2.0
-"""Factor of this time for each next call, while inputs of further runs are stored: calls for few
-runs each would delay these inputs."""
-_LONGEST = 0.1
-"""Seconds at most."""
-_BATCH = 1000
-"""Requests of one call, the most that a server accepts."""
-_LINGERING = 2.0
-"""Seconds for which the connection for events stays open when no run is waited for."""
-_UPLOADS = 8
-"""Inputs that are stored at a time: beyond that the server's disk is the limit."""
-_TEXT = 1 << 16
-"""Bytes of an input that are a part of the request; a longer one is a collection."""
 # A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
 
@@ -89,21 +70,13 @@ class Site:
         self._closing = threading.Lock()
         self._is_closed = False
         self._opened = AsyncExitStack()
-        self._queue: list[tuple[Run, Record]] = []
-        self._waiting: dict[str, list[Run]] = {}
         # Weak: a run that the program has dropped need not be watched.
         self._watched: WeakSet[Run] = WeakSet()
-        self._ends: EndWatch | None = None
-        self._shared: dict[object, asyncio.Task[Any]] = {}
-        self._uploads = asyncio.Semaphore(_UPLOADS)
         self._submitting: set[asyncio.Task[None]] = set()
         self._watchers: set[asyncio.Task[None]] = set()
-        self._sending = False
-        self._pause = _TOGETHER
-        self._preparing = 0
-        self._all_prepared = asyncio.Event()
         self.api, self.blocks = self.call(self._open(transport, token))
-        self._search = ContentSearch(self.api)
+        self._submitter = RunSubmitter(self.api, self.blocks)
+        self._ends = RunEnds(self.api)
 
     def run(
         self,
@@ -179,7 +152,7 @@ class Site:
         )
         check_inputs(inputs or {})
         run = Run(self, name or Path(command[0]).name)
-        work = self._prepare(run, body, dict(inputs or {}), check_runs(after))
+        work = self._submitter.submit(run, body, dict(inputs or {}), check_runs(after))
         self._start(work, self._submitting)
         return run
 
@@ -244,7 +217,7 @@ class Site:
 
     def put(self, path: str | Path) -> str:
         """Store a file or directory; its portable data hash."""
-        return str(self.call(self._deposit(Path(path)))["portable_data_hash"])
+        return str(self.call(self._submitter.deposit(Path(path)))["portable_data_hash"])
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Run a coroutine in the loop of the site, and wait for its result. Raises Invalid if the
@@ -265,7 +238,7 @@ class Site:
         """Have the end of a run noticed, from now on."""
         if not run.ended.done() and run not in self._watched and not self._is_closed:
             self._watched.add(run)
-            self.follow(self._expect(run))
+            self.follow(self._ends.expect(run))
 
     def follow(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the loop of the site until `close` cancels it. Does not wait."""
@@ -330,215 +303,6 @@ class Site:
             task.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
 
-    async def _prepare(
-        self, run: Run, body: Record, inputs: dict[str, Source], after: list[Run]
-    ) -> None:
-        self._preparing += 1
-        try:
-            with _telling(run.refuse):
-                await self._complete(body, inputs, after)
-        finally:
-            self._preparing -= 1
-            if not self._preparing:
-                self._all_prepared.set()
-                self._pause = _TOGETHER
-        if run.placed.done():
-            return
-        self._queue.append((run, body))
-        run.queued.set_result(None)
-        # One task sends for all: what is queued meanwhile goes with its next batch.
-        if not self._sending:
-            self._sending = True
-            await self._send()
-
-    async def _complete(self, body: Record, inputs: dict[str, Source], after: list[Run]) -> None:
-        """Store the inputs, and wait until the runs before this one are queued."""
-        if body["container_image"] is None:
-            body["container_image"] = await self._once("image", self._newest_image)
-        # All inputs begin to be stored before those of later runs, so that the first of many runs
-        # is not submitted last.
-        found: dict[str, Record | Output] = {}
-        await together(*(self._find(found, *one) for one in inputs.items()))
-        body["mounts"] |= {target: found[target] for target in inputs}
-        body["depends_on"] = after
-        sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
-        # A batch may name runs before it by their number, so they have to be queued first.
-        for one in (*sources, *after):
-            await follow(one.queued)
-
-    async def _send(self) -> None:
-        """Send the queued runs, in batches, until none is left."""
-        try:
-            while self._queue:
-                await self._collect(self._pause)
-                self._pause = min(self._pause * _LONGER, _LONGEST)
-                batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
-                await self._send_batch(batch)
-        finally:
-            self._sending = False
-
-    async def _collect(self, seconds: float) -> None:
-        """Wait for further runs, at most so long while inputs of some are being stored."""
-        await asyncio.sleep(_TOGETHER)
-        # Its end is the time of the next call.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds - _TOGETHER):
-                while self._preparing:
-                    self._all_prepared.clear()
-                    await self._all_prepared.wait()
-
-    async def _send_batch(self, batch: list[tuple[Run, Record]]) -> None:
-        """Send runs in one call. An error ends the runs that it belongs to and no others."""
-        bodies = dict(self._bodies(batch))
-        sent = [(run, body) for run, body in batch if run in bodies]
-
-        def refuse(error: Exception) -> None:
-            for run in bodies:
-                if not run.placed.done():
-                    run.refuse(error)
-
-        with _telling(refuse):
-            try:
-                await self._submit(bodies)
-            except (Invalid, TooLarge):
-                if len(sent) < 2:
-                    raise
-                # The call is refused for the fault of some of its runs: smaller calls find them.
-                middle = len(sent) // 2
-                await self._send_batch(sent[:middle])
-                await self._send_batch(sent[middle:])
-
-    async def _submit(self, bodies: Mapping[Run, Record]) -> None:
-        if not bodies:
-            return
-        answer = await self.api.action(
-            "container_requests",
-            None,
-            "batch",
-            # Not atomic: a wrong request of one caller must not refuse those of others.
-            body={
-                "container_requests": [*bodies.values()],
-                "atomic": False,
-                "select": ["uuid"],
-            },
-        )
-        for run, item in zip(bodies, answer["items"], strict=True):
-            if "uuid" in item:
-                run.accept(item["uuid"])
-            else:
-                run.refuse(Invalid("; ".join(item["errors"])))
-
-    def _bodies(self, batch: list[tuple[Run, Record]]) -> Iterator[tuple[Run, Record]]:
-        """The requests of a call by their runs; a run whose request cannot be sent is refused."""
-        # Runs of the same call have no uuid yet.
-        numbers: dict[Run, str] = {}
-        for run, body in batch:
-            with _telling(run.refuse):
-                mounts = {
-                    target: _bound(one, numbers) if isinstance(one, Output) else one
-                    for target, one in body["mounts"].items()
-                }
-                named = [numbers.get(one) or one.uuid for one in body["depends_on"]]
-                request = {**body, "mounts": mounts, "depends_on": named}
-                check_sendable(request)
-                numbers[run] = f"#{len(numbers)}"
-                yield run, request
-
-    async def _find(self, found: dict[str, Record | Output], target: str, source: Source) -> None:
-        found[target] = await self._mount(source)
-
-    async def _mount(self, source: Source) -> Record | Output:
-        match source:
-            case Run():
-                return source.output
-            case Output():
-                return source
-            case bytes():
-                return await self._store(source)
-            case Mapping():
-                return dict(source)
-            case _:
-                path = Path(os.path.abspath(source))  # noqa: ASYNC240, PTH100 - no wait
-                return dict(await self._once(path, lambda: self._deposit(path)))
-
-    async def _store(self, content: bytes) -> Record:
-        if len(content) <= _TEXT:
-            with contextlib.suppress(UnicodeDecodeError):
-                return {"kind": "text", "content": content.decode()}
-        with tempfile.TemporaryDirectory(prefix="lading-input-") as folder:
-            path = Path(folder, "content")
-            await asyncio.to_thread(path.write_bytes, content)
-            return await self._deposit(path)
-
-    async def _once(self, key: object, work: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
-        """Do the same work once for all that ask for it at the same time."""
-        if (task := self._shared.get(key)) is None:
-            task = self._shared[key] = asyncio.create_task(work())
-            task.add_done_callback(lambda _: self._shared.pop(key))
-        # Others wait for the same work: it goes on when one of them is cancelled.
-        found: _Answer = await asyncio.shield(task)
-        return found
-
-    async def _deposit(self, path: Path) -> Record:
-        sources = arrange([path])
-        async with self._uploads:
-            stored = await deposit(
-                self.api, self.blocks, sources, label=label_of(path), search=self._search
-            )
-        mount = {"kind": "collection", "portable_data_hash": stored.portable_data_hash}
-        return mount if "" in sources else {**mount, "path": next(iter(sources))}
-
-    async def _newest_image(self) -> str:
-        return (await newest_own(self.api)).pdh
-
-    async def _expect(self, run: Run) -> None:
-        # Any error: the run has ended by it (`Run.refuse`).
-        with contextlib.suppress(Exception):
-            await follow(run.placed)
-        if run.placed.exception() is not None:
-            return
-        uuid = run.placed.result()
-        self._waiting.setdefault(uuid, []).append(run)
-        if self._ends is not None:
-            # The request may be Final already, without further changes.
-            self._ends.add([uuid])
-            return
-        with _telling(self._refuse_waiting):
-            async with watch_ends(self.api, self._waiting) as self._ends:
-                try:
-                    await self._watch(self._ends)
-                finally:
-                    # At once: a run that is expected from now on needs a connection of its own.
-                    self._ends = None
-
-    async def _watch(self, ends: EndWatch) -> None:
-        while self._waiting or await ends.gets_more(_LINGERING):
-            look = await ends.look()
-            for one in look.ended:
-                for run in self._waiting.pop(one.request["uuid"], ()):
-                    run.end(one)
-            for uuid in look.deleted:
-                self._refuse(uuid, NotFound(f"{uuid}: was deleted"))
-
-    def _refuse(self, uuid: str, error: Exception) -> None:
-        for run in self._waiting.pop(uuid, ()):
-            run.refuse(error)
-
-    def _refuse_waiting(self, error: Exception) -> None:
-        for uuid in list(self._waiting):
-            self._refuse(uuid, error)
-
-
-@contextlib.contextmanager
-def _telling(refuse: Callable[[Exception], None]) -> Iterator[None]:
-    """Give an exception of the block to the runs that it belongs to. Any exception: their program
-    is another thread, which nothing else would wake.
-    """
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - it is raised where the result of the run is needed
-        refuse(error)
-
 
 def _closed() -> Invalid:
     return Invalid("the connection is closed; connect again with lading.connect()")
@@ -557,10 +321,6 @@ def connect(data: str | Path | None = None, *, start: bool = True) -> Site:
     is_chosen = data is not None
     server = find_or_start(os.environ, place, say=tell, may_start=start, is_chosen=is_chosen)
     return Site(server.transport(), server.token)
-
-
-def _bound(output: Output, numbers: Mapping[Run, str]) -> Record:
-    return output.mount(numbers.get(output.run) or output.run.uuid)
 
 
 def fill(
