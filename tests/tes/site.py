@@ -24,6 +24,8 @@ from lading.testing.asgi import AsgiTransport
 from lading.testing.world import ApiReply, World, call_asgi, world
 
 PREFIX = "/ga4gh/tes/v1"
+LEGACY = "/v1"
+"""Address of clients of TES 1.0."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +84,11 @@ class TaskWorld:
     async def container(self, task: str) -> str:
         """The uuid of the container of a task."""
         return str((await self.world.ok("GET", f"container_requests/{task}"))["container_uuid"])
+
+    async def full(self, task: str, prefix: str = PREFIX) -> Record:
+        """A task in the view FULL."""
+        found: Record = await self.ok("GET", f"{prefix}/tasks/{task}", query="view=FULL")
+        return found
 
     async def state(self, task: str, prefix: str = PREFIX) -> str:
         """The state that a task is shown in."""

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from lading.core.errors import Unavailable
-from lading.core.quantities import format_time
-from lading.core.records.schema import Record
-from lading.core.tes.document import InvalidTask
 from lading.core.tes.listing import TaskView, parse_query
 from lading.core.tes.mapping import TaskSite
-from lading.tes.tasks import TaskCaller, Tasks
+from lading.tes.task_views import TaskCaller
+from lading.tes.tasks import Tasks
 from lading.testing.asgi import AsgiTransport
-from tests.tes.site import Hurry, TaskWorld
-
-LEGACY = "/v1"
-
-
-async def full(it: TaskWorld, task: str, prefix: str = "/ga4gh/tes/v1") -> Record:
-    found: Record = await it.ok("GET", f"{prefix}/tasks/{task}", query="view=FULL")
-    return found
+from tests.tes.site import LEGACY, TaskWorld
 
 
 async def test_a_task_from_queue_to_end(it: TaskWorld) -> None:
@@ -38,74 +27,11 @@ async def test_a_task_from_queue_to_end(it: TaskWorld) -> None:
     await it.world.ok(
         "PUT", f"containers/{container}", {"state": "Complete", "exit_code": 0}, token=supervisor
     )
-    found = await full(it, task)
+    found = await it.full(task)
     assert (found["state"], found["name"], found["tags"]) == ("COMPLETE", "one", {"a": "b"})
     [attempt] = found["logs"]
     assert attempt["logs"][0]["exit_code"] == 0
     assert attempt["metadata"]["container_uuid"] == container
-
-
-async def test_the_three_views(it: TaskWorld) -> None:
-    task = await it.create(inputs=[{"path": "/in/a", "content": "é"}])
-    await it.world.run(await it.container(task), exit_code=3)
-    basic = await it.ok("GET", f"tasks/{task}", query="view=BASIC")
-    assert basic["inputs"] == [{"path": "/in/a", "type": "FILE"}]
-    assert "system_logs" not in basic["logs"][0]
-    assert set(basic["logs"][0]["logs"][0]) == {"start_time", "end_time", "exit_code"}
-    whole = await full(it, task)
-    assert whole["inputs"] == [{"path": "/in/a", "type": "FILE", "content": "é"}]
-    assert whole["state"] == "EXECUTOR_ERROR"
-    assert whole["logs"][0]["logs"][0]["stdout"] == ""
-    assert (await it.call("GET", f"tasks/{task}", query="view=SOME")).status == 400
-
-
-async def test_the_end_of_a_stream(it: TaskWorld) -> None:
-    task = await it.create()
-    container = await it.container(task)
-    supervisor = await it.world.lock(container)
-    path = f"containers/{container}"
-    await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
-    own = await it.world.container_token(container)
-    text = b"2026-01-02T03:04:05.000006000Z hello\n"
-    files = {"stdout.txt": text, "stderr.txt": 6000 * text}
-    log = await it.world.collection(files, token=own, is_trashed=True)
-    ended = {"state": "Complete", "exit_code": 0, "log": log["portable_data_hash"]}
-    await it.world.ok("PUT", path, ended, token=supervisor)
-    found = (await full(it, task))["logs"][0]["logs"][0]
-    assert found["stdout"] == "hello\n"
-    assert found["stderr"].splitlines()[0].endswith(f"; lading request logs {task}]")
-
-
-async def test_outputs_are_listed_and_missed(it: TaskWorld) -> None:
-    outputs = [{"url": "keep:", "path": "/out/out.txt"}]
-    good = await it.create(outputs=outputs)
-    await it.world.run(await it.container(good))
-    assert await it.state(good) == await it.state(good) == "COMPLETE"
-    [file] = (await full(it, good))["logs"][0]["outputs"]
-    assert (file["path"], file["size_bytes"]) == ("/out/out.txt", "6")
-    assert file["url"].startswith("keep:")
-    lost = await it.create(outputs=[*outputs, {"url": "keep:", "path": "/out/none"}])
-    await it.world.run(await it.container(lost))
-    found = await full(it, lost)
-    assert found["state"] == "SYSTEM_ERROR"
-    assert found["logs"][0]["system_logs"][0] == "missing outputs: /out/none"
-    may = await it.create(
-        outputs=[{"url": "keep:", "path": "/out/none"}], tags={"lading.missing_outputs": "ignore"}
-    )
-    await it.world.run(await it.container(may))
-    assert await it.state(may) == "COMPLETE"
-    record = await it.world.ok("GET", f"container_requests/{good}")
-    await it.world.ok("DELETE", f"collections/{record['output_uuid']}")
-    assert (await full(it, good))["logs"][0]["outputs"] == []
-
-
-async def test_what_a_waiting_task_says(it: TaskWorld) -> None:
-    task = await it.create(
-        resources={"zones": ["a"], "preemptible": True, "backend_parameters": {"odd": "1"}}
-    )
-    logs = (await full(it, task))["logs"][0]["system_logs"]
-    assert sum(one.startswith("warning:") for one in logs) == 3
-    assert any("queue" in one.lower() or "wait" in one.lower() for one in logs)
 
 
 async def test_cancel(it: TaskWorld) -> None:
@@ -124,61 +50,13 @@ async def test_cancel(it: TaskWorld) -> None:
     assert await it.state(task) == "CANCELED"
 
 
-async def test_a_lost_machine(it: TaskWorld) -> None:
-    task = await it.create(tags={"lading.retries": "1"})
-
-    async def lose() -> None:
-        container = await it.container(task)
-        supervisor = await it.world.lock(container)
-        path = f"containers/{container}"
-        await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
-        status = {"failure": "preempted", "error": "the machine was taken back"}
-        end = {"state": "Cancelled", "runtime_status": status}
-        await it.world.ok("PUT", path, end, token=supervisor)
-
-    await lose()
-    assert await it.state(task) == "INITIALIZING"
-    assert await it.state(task, LEGACY) == "RUNNING"
-    await lose()
-    found = await full(it, task)
-    assert (found["state"], len(found["logs"])) == ("PREEMPTED", 2)
-    assert "preempted" in found["logs"][1]["system_logs"][0]
-    old = await full(it, task, LEGACY)
-    assert (old["state"], len(old["logs"])) == ("SYSTEM_ERROR", 1)
-
-
 async def test_reuse_is_a_choice(it: TaskWorld) -> None:
     first = await it.create()
     await it.world.run(await it.container(first))
     assert await it.container(await it.create()) != await it.container(first)
     again = await it.create(resources={"backend_parameters": {"reuse": "yes"}})
-    assert "reused" in (await full(it, again))["logs"][0]["system_logs"][0]
+    assert "reused" in (await it.full(again))["logs"][0]["system_logs"][0]
     assert await it.state(again) == "COMPLETE"
-
-
-async def test_idempotency_keys(it: TaskWorld) -> None:
-    async def create(key: str, token: str | None = None) -> str:
-        task = await it.task()
-        if token:
-            task["executors"][0]["image"] = await it.world.ensure_image(token)
-        made = await it.ok("POST", "tasks", task, headers={"idempotency-key": key}, token=token)
-        return str(made["id"])
-
-    first = await create("a")
-    assert await create("a") == first
-    assert await create("b") != first
-    assert await create("a", await it.world.user("kim")) != first
-    it.world.clock.advance(90_000)
-    assert await create("a") != first
-
-
-async def test_an_unknown_image_is_named(it: TaskWorld) -> None:
-    task = await it.task(executors=[{"image": "none:1", "command": ["a"]}])
-    reply = await it.call("POST", "tasks", task)
-    assert reply.status == 400
-    assert reply.json["errors"][0]["pointer"] == "/executors/0/image"
-    task = await it.task(inputs=[{"path": "/a", "url": f"keep:{'0' * 32}+1/x"}])
-    assert (await it.call("POST", "tasks", task)).json["errors"][0]["pointer"] == ""
 
 
 async def test_tasks_of_others_are_not_there(it: TaskWorld) -> None:
@@ -269,39 +147,6 @@ async def test_a_long_search_goes_on_in_the_next_page(it: TaskWorld) -> None:
     assert [one["id"] for one in page["tasks"]] == [rare]
 
 
-async def test_executors_in_turn(it: TaskWorld) -> None:
-    image = await it.world.ensure_image()
-    one = {"image": image, "command": ["a"]}
-    two = {"image": image, "command": ["b"], "stdout": "/log/out"}
-    task = await it.create(executors=[one, two])
-    container = await it.container(task)
-    record = await it.world.ok("GET", f"containers/{container}")
-    assert [step["command"] for step in record["steps"]] == [["a"], ["b"]]
-    supervisor = await it.world.lock(container)
-    path = f"containers/{container}"
-    await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
-    own = await it.world.container_token(container)
-    stamp = b"2026-01-02T03:04:05.000006000Z "
-    files = {"stdout.txt": stamp + b"a\n" + stamp + b"b\n"}
-    log = await it.world.collection(files, token=own, is_trashed=True)
-    times = {"started_at": record["created_at"], "finished_at": record["created_at"]}
-    steps = [
-        {**times, "exit_code": 0, "stdout": [0, 33], "stderr": [0, 0]},
-        {**times, "exit_code": 4, "stdout": [33, 66], "stderr": [0, 5]},
-    ]
-    await it.world.ok("PUT", path, {"runtime_status": {"steps": steps}}, token=supervisor)
-    assert len((await full(it, task))["logs"][0]["logs"]) == 2
-    ended = {"state": "Complete", "exit_code": 4, "log": log["portable_data_hash"]}
-    await it.world.ok("PUT", path, ended, token=supervisor)
-    found = await full(it, task)
-    assert found["state"] == "EXECUTOR_ERROR"
-    logs = found["logs"][0]["logs"]
-    assert [(each["stdout"], each["stderr"]) for each in logs] == [("a\n", ""), ("b\n", "")]
-    odd = await it.task(executors=[one, {"image": "none:1", "command": ["b"]}])
-    reply = await it.call("POST", "tasks", odd)
-    assert reply.json["errors"][0]["pointer"] == "/executors/1/image"
-
-
 async def test_the_containers_of_a_page_are_read_at_once(it: TaskWorld) -> None:
     for _ in range(10):
         await it.create()
@@ -332,68 +177,15 @@ async def test_a_step_of_a_run_is_shown(it: TaskWorld) -> None:
     own = await it.world.container_token(runner["container_uuid"])
     image = await it.world.ensure_image()
     step = await it.world.submit("step", token=own, container_image=image)
-    found = await full(it, step["uuid"])
+    found = await it.full(step["uuid"])
     assert (found["state"], found["executors"][0]["command"]) == ("QUEUED", ["step"])
     assert (await it.call("GET", f"tasks/{runner['uuid']}")).status == 404
     assert (await it.ok("GET", "tasks"))["tasks"] == []
 
 
-def another_server(it: TaskWorld) -> Tasks:
-    """The operations as a second server on the same database has them."""
-    transport = AsgiTransport(it.world.app)
-    return Tasks(
-        transport,
-        it.journal,
-        it.worker,
-        site=TaskSite(),
-        secret=b"secret",
-        clock=it.world.clock,
-        sleep=Hurry(),
-    )
-
-
-async def test_two_servers_with_one_key_make_one_task(it: TaskWorld) -> None:
-    caller, task = TaskCaller(it.world.admin, legacy=False), await it.task()
-    servers = [another_server(it) for _ in range(4)]
-    made = await asyncio.gather(*(one.create(caller, task, key="k") for one in servers))
-    assert len(set(made)) == 1
-    assert len((await it.ok("GET", "tasks"))["tasks"]) == 1
-    other = TaskCaller(await it.world.user("ann"), legacy=False)
-    image = await it.world.ensure_image(other.token)
-    theirs = {"executors": [{"image": image, "command": ["true"]}]}
-    assert await servers[0].create(other, theirs, key="k") != made[0]
-
-
-async def test_a_key_is_free_after_a_create_that_failed(it: TaskWorld) -> None:
-    caller, server = TaskCaller(it.world.admin, legacy=False), another_server(it)
-    wrong = await it.task(executors=[{"image": "none:1", "command": ["true"]}])
-    with pytest.raises(InvalidTask):
-        await server.create(caller, wrong, key="k")
-    assert await server.create(caller, await it.task(), key="k")
-
-
-async def test_a_key_that_another_server_keeps(it: TaskWorld) -> None:
-    server = another_server(it)
-    user = await it.world.ok("GET", "users/current")
-    digest = hashlib.sha256(f"{user['uuid']} k".encode()).hexdigest()
-    now = format_time(it.world.clock())
-    assert await it.journal.claim_key(digest, now=now, since="0", stale="0") is None
-    caller = TaskCaller(it.world.admin, legacy=False)
-    with pytest.raises(Unavailable):
-        await server.create(caller, await it.task(), key="k")
-    # That server ended.
-    it.world.clock.advance(60)
-    assert await server.create(caller, await it.task(), key="k")
-
-
 @pytest.mark.parametrize("name", ["?", "?limit=0", "..", "zzzzz-4zz18-000000000000000"])
 async def test_ids_lead_nowhere_else(it: TaskWorld, name: str) -> None:
     assert (await it.call("GET", f"tasks/{name}")).status == 404
-
-
-async def test_a_project_that_is_none(it: TaskWorld) -> None:
-    reply = await it.call("POST", "tasks", await it.task(tags={"lading.project": "nope"}))
-    assert (reply.status, reply.json["errors"][0]["pointer"]) == (400, "/tags/lading.project")
 
 
 class Visits:

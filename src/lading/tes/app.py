@@ -44,7 +44,8 @@ from lading.tes.exchange import (
     refusal_head,
     respond,
 )
-from lading.tes.tasks import TaskCaller, Tasks
+from lading.tes.task_views import TaskCaller
+from lading.tes.tasks import Tasks
 
 PREFIX: Final = "/ga4gh/tes/v1"
 LEGACY_PREFIX: Final = "/v1"
