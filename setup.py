@@ -4,6 +4,8 @@ The compiler is $CC, `cc`, or that of the package `ziglang`; `LADING_STARTER_TAR
 aarch64) compiles for another machine by `ziglang`, and names the wheel accordingly. Without a
 compiler the package is built without the program, as one line of the build says: the native engine
 then uses crun.
+
+`LADING_WHEEL=client` builds the wheel for all systems: the client alone, in Python alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from setuptools import Command, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
+from setuptools.command.build_py import build_py
 
 SOURCES = Path("src/lading/supervisor/starter")
 PROGRAM = "lading/supervisor/starter/lading-start"
@@ -27,6 +30,11 @@ FLAGS = (
     "-Wno-sign-conversion", "-fstack-protector-strong", "-ffile-prefix-map=.=",
 )  # fmt: skip
 TARGET = os.environ.get("LADING_STARTER_TARGET", "")
+IS_CLIENT = os.environ.get("LADING_WHEEL") == "client"
+# Packages that the wheel for all systems lacks: the server, which needs Linux, and its fakes.
+SERVER = (
+    "api", "blobs", "dispatch", "store", "supervisor", "testing", "tes", "web", "webdav", "wiring",
+)  # fmt: skip
 
 
 def compilers() -> list[list[str]]:
@@ -89,19 +97,40 @@ class BuildStarter(Command):
         return sorted(str(path) for path in SOURCES.glob("*.[ch]"))
 
 
-class PlatformWheel(bdist_wheel):
-    """A wheel for machines of one kind, whatever their C library: the program is static."""
+class BuildModules(build_py):
+    """The modules of Python: all of them, or those of the client."""
 
     def finalize_options(self) -> None:
-        """It is no wheel for all machines."""
+        """Leave the server's packages out of the wheel for all systems."""
         super().finalize_options()
-        self.root_is_pure = False
+        if IS_CLIENT:
+            servers = {f"lading.{name}" for name in SERVER}
+            self.packages = [
+                name for name in self.packages if ".".join(name.split(".")[:2]) not in servers
+            ]
+            self.package_data["lading"] = [
+                name for name in self.package_data["lading"] if name.split("/")[0] not in SERVER
+            ]
+
+
+class Wheel(bdist_wheel):
+    """A wheel for machines of one kind, whatever their C library, as the program is static; or the
+    client's for all systems.
+    """
+
+    def finalize_options(self) -> None:
+        """The program makes it a wheel for one kind of machine."""
+        super().finalize_options()
+        self.root_is_pure = IS_CLIENT
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Any Python, one processor."""
+        """Any Python, one processor; or any."""
+        if IS_CLIENT:
+            return "py3", "none", "any"
         platforms = f"manylinux_2_17_{TARGET}.musllinux_1_1_{TARGET}"
         return "py3", "none", platforms if TARGET else super().get_tag()[2]
 
 
-build.sub_commands.append(("build_starter", None))
-setup(cmdclass={"build_starter": BuildStarter, "bdist_wheel": PlatformWheel})
+if not IS_CLIENT:
+    build.sub_commands.append(("build_starter", None))
+setup(cmdclass={"build_starter": BuildStarter, "build_py": BuildModules, "bdist_wheel": Wheel})

@@ -24,6 +24,9 @@ for processor in x86_64 aarch64; do
         >>"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
     rm -rf "$work/sdist/$name/build"
 done
+# The client alone, for all systems. pip on Linux prefers the wheel of the processor, which has the server's modules too.
+LADING_WHEEL=client build/release/bin/python -m build --no-isolation --wheel -o "$work/out" "$work/sdist/$name" \
+    >>"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 if grep -i -E 'warn|deprecat' "$work/log" >&2; then
     echo "build: the build printed warnings" >&2
     exit 1

@@ -140,7 +140,31 @@ class Way:
 
 
 BARE_LIMIT = 30.0
-WHEEL = "$(echo /dist/lading-*_$(uname -m).whl)"
+WHEEL = '"$(echo /dist/lading-*_$(uname -m).whl)[server]"'
+ENOUGH_PACKAGES = 8
+"""Packages of the client, itself included."""
+# The client for all systems, against a site of another environment. Its size is without bytecode,
+# which pip writes beside the modules.
+CLIENT = f"""
+packages=$(/opt/c/bin/pip list --format=freeze | grep -vc -E '^(pip|setuptools)=')
+size=$(du -sbc --exclude='*.pyc' $(ls -d /opt/c/lib/python3*/site-packages/* |
+    grep -v -E '/(pip|setuptools|pkg_resources|_distutils_hack|distutils-)') | tail -n 1 | cut -f1)
+echo "client: $packages packages, $size bytes without bytecode"
+test "$packages" -le {ENOUGH_PACKAGES} && test "$size" -le 15000000
+! /opt/c/bin/lading up 2>refused && cat refused && grep 'the wheel for Linux' refused
+python3 -m venv /opt/l && /opt/l/bin/pip install -q {WHEEL}
+/opt/l/bin/lading up --data /srv/lading --listen 127.0.0.1:0 >up.out 2>&1 &
+until grep -q 'lading: engine' up.out; do kill -0 $! || {{ cat up.out; exit 1; }}; sleep 0.1; done
+. /srv/lading/env
+unset LADING_DATA
+PATH=/opt/c/bin:$PATH
+lading image add --name tools:1 --from-host sh seq wc
+test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
+lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
+seq 9 >numbers && lading put --name numbers numbers && lading get numbers again
+cmp numbers again/numbers
+kill $!; wait $! || :
+"""
 
 
 def _bare_way(python: str) -> Way:
@@ -171,8 +195,13 @@ WAYS = (
         f"python3 -m venv l && l/bin/pip install -q {WHEEL}", "PATH=$HOME/l/bin:$PATH" + BARE,
         user=True, check_limit=BARE_LIMIT),
     *(_bare_way(version) for version in ("3.12", "3.13")),
-    Way("pip-extras", "pip install with [s3,cloud], root", f"python3-venv {ENGINE}",
-        f"python3 -m venv /opt/l && /opt/l/bin/pip install -q \"{WHEEL}[s3,cloud]\"",
+    Way("client", "pip install of the client for all systems, against a site",
+        f"python3-venv {ENGINE}",
+        "python3 -m venv /opt/c && /opt/c/bin/pip install -q /dist/lading-*-py3-none-any.whl",
+        CLIENT),
+    Way("pip-extras", "pip install with [server,s3,cloud], root", f"python3-venv {ENGINE}",
+        "python3 -m venv /opt/l && /opt/l/bin/pip install -q "
+        + WHEEL.replace("[server]", "[server,s3,cloud]"),
         "PATH=/opt/l/bin:$PATH" + FIRST_RESULT),
     Way("pipx", "pipx install, root", f"pipx {ENGINE}", f"pipx install {WHEEL}",
         "PATH=$HOME/.local/bin:$PATH" + FIRST_RESULT),

@@ -13,10 +13,10 @@ compile() {
 }
 export CUSTOM_COMPILE_COMMAND="make lock"
 echo 'setuptools>=77' >"$work/build.in"
-compile -o requirements/run.txt pyproject.toml "$work/build.in"
+compile --extra server -o requirements/run.txt pyproject.toml "$work/build.in"
 # What the Debian package and the image of the server hold: all extras.
-compile --extra s3 --extra cloud --extra otel -o requirements/server.txt pyproject.toml
-compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
+compile --extra server --extra s3 --extra cloud --extra otel -o requirements/server.txt pyproject.toml
+compile --extra server --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
 # What builds and checks a release (`scripts/release_check.py`), in an environment of its own.
 printf '%s\n' build twine cyclonedx-bom 'setuptools>=77' ziglang >"$work/release.in"
 compile -o requirements/release.txt "$work/release.in"

@@ -55,6 +55,7 @@ def main() -> int:
         ("work tree", check_work_tree),
         ("reproducible", check_reproducible),
         ("wheel", check_wheel),
+        ("wheel of the client", check_client_wheel),
         ("twine", check_twine),
         ("licences and SBOM", check_dependencies),
         ("Debian package", check_debian),
@@ -70,7 +71,7 @@ def main() -> int:
             verdict, found = "ok", check()
         except Fault as error:
             is_bad, verdict, found = True, "FAILED", str(error)
-        print(f"{name:18} {verdict:7} {found}", flush=True)
+        print(f"{name:19} {verdict:7} {found}", flush=True)
     return 1 if is_bad else 0
 
 
@@ -148,6 +149,20 @@ def check_wheel() -> str:
     wanted.append("lading/supervisor/starter/lading-start")
     if missing := [one for one in wanted if one not in names]:
         raise Fault(f"not in the wheel: {', '.join(missing)}")
+    return f"{len(names)} files, {wheel.stat().st_size >> 10} KiB"
+
+
+def check_client_wheel() -> str:
+    """The wheel for all systems is the client alone."""
+    (wheel,) = DIST.glob(f"lading-{version()}-*-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    for package in ("client", "cli", "core"):
+        if f"lading/{package}/__init__.py" not in names:
+            raise Fault(f"not in the wheel: lading/{package}")
+    for package in ("api", "supervisor", "wiring", "web"):
+        if any(name.startswith(f"lading/{package}/") for name in names):
+            raise Fault(f"of the server, and in the wheel for all systems: lading/{package}")
     return f"{len(names)} files, {wheel.stat().st_size >> 10} KiB"
 
 

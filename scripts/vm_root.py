@@ -28,7 +28,8 @@ INSTALL = """
 update-ca-certificates >/dev/null 2>&1
 useradd -m -s /bin/bash ann
 python3 -m venv /opt/lading
-PIP_CERT=/etc/ssl/certs/ca-certificates.crt /opt/lading/bin/pip install -q /dist/*x86_64.whl
+wheel=$(echo /dist/*x86_64.whl)
+PIP_CERT=/etc/ssl/certs/ca-certificates.crt /opt/lading/bin/pip install -q "$wheel[server]"
 /opt/lading/bin/python -m compileall -q /opt/lading/lib || :
 """
 # The first user logs in at the serial line; this service ends the machine after the check.

@@ -108,8 +108,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_bad_luck.py": ("supervisor",),
     "tests/system/test_chaos.py": (*RUNS, "wiring.up", "wiring.process"),
     "tests/system/test_closed_terminal.py": (
-        "cli.hangup", "cli.interruption", "cli.main", "cli.running.following",
-        "cli.running.mapping", "cli.running.run", "cli.running.top", "cli.running.waiting",
+        "cli.endings.end_signals", "cli.hangup", "cli.interruption", "cli.main",
+        "cli.running.following", "cli.running.mapping", "cli.running.run", "cli.running.top",
+        "cli.running.waiting",
     ),
     "tests/system/test_cloud.py": ("dispatch.fleets.cloud",),
     "tests/system/test_cloud_trial.py": (

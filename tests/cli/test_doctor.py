@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lading.cli import doctor as module
 from lading.cli.main import cli
 from lading.wiring.checked_machine import Check, CheckedMachine, CheckResult
 from lading.wiring.machine_checks import first_remedy
@@ -35,7 +34,7 @@ def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
             ),
         ]
 
-    monkeypatch.setattr(module, "examine", examine)
+    monkeypatch.setattr("lading.wiring.machine_checks.examine", examine)
 
 
 def test_a_fit_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.interruption import Terminated, interruptible, raise_received, raising
+from lading.cli.endings.end_signals import raising
+from lading.cli.interruption import interruptible
 
 # Tests may be started where these are ignored, which children inherit.
 _HEARING = ("env", "--default-signal=HUP,INT,TERM")
@@ -105,29 +106,6 @@ def test_a_signal_ends_a_command_at_once_and_nothing_is_left(
     assert said == (b"\nlading: interrupted\n" if number == signal.SIGINT else b"")
 
 
-def test_a_signal_is_not_hidden_by_a_failure_that_it_caused() -> None:
-    ended = Terminated(signal.SIGHUP)
-    try:
-        try:
-            raise ended
-        finally:
-            Path("/none/there").touch()
-    except OSError as error:
-        with pytest.raises(Terminated) as left:
-            raise_received(error)
-        assert left.value is ended
-    raise_received(OSError())
-
-
-def test_an_ignored_hangup_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with raising():
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
 async def test_the_handlers_of_before_return() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with raising():
@@ -141,7 +119,8 @@ async def test_the_handlers_of_before_return() -> None:
 def test_work_that_leaves_nothing_behind_ends_at_once() -> None:
     script = (
         "import asyncio\n"
-        "from lading.cli.interruption import raising, run_until_killed\n"
+        "from lading.cli.endings.end_signals import raising\n"
+        "from lading.cli.interruption import run_until_killed\n"
         "async def work():\n"
         "    print('ready', flush=True)\n"
         "    await asyncio.Event().wait()\n"

@@ -87,10 +87,14 @@ def test_two_builds_give_the_same_distributions(tmp_path: Path) -> None:
     for name in ("one", "two"):
         subprocess.run(["scripts/build.sh", tmp_path / name], cwd=ROOT, check=True, timeout=600)
     made = sorted((tmp_path / "one").iterdir())
-    assert [path.suffix for path in made] == [".whl", ".whl", ".gz"]
-    assert ["_aarch64" in path.name for path in made] == [True, False, False]
+    assert [path.suffix for path in made] == [".whl", ".whl", ".whl", ".gz"]
+    assert ["-any" in path.name for path in made] == [True, False, False, False]
+    assert ["_aarch64" in path.name for path in made] == [False, True, False, False]
     for path in made:
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
     with zipfile.ZipFile(made[0]) as wheel:
+        assert "lading/client/site.py" in wheel.namelist()
+        assert "lading/wiring/up.py" not in wheel.namelist()
+    with zipfile.ZipFile(made[1]) as wheel:
         assert "lading/web/static/vendor/htmx.min.js" in wheel.namelist()
         assert "lading/supervisor/starter/lading-start" in wheel.namelist()

@@ -15,10 +15,8 @@ from lading.cli import display
 from lading.cli.files import storage
 from lading.cli.interruption import run_in_loop
 from lading.cli.session import CliSession, with_session
-from lading.client.servers.environment import default_data_directory
 from lading.core.records.schema import Record
 from lading.process import removal
-from lading.wiring.directory import DataDirectory
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
@@ -50,7 +48,7 @@ def backup(file: Path, data: Path | None, without_blocks: bool) -> display.Outpu
     # Imported in the command: most calls of `lading` need none of these modules (also below).
     from lading.wiring.backup import backup as work
 
-    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    directory = storage.directory(data)
     with display.progress("Backing up") as report:
         made = work(directory, file.absolute(), progress=report, with_blocks=not without_blocks)
     yield {"file": str(file), "blocks": made.blocks, "bytes": made.size}
@@ -76,7 +74,7 @@ def restore(file: Path, data: Path) -> display.Output:
     from lading.wiring.backup import restore as work
 
     with display.progress("Restoring") as report:
-        made = work(file.absolute(), DataDirectory(data.absolute()), progress=report)
+        made = work(file.absolute(), storage.directory(data), progress=report)
     found = {"data": str(data), "blocks": made.blocks, "bytes": made.size}
     document = {**found, "damaged": made.damaged, "missing": made.missing}
     yield display.Conclusion(document, 1 if made.damaged or made.missing else 0)
@@ -108,7 +106,7 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool) -> displa
     """
     from lading.wiring.dispatcher import invite
 
-    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    directory = storage.directory(data)
     made = invite(directory, file.absolute(), for_arvados=for_arvados)
     yield {"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api}
     click.echo(
@@ -153,7 +151,7 @@ def clear_cache(data: Path | None) -> display.Output:
     """
     from lading.supervisor import user_files
 
-    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    directory = storage.directory(data)
     lock = directory.claim()
     try:
         directory.check_no_containers()
@@ -175,7 +173,7 @@ def move_records(data: Path | None) -> display.Output:
     from lading.wiring.stores import MOVED
     from lading.wiring.stores import move_records as work
 
-    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    directory = storage.directory(data)
     with display.progress("Moving", is_bytes=False) as report:
         copied = work(directory, progress=report)
     yield copied
@@ -200,7 +198,7 @@ def upgrade(data: Path | None, check: bool) -> display.Output:
     from lading import __version__
     from lading.wiring import stores
 
-    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    directory = storage.directory(data)
     found = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
     yield {
         "found": found.found,

@@ -34,7 +34,7 @@ def main() -> int:
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"lading: {error.name} is not installed, so that there is nothing but "
-            "`lading hpc daemon`; `pip install lading` brings what the other commands need\n"
+            "`lading hpc daemon`; an installation without --no-deps brings the other commands\n"
         )
         return 1
     return run()

@@ -12,11 +12,10 @@ import click
 
 from lading.cli import display
 from lading.client.servers.environment import default_data_directory
-from lading.wiring.checked_machine import Check, CheckedMachine
-from lading.wiring.machine_checks import can_run, examine, first_remedy
 
 if TYPE_CHECKING:
     from lading.client.checks import CheckStep
+    from lading.wiring.checked_machine import Check
 
 
 @click.command()
@@ -51,6 +50,9 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float) -> display
     if live:
         yield from _check_site(image, timeout)
         return
+    from lading.wiring.checked_machine import CheckedMachine
+    from lading.wiring.machine_checks import can_run, examine, first_remedy
+
     place = data or default_data_directory(os.environ)
     checks = examine(CheckedMachine(data=place, user=os.geteuid()))
     is_fit = can_run(checks)

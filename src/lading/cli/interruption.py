@@ -1,51 +1,26 @@
-"""Signals that end a command: Ctrl-C, SIGTERM, and SIGHUP when its terminal is closed.
+"""Ctrl-C, SIGTERM and SIGHUP for commands that work in an event loop.
 
-A command that is ended removes its temporary files first. Ctrl-C gives exit code 130. After SIGTERM
-and SIGHUP the process ends by the same signal, which shells show as 143 and 129. Work that only
-reads or computes in a thread is not waited for.
+A command that is ended removes its temporary files first. Ctrl-C gives exit code 130; `end_signals`
+has the end by the others. Work that only reads or computes in a thread is not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager
 from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import click
 
 from lading.cli import display
+from lading.cli.endings.end_signals import ENDING, Terminated, handled
 from lading.cli.exit_codes import INTERRUPTED
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _Answer = TypeVar("_Answer")
-
-
-class Terminated(SystemExit):
-    """A signal ended the command; `code` is 128 and the number of the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.number = number
-
-
-@contextmanager
-def raising() -> Generator[None]:
-    """Inside, SIGTERM and SIGHUP raise Terminated. Signals that are ignored stay ignored, as after
-    `nohup`.
-    """
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise Terminated(number)
-
-    with _handled(end):
-        yield
 
 
 def run_in_loop(work: Awaitable[_Answer]) -> _Answer:
@@ -69,7 +44,7 @@ def run_in_loop(work: Awaitable[_Answer]) -> _Answer:
             # Wakes the loop.
             loop.call_soon_threadsafe(lambda: None)
 
-        with _handled(end):
+        with handled(end):
             try:
                 return await work
             except BaseException as error:
@@ -86,7 +61,7 @@ def run_until_killed(work: Coroutine[object, object, _Answer]) -> _Answer:
     """Result of the work, in a new event loop. Ctrl-C, SIGTERM and SIGHUP end the process at once:
     for work that leaves nothing behind.
     """
-    for number in (signal.SIGINT, *_ENDING):
+    for number in (signal.SIGINT, *ENDING):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     return asyncio.run(work)
@@ -100,30 +75,6 @@ class _Threads(ThreadPoolExecutor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work, and wait for the present work unless it was left."""
         super().shutdown(wait and not self.are_left, cancel_futures=cancel_futures)
-
-
-def raise_received(error: BaseException) -> None:
-    """Raise the Terminated during which the error occurred, if it did."""
-    before: BaseException | None = error
-    while before is not None:
-        if isinstance(before, Terminated):
-            raise before
-        before = before.__context__
-
-
-def leave(left: SystemExit) -> NoReturn:
-    """End this process as the exception says, by the signal for Terminated. After an interruption
-    threads that still work are not waited for.
-    """
-    if isinstance(left, Terminated):
-        signal.signal(left.number, signal.SIG_DFL)
-        os.kill(os.getpid(), left.number)
-    if left.code != INTERRUPTED:
-        raise left
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(INTERRUPTED)
 
 
 @asynccontextmanager
@@ -165,21 +116,3 @@ async def interruptible(
         for number, handler in zip(numbers, before, strict=True):
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
-
-
-@contextmanager
-def _handled(handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Inside, the handler has SIGTERM and SIGHUP, unless they are ignored or this is not the main
-    thread, which alone may set handlers.
-    """
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in _ENDING}
-    numbers = [number for number, old in before.items() if old is not signal.SIG_IGN]
-    for number in numbers:
-        signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number])

@@ -224,6 +224,12 @@ class LazyGroup(click.Group):
                     # Wrong usage may have ended the command line before its options were read.
                     as_json=exit_codes.is_json(ctx) or (is_usage and "--json" in words),
                 )
+            except ModuleNotFoundError as error:
+                from lading.cli.endings import extras
+
+                if not (message := extras.remedy(error, ctx.invoked_subcommand or "")):
+                    raise
+                fail(message, exit_codes.own_code(ctx, 1), as_json=exit_codes.is_json(ctx))
 
     def make_context(
         self,
@@ -282,10 +288,11 @@ def _ending_unread(ctx: click.Context | None = None) -> Generator[None]:
     try:
         yield
     except (OSError, BaseExceptionGroup) as error:
-        from lading.cli import file_faults, hangup, interruption
+        from lading.cli import file_faults, hangup
+        from lading.cli.endings import end_signals
 
         # A terminal is closed by a signal too, whose end of the command fails to write to it.
-        interruption.raise_received(error)
+        end_signals.raise_received(error)
         if text := file_faults.text_of(error):
             hangup.silence(is_full=hangup.is_full_disk(error))
             code = exit_codes.own_code(ctx, 1) if ctx else 1
@@ -358,9 +365,9 @@ def _first(group: BaseExceptionGroup[BaseException]) -> LadingError:
 def cli(ctx: click.Context) -> None:
     """Run containers as records: equal work is done once, and every result can be explained."""
     if ctx.invoked_subcommand not in _SERVICES and not ctx.resilient_parsing:
-        from lading.cli import interruption
+        from lading.cli.endings import end_signals
 
-        ctx.with_resource(interruption.raising())
+        ctx.with_resource(end_signals.raising())
     # The modules of the command are imported (`console.main`).
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -376,10 +383,10 @@ def main() -> NoReturn:
     try:
         cli.main()
     except SystemExit as left:
-        from lading.cli import interruption
+        from lading.cli.endings import end_signals
 
         # The interpreter looks for garbage among all objects before it ends: 20 to 30 ms, and the
         # memory is given back anyway.
         gc.freeze()
-        interruption.leave(left)
+        end_signals.leave(left)
     raise AssertionError("the command line always leaves the process")

@@ -201,7 +201,7 @@ class DockerGround:
         import aiodocker
         import aiohttp
 
-        from lading.client.images.docker_api import learn_version
+        from lading.net.docker_api import learn_version
 
         docker = aiodocker.Docker(url=f"unix://{self.socket}")
         try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,9 @@ def mount(
     if project is not None and not is_uuid(project):
         project = with_session(partial(find_project, text=project))
     shown, id = _view(view, collection, project)
+    # Told here: the process of the mount has no terminal.
+    if find_spec("mfusepy") is None:
+        raise ModuleNotFoundError(name="mfusepy")
     server = own_or_named_server()
     cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,12 +17,12 @@ import click
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
 from lading.client.servers.environment import default_data_directory
-from lading.wiring.directory import DataDirectory
 
 if TYPE_CHECKING:
     from lading.blobs.collector import CollectorResult, Look
     from lading.blobs.scrubber import Damage, Findings
     from lading.blobs.volume_set import VolumeMount
+    from lading.wiring.directory import DataDirectory
     from lading.wiring.upkeep import Storage, UpkeepState
 
 _Answer = TypeVar("_Answer")
@@ -47,7 +47,7 @@ def volumes(data: Path | None, count: bool) -> display.Output:
     """Show the volumes: free space, blocks, trash, faults; and the results of the last gc and
     scrub.
     """
-    rows, state = _run(_volumes(_directory(data), count))
+    rows, state = _run(_volumes(directory(data), count))
     yield {"volumes": rows, "balance": state.balance, "scrub": state.scrub}
     headings = (
         "VOLUME",
@@ -80,7 +80,7 @@ def gc(data: Path | None, dry_run: bool, show_all: bool) -> display.Output:
     (Collections.BlobSigningTTL), and is deleted after Collections.BlobTrashLifetime in the trash.
     Until then it is restored when it is read or named again.
     """
-    look, outcome = _run(_gc(_directory(data), dry_run=dry_run))
+    look, outcome = _run(_gc(directory(data), dry_run=dry_run))
     is_well = not (look.plan.lost or (outcome is not None and outcome.failures))
     more = {} if outcome is None else _outcome_json(outcome)
     document = {**_as_json(look), "dry_run": dry_run, **more}
@@ -102,7 +102,7 @@ def scrub(data: Path | None, volume: str, rate: str | None) -> display.Output:
     """Read every block, repair damaged ones from other volumes, and name the files that have lost
     bytes.
     """
-    findings = _run(_scrub(_directory(data), volume, rate))
+    findings = _run(_scrub(directory(data), volume, rate))
     yield display.Conclusion(findings, 1 if findings.damaged or findings.failures else 0)
     if findings.damaged:
         display.table(
@@ -121,7 +121,10 @@ def _run(work: Coroutine[Any, Any, _Answer]) -> _Answer:
     return run_in_loop(work)
 
 
-def _directory(data: Path | None) -> DataDirectory:
+def directory(data: Path | None) -> DataDirectory:
+    """The data directory that `--data` names, else that of this user."""
+    from lading.wiring.directory import DataDirectory
+
     return DataDirectory((data or default_data_directory(os.environ)).absolute())
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from lading import __version__
 from lading.cli import display
@@ -26,6 +25,9 @@ from lading.client.provenance.origins import find_origins
 from lading.client.provenance.signing import load_key, sign
 from lading.core.errors import Conflict, Unavailable
 from lading.core.secrets import needed_names
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _UNSTATED: Final = "Not stated."
 KEY: Final = "LADING_SIGNING_KEY"

@@ -20,6 +20,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 from msgspec import structs
@@ -48,7 +49,7 @@ from lading.client.images.from_host import SourceHost, from_host
 from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
-from lading.core.errors import Invalid, Malformed, NotFound
+from lading.core.errors import Invalid, Malformed, NotFound, Unavailable
 from lading.core.images import UNREADABLE, goarch, runs_on
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")
@@ -58,6 +59,8 @@ _REF_NAME = "org.opencontainers.image.ref.name"
 _FULL_NAME = "io.containerd.image.name"
 # Indexes inside indexes; more is refused as damaged, and a loop of indexes ends here.
 _MAX_NESTING = 4
+_EXPORT_TIMEOUT = 3600.0
+"""Seconds between two pieces of an export, which the daemon may prepare before the first."""
 
 
 def docker_socket(environ: Mapping[str, str]) -> Path:
@@ -158,27 +161,27 @@ async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOC
             f"{name}: no such file or directory, and no Docker at {socket} to "
             "ask for an image of that name"
         )
-    # Imported here: it takes long, and only this source needs it.
-    import aiodocker
+    # Imported here: only this source needs it.
+    from lading.client.transport import HttpTransport
 
     reference = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
-    docker = aiodocker.Docker(url=f"unix://{socket}")
+    missing = f"{name}: no such file or directory, and Docker"
+    path = f"/images/{quote(reference, safe='/:@')}"
     try:
-        await docker.images.inspect(reference)
-        async with docker.images.export_image(reference) as stream:
-            with target.open("wb") as file:
-                while data := await stream.read(1 << 20):
-                    await asyncio.to_thread(file.write, data)
-    except aiodocker.DockerError as error:
-        has_none = error.status == HTTPStatus.NOT_FOUND
-        said = (
-            "has no image of that name"
-            if has_none
-            else f"at {socket} does not answer: {error.message}"
-        )
-        raise NotFound(f"{name}: no such file or directory, and Docker {said}") from error
-    finally:
-        await docker.close()
+        async with HttpTransport(unix_socket=socket) as transport:
+            facts = await transport.request("GET", f"{path}/json", headers={})
+            if facts.status == HTTPStatus.NOT_FOUND:
+                raise NotFound(f"{missing} has no image of that name")
+            async with transport.stream(
+                "GET", f"{path}/get", headers={}, timeout=_EXPORT_TIMEOUT
+            ) as answer:
+                if answer.status != HTTPStatus.OK:
+                    raise NotFound(f"{missing} at {socket} answers with status {answer.status}")
+                with target.open("wb") as file:
+                    async for data in answer.chunks:
+                        await asyncio.to_thread(file.write, data)
+    except Unavailable as error:
+        raise NotFound(f"{missing} at {socket} does not answer: {error.message}") from error
     return target
 
 

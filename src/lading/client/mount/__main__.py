@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from lading.client.mount.service import MountSettings, mounted, open_transport
 from lading.core.errors import LadingError
@@ -26,9 +27,13 @@ def main() -> int:
         return 1
     if settings.namespace >= 0:
         enter_namespace(settings.namespace)
-    import uvloop
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    # Of the extra `server`: the mount of a client is slower without it.
+    with contextlib.suppress(ModuleNotFoundError):
+        import uvloop
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        make_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=make_loop) as runner:
         return runner.run(_serve(settings))
 
 

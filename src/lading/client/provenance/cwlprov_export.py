@@ -14,8 +14,6 @@ from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.files.downloads import read_file
@@ -172,6 +170,9 @@ class _Documents:
 
     async def _read(self, key: str) -> Any:
         """The document at `HASH/PATH`; "" for what is no document, and stays a file."""
+        # Of the extra `export`: only this export reads CWL.
+        import yaml
+
         pdh, _, path = key.partition("/")
         if pdh not in self.trees:
             self.trees[pdh] = await read_tree(self.api, pdh)

@@ -1,7 +1,8 @@
 """Signatures of crates, in the format of `ssh-keygen -Y sign`, with Ed25519 keys of OpenSSH.
 
 `ssh-keygen -Y verify -n lading-crate` accepts them, and this module accepts signatures made by
-`ssh-keygen -Y sign -n lading-crate`. Source: PROTOCOL.sshsig of OpenSSH.
+`ssh-keygen -Y sign -n lading-crate`. Source: PROTOCOL.sshsig of OpenSSH. The package cryptography,
+of the extra `export`, is imported where a signature is made or checked.
 """
 
 from __future__ import annotations
@@ -12,17 +13,12 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_ssh_private_key,
-)
+from typing import TYPE_CHECKING, Final
 
 from lading.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 NAMESPACE: Final = "lading-crate"
 LONGEST: Final = 10_000
@@ -38,6 +34,9 @@ _WIDTH: Final = 70
 
 def load_key(path: Path) -> Ed25519PrivateKey:
     """The private key in a file. Raises Invalid, naming the file."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
     try:
         key = load_ssh_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
@@ -65,6 +64,8 @@ def load_signers(path: Path) -> frozenset[bytes]:
 
 def sign(message: bytes, key: Ed25519PrivateKey) -> str:
     """The signature of a message as armoured text."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     signed = key.sign(_signed(message, b"sha512"))
     blob = (
@@ -85,6 +86,9 @@ def verify(message: bytes, signature: str, signers: Iterable[bytes] = ()) -> str
     """Check a signature; the fingerprint of its key. Raises Invalid if it is not good, or made by
     none of `signers`, if there are some.
     """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     body = signature.strip()
     if len(signature) > LONGEST or not (body.startswith(_BEGIN) and body.endswith(_END)):
         raise Invalid("the signature is no SSH signature")

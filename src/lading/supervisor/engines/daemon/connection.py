@@ -9,8 +9,8 @@ import aiodocker
 import aiohttp
 from aiodocker.exceptions import DockerError
 
-from lading.client.images.docker_api import learn_version
 from lading.core.errors import ExecutionError, Failure
+from lading.net.docker_api import learn_version
 from lading.supervisor.engines.refusals import image_refusal, machine_fault
 
 NOT_FOUND = 404

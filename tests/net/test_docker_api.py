@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from lading.client.images.docker_api import learn_version
+from lading.net.docker_api import learn_version
 
 
 @pytest.mark.parametrize(
