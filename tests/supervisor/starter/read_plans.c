@@ -15,21 +15,20 @@ static void print_text(const char *text) {
 
 static void print_records(const struct plan *plan, const char *kinds[26]) {
     for (char letter = 'A'; letter <= 'Z'; letter++) {
-        const struct list *list = records(plan, (enum record)letter);
-        for (size_t at = 0; kinds[letter - 'A'] != NULL && at < list->count; at++) {
+        char **item = records(plan, (enum record)letter);
+        for (; kinds[letter - 'A'] != NULL && *item; item++) {
             printf("%c", letter);
             for (int position = 0; kinds[letter - 'A'][position]; position++) {
                 printf(":");
                 if (strchr("ni", kinds[letter - 'A'][position]) != NULL)
-                    printf("%" PRIu64, number_field(list->items[at], position));
+                    printf("%" PRIu64, number_field(*item, position));
                 else if (kinds[letter - 'A'][position] == 'r')
                     printf("%zu", plan->filter_size);
                 else
-                    print_text(field(list->items[at], position));
+                    print_text(field(*item, position));
             }
             printf(" ");
         }
-        if (kinds[letter - 'A'] != NULL && list->items[list->count] != NULL) printf("the list has no end");
     }
 }
 
@@ -50,7 +49,7 @@ int main(int count, char **arguments) {
             print_records(&plan, kinds);
         printf("\n");
         fflush(stdout);
-        free(plan.lists['R' - 'A'].items);
+        free(plan.lists[0]);
         free(plan.bytes);
     }
     return 0;

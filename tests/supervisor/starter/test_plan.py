@@ -76,7 +76,11 @@ def test_each_part_of_the_configuration_is_in_the_plan() -> None:
     ]
     assert of(records, "M")[1][2:4] == ("mode=755,size=65536k", str(0x2 | 0x20))
     assert of(records, "B") == [("/to", "/from", "7"), ("/target", "/source", "6")]
-    assert of(records, "D") == [("/dev/gpu", "c", "1", "3", str(0o666), "0", "0")]
+    assert of(records, "D")[0] == ("/dev/null", "c", "1", "3", str(0o666), "0", "0")
+    assert of(records, "D")[-1] == ("/dev/gpu", "c", "1", "3", str(0o666), "0", "0")
+    assert [fields[0].removeprefix("/dev/") for fields in of(records, "D")[:-1]] == [
+        "null", "zero", "full", "tty", "random", "urandom",
+    ]  # fmt: skip
     assert of(records, "X") == [(path,) for path in MASKED]
     assert of(records, "O") == [(path,) for path in READONLY]
     assert (of(records, "U"), of(records, "S")) == ([("7", "8")], [("9",)])

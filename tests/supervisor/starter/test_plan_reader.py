@@ -101,7 +101,10 @@ class Reader:
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     need_program("cc")
     program = tmp_path_factory.mktemp("reader") / "read_plans"
-    sources = [Path(__file__).with_name("read_plans.c"), SOURCES / "plan.c", SOURCES / "fault.c"]
+    sources = [
+        Path(__file__).with_name("read_plans.c"),
+        *(SOURCES / f"{name}.c" for name in ("plan", "fault", "descriptors", "calls")),
+    ]
     flags = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command = ["cc", "-std=c11", *flags, f"-I{SOURCES}", "-o", str(program), *map(str, sources)]
     subprocess.run(command, check=True)

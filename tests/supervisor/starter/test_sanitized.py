@@ -22,7 +22,7 @@ from tests.supervisor.starter.plans import Record, make_plan
 SOURCES = Path(lading.supervisor.__file__).parent / "starter"
 # Exit code of the sanitizers (sanitizing.c), and of a process that a trap (SIGILL) ended.
 DAMAGED = (86, 132, -4)
-VERSION = "lading-start 2\n"
+VERSION = "lading-start 3\n"
 # One instruction: every call is allowed (seccomp(2)).
 ALLOW = (0x06).to_bytes(8, "little")[:4] + (0x7FFF0000).to_bytes(4, "little")
 ME = str(os.getuid()).encode(), str(os.getgid()).encode()
@@ -79,6 +79,10 @@ class Box:
             ("M", [b"/dev/pts", b"devpts", b"newinstance,ptmxmode=0666", b"10"]),
             ("M", [b"/dev/shm", b"tmpfs", b"mode=1777", CLOSED]),
             ("M", [b"/sys", b"sysfs", b"", b"15"]),
+            *(
+                ("D", [b"/dev/" + name, b"c", b"1", minor, b"438", b"0", b"0"])
+                for name, minor in [(b"null", b"3"), (b"zero", b"5")]
+            ),
             ("B", [b"/data", bytes(self.directory), b"1"]),
             ("B", [b"/etc/some/file", b"/etc/passwd", b"1"]),
             ("X", [b"/proc/kcore"]),
@@ -249,6 +253,8 @@ def test_a_pipe_in_the_place_of_the_accounts_is_not_waited_for(box: Box) -> None
         ("F", (bytes(8),)),
         ("I", (b"0 0 0\n", b"")),
         ("D", (b"/", b"c", b"1", b"3", b"438", b"0", b"0")),
+        ("D", (b"/dev/none", b"c", b"1", b"3", b"438", b"0", b"0")),
+        ("D", (b"/dev/shm", b"c", b"1", b"3", b"438", b"0", b"0")),
         ("G", (b"18446744073709551615",)),
     ],
 )

@@ -6,9 +6,8 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <signal.h>
-#include <stddef.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,70 +19,62 @@ enum {
     PIDFD_OPEN = 434, CLOSE_RANGE = 436, OPENAT2 = 437, MOUNT_SETATTR = 442
 };
 /* AT_RECURSIVE, AT_EMPTY_PATH and OPEN_TREE_CLONE. */
-#define RECURSIVE 0x8000
-#define EMPTY_PATH 0x1000
-#define TREE_CLONE 1
+enum { RECURSIVE = 0x8000, EMPTY_PATH = 0x1000, TREE_CLONE = 1 };
 /* MOVE_MOUNT_F_EMPTY_PATH and MOVE_MOUNT_T_EMPTY_PATH. */
 #define MOVE_BY_DESCRIPTORS (0x04 | 0x40)
 /* FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC, and commands of fsconfig. */
 #define CLOSE_ON_EXEC 1
-#define SET_FLAG 0
-#define SET_STRING 1
-#define CREATE 6
-/* CLOSE_RANGE_CLOEXEC. */
-#define RANGE_ON_EXEC 4
+enum { SET_FLAG = 0, SET_STRING = 1, CREATE = 6 };
 /* KEYCTL_JOIN_SESSION_KEYRING. */
 #define JOIN_SESSION_KEYRING 1
 /* Look-ups that a rename elsewhere disturbed are tried again so many times. */
 #define MOST_TRIES 128
 
-struct how {
-    uint64_t flags, mode, resolve;
-};
-
-struct attributes {
-    uint64_t set, clear, propagation, user_namespace;
-};
-
 int open_within(int directory, const char *path, int flags, uint64_t resolve) {
-    struct how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = resolve};
+    /* Flags, mode, and how to resolve the path (struct open_how). */
+    const uint64_t how[] = {(uint64_t)(flags | O_CLOEXEC), 0, resolve};
     for (int tries = 0; tries < MOST_TRIES; tries++) {
-        long file = syscall(OPENAT2, directory, path, &how, sizeof how);
+        long file = syscall(OPENAT2, directory, path, how, sizeof how);
         if (file >= 0 || (errno != EAGAIN && errno != EINTR)) return (int)file;
     }
     return -1;
 }
 
 int copy_tree(int directory, const char *path) {
-    return (int)syscall(OPEN_TREE, directory, path, TREE_CLONE | RECURSIVE | EMPTY_PATH | O_CLOEXEC);
+    const unsigned flags = TREE_CLONE | RECURSIVE | EMPTY_PATH | O_CLOEXEC;
+    return (int)syscall(OPEN_TREE, directory, path, flags);
 }
 
 int set_attributes(int tree, uint64_t attributes) {
-    struct attributes change = {.set = attributes, .propagation = MS_PRIVATE};
-    return (int)syscall(MOUNT_SETATTR, tree, "", EMPTY_PATH | RECURSIVE, &change, sizeof change);
+    /* Set, clear, propagation, and the user namespace (struct mount_attr). */
+    const uint64_t change[] = {attributes, 0, MS_PRIVATE, 0};
+    return (int)syscall(MOUNT_SETATTR, tree, "", EMPTY_PATH | RECURSIVE, change, sizeof change);
 }
 
 int attach_tree(int tree, int target) {
     return (int)syscall(MOVE_MOUNT, tree, "", target, "", MOVE_BY_DESCRIPTORS);
 }
 
-int new_file_system(const char *kind) { return (int)syscall(FSOPEN, kind, CLOSE_ON_EXEC); }
-
-int set_option(int context, const char *name, const char *value) {
-    return (int)syscall(FSCONFIG, context, value ? SET_STRING : SET_FLAG, name, value, 0);
-}
-
-int mount_file_system(int context, uint64_t attributes) {
+int mount_new(const char *kind, char *options, uint64_t attributes) {
+    const int context = (int)syscall(FSOPEN, kind, CLOSE_ON_EXEC);
+    char *rest = options, *option;
+    if (context < 0 || syscall(FSCONFIG, context, SET_STRING, "source", kind, 0) < 0) return -1;
+    while ((option = strsep(&rest, ",")) != NULL) {
+        char *value = option;
+        strsep(&value, "=");
+        const int command = value != NULL ? SET_STRING : SET_FLAG;
+        if (*option && syscall(FSCONFIG, context, command, option, value, 0) < 0) return -1;
+    }
     if (syscall(FSCONFIG, context, CREATE, NULL, NULL, 0) < 0) return -1;
-    return (int)syscall(FSMOUNT, context, CLOSE_ON_EXEC, attributes);
+    const int tree = (int)syscall(FSMOUNT, context, CLOSE_ON_EXEC, attributes);
+    return close(context) < 0 ? -1 : tree;
 }
 
-int close_from(unsigned first, unsigned last, int only_on_exec) {
-    if (first > last) return 0;
-    const int result = (int)syscall(CLOSE_RANGE, first, last, only_on_exec ? RANGE_ON_EXEC : 0);
+int close_from(unsigned first, unsigned last) {
     struct rlimit most;
     /* Linux 5.9 brought the call; containers of crun and of daemons run on older kernels, too. */
-    if (result == 0 || errno != ENOSYS || only_on_exec || getrlimit(RLIMIT_NOFILE, &most) < 0) return result;
+    if (syscall(CLOSE_RANGE, first, last, 0) == 0) return 0;
+    if (errno != ENOSYS || getrlimit(RLIMIT_NOFILE, &most) < 0) return -1;
     for (rlim_t number = first; number <= last && number < most.rlim_cur; number++)
         if (close((int)number) < 0 && errno != EBADF) return -1;
     return 0;
@@ -120,8 +111,9 @@ const char *lacking_call(void) {
     } needed[] = {{OPEN_TREE, "open_tree"}, {MOVE_MOUNT, "move_mount"}, {FSOPEN, "fsopen"},
         {PIDFD_OPEN, "pidfd_open"}, {CLOSE_RANGE, "close_range"}, {OPENAT2, "openat2"},
         {MOUNT_SETATTR, "mount_setattr"}};
-    for (size_t at = 0; at < sizeof needed / sizeof *needed; at++)
-        /* Arguments that every kernel refuses: close_range wants a first that is not beyond the last. */
-        if (syscall(needed[at].number, -1, 0, -1, 0, 0) < 0 && errno == ENOSYS) return needed[at].name;
+    for (size_t at = 0; at < COUNT(needed); at++)
+        /* Arguments that every kernel refuses: the first of close_range is beyond the last. */
+        if (syscall(needed[at].number, -1, 0, -1, 0, 0) < 0 && errno == ENOSYS)
+            return needed[at].name;
     return NULL;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "fault.h"
 
 /* Bytes of the container's /etc/passwd that are read. */
@@ -22,11 +23,9 @@
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static const char *variable(const struct plan *plan, const char *name) {
-    const struct list *list = records(plan, ENVIRONMENT);
     const size_t length = strlen(name);
-    for (size_t at = 0; at < list->count; at++)
-        if (strncmp(list->items[at], name, length) == 0 && list->items[at][length] == '=')
-            return list->items[at] + length + 1;
+    for (char **item = records(plan, ENVIRONMENT); *item; item++)
+        if (strncmp(*item, name, length) == 0 && (*item)[length] == '=') return *item + length + 1;
     return NULL;
 }
 
@@ -34,14 +33,11 @@ static const char *variable(const struct plan *plan, const char *name) {
 static size_t read_accounts(char *text, size_t room) {
     const int file = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
-    size_t length = 0;
+    ssize_t length = 0;
     if (file < 0) return 0;
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        ssize_t count;
-        while (length < room && (count = read(file, text + length, room - length)) > 0) length += (size_t)count;
-    }
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) length = read_whole(file, text, room);
     if (close(file) < 0) fault("/etc/passwd");
-    return length;
+    return length < 0 ? 0 : (size_t)length;
 }
 
 /* Finds the home of a user in lines of name:password:user:group:comment:home:shell. */
@@ -51,23 +47,23 @@ static const char *home_in(char *text, unsigned long user) {
         char *fields[7], *at = line;
         int count = 0;
         while (count < 7 && (fields[count] = strsep(&at, ":")) != NULL) count++;
+        if (count < 7 || *fields[2] < '0' || *fields[2] > '9' || *fields[5] != '/') continue;
         char *end;
-        if (count == 7 && *fields[2] >= '0' && *fields[2] <= '9' && strtoul(fields[2], &end, 10) == user && *end == '\0' && *fields[5] == '/')
-            return fields[5];
+        if (strtoul(fields[2], &end, 10) == user && *end == '\0') return fields[5];
     }
     return NULL;
 }
 
-void complete_environment(struct plan *plan) {
+void complete_environment(const struct plan *plan) {
     static char text[MOST_ACCOUNTS + 1], home[PATH_MAX + sizeof "HOME="];
     if (variable(plan, "HOME") != NULL) return;
     text[read_accounts(text, MOST_ACCOUNTS)] = '\0';
     const char *directory = home_in(text, number_field(first_record(plan, USER), 0));
     if (directory == NULL || strlen(directory) >= PATH_MAX) directory = "/";
     snprintf(home, sizeof home, "HOME=%s", directory);
-    struct list *list = &plan->lists[ENVIRONMENT - 'A'];
-    list->items[list->count++] = home;
-    list->items[list->count] = NULL;
+    char **next = records(plan, ENVIRONMENT);
+    while (*next) next++;
+    *next = home;
 }
 
 static void reset_signals(void) {
@@ -87,10 +83,11 @@ static void search(const struct plan *plan, char **arguments) {
     int number = ENOENT;
     for (path = path ? path : USUAL_PATH; *path;) {
         const size_t length = strcspn(path, ":");
-        const int count = snprintf(program, sizeof program, "%.*s/%s", (int)length, path, arguments[0]);
+        const int count =
+            snprintf(program, sizeof program, "%.*s/%s", (int)length, path, arguments[0]);
         path += length + (path[length] == ':');
         if (length == 0 || count < 0 || (size_t)count >= sizeof program) continue;
-        execve(program, arguments, records(plan, ENVIRONMENT)->items);
+        execve(program, arguments, records(plan, ENVIRONMENT));
         if (errno == EACCES)
             number = EACCES;
         else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG)
@@ -100,21 +97,18 @@ static void search(const struct plan *plan, char **arguments) {
 }
 
 _Noreturn void become_command(const struct plan *plan, int terminal) {
-    char **arguments = records(plan, ARGUMENT)->items;
+    char **arguments = records(plan, ARGUMENT);
     if (setsid() < 0) fault("session");
     if (terminal >= 0 && ioctl(terminal, TIOCSCTTY, 0) < 0) fault("terminal");
     reset_signals();
-    if (strchr(arguments[0], '/') != NULL) {
-        execve(arguments[0], arguments, records(plan, ENVIRONMENT)->items);
-        faults_end_with(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
-        fault("executable file `%s` cannot be run", arguments[0]);
-    }
+    const int is_path = strchr(arguments[0], '/') != NULL;
     errno = ENOENT;
-    if (*arguments[0] != '\0') search(plan, arguments);
-    if (errno == ENOENT) {
-        faults_end_with(NOT_FOUND);
-        fault("executable file `%s` not found in $PATH", arguments[0]);
-    }
-    faults_end_with(NOT_EXECUTABLE);
-    fault("executable file `%s` cannot be run", arguments[0]);
+    if (is_path)
+        execve(arguments[0], arguments, records(plan, ENVIRONMENT));
+    else if (*arguments[0] != '\0')
+        search(plan, arguments);
+    faults_end_with(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
+    const int is_absent = errno == ENOENT && !is_path;
+    const char *refusal = is_absent ? "not found in $PATH" : "cannot be run";
+    fault("executable file `%s` %s", arguments[0], refusal);
 }

@@ -3,13 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -35,7 +32,8 @@
 static void send_descriptor(int socket, int descriptor) {
     char letter = 't', space[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec data = {&letter, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -45,7 +43,8 @@ static void send_descriptor(int socket, int descriptor) {
 }
 
 /* Makes a terminal of the container's own, whose other end goes over the socket. The container may
- * have changed its /dev: only the device itself is opened. */
+ * have changed its /dev: only the device itself is opened. Files stay open until `be_command` closes
+ * all that it does not keep. */
 static void make_terminal(int socket) {
     struct stat status;
     struct statfs system;
@@ -64,52 +63,42 @@ static void make_terminal(int socket) {
     send_descriptor(socket, master);
     for (int stream = 0; stream < FIRST_DESCRIPTOR; stream++)
         if (dup2(terminal, stream) < 0) fault("terminal");
-    if (close(found) < 0 || close(master) < 0 || close(terminal) < 0) fault("terminal");
 }
 
 _Noreturn static void be_command(struct plan *plan, int words, int socket) {
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
+    hide_process();
     become_owner(plan);
     if (join_new_keyring() < 0 && errno != ENOSYS) fault("session keyring");
     if (socket >= 0) make_terminal(socket);
-    int *const kept[] = {&words};
-    keep_descriptors(kept, 1);
+    keep_descriptors((int *[]){&words, NULL});
     faults_to_log(words);
     drop_rights(plan);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) fault("signal of the parent's end");
     complete_environment(plan);
     become_command(plan, socket >= 0 ? 0 : -1);
 }
 
 int enter_container(struct plan *plan, int number) {
-    char *process = first_record(plan, PROCESS);
-    char text[16];
-    errno = EINVAL;
-    if (process == NULL || first_record(plan, ARGUMENT) == NULL)
+    if (first_record(plan, PROCESS) == NULL || first_record(plan, ARGUMENT) == NULL)
         fault("the plan is incomplete");
     /* Before anybody in the container can see this process: it has descriptors of the machine. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
-    char *terminal = first_record(plan, TERMINAL);
-    int socket = terminal != NULL ? descriptor_of(number_field(terminal, 0)) : -1;
+    hide_process();
+    int socket = descriptor_record(plan, TERMINAL), container = descriptor_record(plan, PROCESS);
     int words = fcntl(2, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    int container = descriptor_of(number_field(process, 0));
     if (words < 0) fault("descriptors");
-    int *const kept[] = {&words, &number, &container, &socket};
-    keep_descriptors(kept, sizeof kept / sizeof *kept);
+    keep_descriptors((int *[]){&words, &number, &container, &socket, NULL});
     faults_to_log(words);
     join_cgroups(plan);
-    if (setns(container, NAMESPACES | (first_record(plan, IDS) != NULL ? CLONE_NEWUSER : 0)) < 0) fault("namespaces");
+    const int of_ids = first_record(plan, IDS) != NULL ? CLONE_NEWUSER : 0;
+    if (setns(container, NAMESPACES | of_ids) < 0) fault("namespaces");
     forget_arguments();
     const pid_t command = fork_into(0);
     if (command < 0) fault("the command's process");
     if (command == 0) be_command(plan, words, socket);
     discard_plan(plan);
-    const int length = snprintf(text, sizeof text, "%d\n", (int)command);
-    if (write(number, text, (size_t)length) != length) fault("file of the command's number");
-    int *const needed[] = {&words};
-    keep_descriptors(needed, 1);
+    if (dprintf(number, "%d\n", (int)command) < 0) fault("file of the command's number");
+    keep_descriptors((int *[]){&words, NULL});
     faults_to_log(words);
-    if (close_from(0, FIRST_DESCRIPTOR - 1, 0) < 0) fault("streams");
+    if (close_from(0, FIRST_DESCRIPTOR - 1) < 0) fault("streams");
     int status;
     while (waitpid(command, &status, 0) < 0)
         if (errno != EINTR) fault("the command");

@@ -20,7 +20,7 @@ void faults_end_with(int code) { exit_code = code; }
 
 int send_report(int pipe, enum report_kind kind, int32_t value) {
     struct report report = {.kind = (int32_t)kind, .value = value};
-    return write(pipe, &report, sizeof report) == (ssize_t)sizeof report ? 0 : -1;
+    return pipe < 0 || write(pipe, &report, sizeof report) == (ssize_t)sizeof report ? 0 : -1;
 }
 
 _Noreturn void fault(const char *format, ...) {
@@ -29,19 +29,17 @@ _Noreturn void fault(const char *format, ...) {
     va_list values;
     va_start(values, format);
     /* Room is left for the error and the end of the line. */
-    int length = vsnprintf(report.text, sizeof report.text - 100, format, values);
+    vsnprintf(report.text, sizeof report.text - 100, format, values);
     va_end(values);
-    if (length < 0) length = 0;
-    if ((size_t)length > sizeof report.text - 101) length = (int)sizeof report.text - 101;
-    if (number != 0)
-        snprintf(report.text + length, sizeof report.text - (size_t)length, ": %s", strerror(number));
+    char *end = report.text + strlen(report.text);
+    if (number != 0) snprintf(end, 99, ": %s", strerror(number));
     ssize_t written;
     if (keeper >= 0) {
         written = write(keeper, &report, sizeof report);
     } else {
-        size_t end = strnlen(report.text, sizeof report.text - 1);
-        report.text[end] = '\n';
-        written = write(log_descriptor, report.text, end + 1);
+        const size_t length = strlen(report.text);
+        report.text[length] = '\n';
+        written = write(log_descriptor, report.text, length + 1);
     }
     /* The exit code is all that is left when the fault cannot be written. */
     (void)written;

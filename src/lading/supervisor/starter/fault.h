@@ -8,7 +8,7 @@
 
 enum report_kind { REPORT_READY = 1, REPORT_FAULT = 2, REPORT_ENDED = 3 };
 
-/* A message from the container's first process. Its size is below PIPE_BUF, so each is written whole. */
+/* A message from the container's first process. It is smaller than PIPE_BUF: each is written whole. */
 struct report {
     int32_t kind;
     int32_t value;
@@ -24,7 +24,7 @@ void faults_to_keeper(int pipe);
 /* Faults end this process with this exit code instead of NOT_STARTED. */
 void faults_end_with(int code);
 
-/* Returns 0, or -1 with errno. */
+/* Returns 0, also without a pipe (-1), or -1 with errno. */
 int send_report(int pipe, enum report_kind kind, int32_t value);
 
 /* Tells the fault, with the error of `errno` unless that is 0, and ends this process. */

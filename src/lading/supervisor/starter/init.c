@@ -5,51 +5,41 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "calls.h"
 #include "command.h"
+#include "descriptors.h"
 #include "fault.h"
+#include "walls.h"
 
 /* The line that opens the gate (engines.bundle.OPEN_LINE). */
 #define OPEN_LINE "go\n"
-
-static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
 static void notice(int number) { (void)number; }
 
 /* Signals are blocked and waited for; the handlers show that this process hears them: the kernel
  * drops those of a first process that has none. */
 static sigset_t heard_signals(void) {
+    static const int numbers[] = {
+        SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTERM, SIGCHLD};
     const struct sigaction handled = {.sa_handler = notice};
     sigset_t heard;
     sigemptyset(&heard);
-    for (size_t at = 0; at < sizeof passed_on / sizeof *passed_on; at++) {
-        sigaddset(&heard, passed_on[at]);
-        if (sigaction(passed_on[at], &handled, NULL) < 0) fault("signal %d", passed_on[at]);
+    for (size_t at = 0; at < COUNT(numbers); at++) {
+        sigaddset(&heard, numbers[at]);
+        if (sigaction(numbers[at], &handled, NULL) < 0) fault("signal %d", numbers[at]);
     }
-    sigaddset(&heard, SIGTERM);
-    sigaddset(&heard, SIGCHLD);
-    if (sigaction(SIGTERM, &handled, NULL) < 0 || sigaction(SIGCHLD, &handled, NULL) < 0) fault("signals");
     return heard;
 }
 
 static void wait_at(int gate) {
     char line[sizeof OPEN_LINE - 1];
-    size_t length = 0;
-    while (length < sizeof line) {
-        const ssize_t count = read(gate, line + length, sizeof line - length);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) {
-            if (count == 0) errno = 0;
-            fault("the gate was not opened");
-        }
-        length += (size_t)count;
-    }
-    errno = 0;
-    if (memcmp(line, OPEN_LINE, sizeof line) != 0) fault("the gate was not opened");
+    const ssize_t count = read_whole(gate, line, sizeof line);
+    if (count >= 0) errno = 0;
+    if (count != (ssize_t)sizeof line || memcmp(line, OPEN_LINE, sizeof line) != 0)
+        fault("the gate was not opened");
 }
 
 static pid_t start_command(const struct plan *plan) {
@@ -60,20 +50,11 @@ static pid_t start_command(const struct plan *plan) {
     return command;
 }
 
-/* Returns 0 where nobody hears reports. */
-static int tell(int keeper, enum report_kind kind, int value) {
-    return keeper < 0 ? 0 : send_report(keeper, kind, value);
-}
-
 static void keep_only(int pipe) {
-    if (pipe < 0) {
-        if (close_from(0, ~0u, 0) < 0) fault("descriptors");
-        return;
-    }
-    if (close_from(0, (unsigned)pipe - 1, 0) < 0 || close_from((unsigned)pipe + 1, ~0u, 0) < 0) fault("descriptors");
+    /* All others, or all where there is none. */
+    if (pipe > 0 && close_from(0, (unsigned)pipe - 1) < 0) fault("descriptors");
+    if (close_from((unsigned)(pipe + 1), ~0u) < 0) fault("descriptors");
 }
-
-static int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 /* Collects ended processes. `code` becomes that of the command. Returns whether any is left. */
 static int collect(pid_t command, int keeper, int *code) {
@@ -81,9 +62,9 @@ static int collect(pid_t command, int keeper, int *code) {
     pid_t ended;
     while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
         if (ended == command) {
-            *code = code_of(status);
+            *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
             /* Without the keeper the kernel ends this process (PR_SET_PDEATHSIG). */
-            if (tell(keeper, REPORT_ENDED, *code) < 0) _exit(*code);
+            if (send_report(keeper, REPORT_ENDED, *code) < 0) _exit(*code);
         }
     return ended == 0;
 }
@@ -91,7 +72,7 @@ static int collect(pid_t command, int keeper, int *code) {
 _Noreturn void run_init(struct plan *plan, int keeper, int gate) {
     const sigset_t heard = heard_signals();
     const int is_kept = first_record(plan, KEEP) != NULL;
-    if (tell(keeper, REPORT_READY, 0) < 0) fault("report");
+    if (send_report(keeper, REPORT_READY, 0) < 0) fault("report");
     if (gate >= 0) wait_at(gate);
     const pid_t command = is_kept ? 0 : start_command(plan);
     keep_only(keeper);
@@ -115,12 +96,6 @@ _Noreturn void run_init(struct plan *plan, int keeper, int gate) {
     }
 }
 
-static struct list list_of(char **items) {
-    struct list list = {.items = items};
-    while (items[list.count] != NULL) list.count++;
-    return list;
-}
-
 _Noreturn void run_bare_init(const char *reports, char **arguments) {
     struct plan plan = {.bytes = NULL};
     /* Signals wait until `run_init` takes them, also that of a command which ends at once. */
@@ -134,9 +109,8 @@ _Noreturn void run_bare_init(const char *reports, char **arguments) {
         if (keeper < 0) fault("%s", reports);
         faults_to_keeper(keeper);
     }
-    /* Nobody in the container may trace this process, or open what it has open. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
-    plan.lists[ARGUMENT - 'A'] = list_of(arguments);
-    plan.lists[ENVIRONMENT - 'A'] = list_of(environ);
+    hide_process();
+    plan.lists[ARGUMENT - 'A'] = arguments;
+    plan.lists[ENVIRONMENT - 'A'] = environ;
     run_init(&plan, keeper, -1);
 }

@@ -6,6 +6,7 @@
  *                                       reports to a named pipe; -: only faults, to standard error
  *   lading-start check                  whether this kernel has all that is needed */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,42 +22,35 @@
 #include "run.h"
 #include "sealed.h"
 
-#define VERSION "lading-start 2"
-
 static int check(void) {
     const char *lacking = lacking_call();
-    if (lacking != NULL) {
-        dprintf(2, "this kernel has no %s\n", lacking);
-        return 1;
-    }
-    return dprintf(1, "%s\n", VERSION) > 0 ? 0 : 1;
+    errno = 0;
+    if (lacking != NULL) fault("this kernel has no %s", lacking);
+    return dprintf(1, PLAN_MARK) > 0 ? 0 : 1;
 }
 
 static int new_file(const char *path, int flags) {
-    const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    const int always = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    const int file = open(path, always | flags, 0600);
     if (file < 0) fault("%s", path);
     return file;
 }
-
-static int plan_file(const char *text) { return descriptor_of(strtoul(text, NULL, 10)); }
 
 int main(int count, char **arguments) {
     struct plan plan;
     if (count == 2 && strcmp(arguments[1], "check") == 0) return check();
     check_streams();
     if (count >= 4 && strcmp(arguments[1], "init") == 0) run_bare_init(arguments[2], arguments + 3);
-    if (count == 5 && strcmp(arguments[1], "run") == 0) {
-        const int log = new_file(arguments[4], 0);
+    const int is_run = count == 5 && strcmp(arguments[1], "run") == 0;
+    if (is_run || (count == 4 && strcmp(arguments[1], "exec") == 0)) {
+        const int log = is_run ? new_file(arguments[4], 0) : 2;
         faults_to_log(log);
         seal_program(arguments);
-        read_plan(&plan, plan_file(arguments[2]));
-        return run_container(&plan, new_file(arguments[3], O_EXCL), log);
+        read_plan(&plan, descriptor_of(strtoul(arguments[2], NULL, 10)));
+        const int file = new_file(arguments[3], O_EXCL);
+        return is_run ? run_container(&plan, file, log) : enter_container(&plan, file);
     }
-    if (count == 4 && strcmp(arguments[1], "exec") == 0) {
-        seal_program(arguments);
-        read_plan(&plan, plan_file(arguments[2]));
-        return enter_container(&plan, new_file(arguments[3], O_EXCL));
-    }
-    dprintf(2, "usage: lading-start run PLAN STATUS LOG | exec PLAN NUMBER | init REPORTS COMMAND | check\n");
+    dprintf(2, "usage: lading-start run PLAN STATUS LOG | exec PLAN NUMBER |"
+               " init REPORTS COMMAND | check\n");
     return NOT_STARTED;
 }

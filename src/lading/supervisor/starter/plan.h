@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAN_MARK "lading-start 2\n"
+#define PLAN_MARK "lading-start 3\n"
 /* Bytes of a plan: arguments and environment have at most 6 MiB in this kernel (execve(2)). */
 #define MOST_BYTES (16u << 20)
 
@@ -18,7 +18,7 @@ enum record {
     HOST_NAME = 'H',   /* name of the machine in the container */
     MOUNT = 'M',       /* target, kind, options, attributes */
     BIND = 'B',        /* target, source, attributes */
-    DEVICE = 'D',      /* target, letter c or b, major, minor, mode, user, group */
+    DEVICE = 'D',      /* path here and there, letter c or b, major, minor, mode, user, group */
     MASKED = 'X',      /* path that appears empty */
     READ_ONLY = 'O',   /* path that cannot be written */
     LIMIT = 'L',       /* number of a resource, most */
@@ -38,17 +38,11 @@ enum record {
     TERMINAL = 'T',    /* descriptor of a socket that gets the terminal */
 };
 
-struct list {
-    size_t count;
-    /* The first field of each record, and a null pointer behind the last. */
-    char **items;
-};
-
 struct plan {
     char *bytes;
     size_t size;
-    struct list lists[26];   /* by letter */
-    size_t filter_size;      /* bytes */
+    char **lists[26];   /* by letter */
+    size_t filter_size; /* bytes */
 };
 
 /* Reads the file. Ends this process with a fault unless it is a plan. */
@@ -60,10 +54,14 @@ const char *parse_plan(struct plan *plan);
 /* Forgets the plan's content. */
 void discard_plan(struct plan *plan);
 
-const struct list *records(const struct plan *plan, enum record letter);
+/* The first field of each record of a kind, and a null pointer behind the last. */
+char **records(const struct plan *plan, enum record letter);
 
 /* The first record, or a null pointer. */
 char *first_record(const struct plan *plan, enum record letter);
+
+/* The descriptor that is the first record of a kind, or -1. */
+int descriptor_record(const struct plan *plan, enum record letter);
 
 /* A field of a record, by its position. */
 char *field(char *item, int position);

@@ -16,7 +16,7 @@ import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 
-MARK: Final = b"lading-start 2\n"
+MARK: Final = b"lading-start 3\n"
 ATTRIBUTES: Final[Mapping[str, int]] = {
     "ro": 0x1,
     "nosuid": 0x2,
@@ -38,6 +38,16 @@ CAPABILITY_NUMBERS: Final[Mapping[str, int]] = {
     "CAP_SETUID": 7,
     "CAP_NET_BIND_SERVICE": 10,
     "CAP_SYS_CHROOT": 18,
+}
+
+# Numbers of the device files that crun makes in each container by itself.
+_USUAL_DEVICES: Final[Mapping[str, tuple[int, int]]] = {
+    "/dev/null": (1, 3),
+    "/dev/zero": (1, 5),
+    "/dev/full": (1, 7),
+    "/dev/tty": (5, 0),
+    "/dev/random": (1, 8),
+    "/dev/urandom": (1, 9),
 }
 
 
@@ -78,6 +88,10 @@ def container_plan(config: Mapping[str, Any], program: bytes, gate: Gate) -> byt
         _record("R", config["root"]["path"]),
         _record("H", config["hostname"]),
         *(_mount(mount) for mount in config["mounts"]),
+        *(
+            _record("D", path, "c", *numbers, 0o666, 0, 0)
+            for path, numbers in _USUAL_DEVICES.items()
+        ),
         *(_device(device) for device in details["devices"]),
         *(_record("X", path) for path in details["maskedPaths"]),
         *(_record("O", path) for path in details["readonlyPaths"]),

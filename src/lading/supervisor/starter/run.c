@@ -28,36 +28,27 @@
 /* That of queues and shared memory is made later, so that it belongs to the container's root. */
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWNET)
 
-/* The two processes: the keeper outside, and the first process of the container. */
-struct link {
-    int reports[2];   /* from the first process */
-    int permission[2]; /* to the first process: its ids are mapped */
-};
-
 static volatile sig_atomic_t first_process;
 
 static void open_loopback(void) {
     struct ifreq request = {.ifr_name = "lo"};
     const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     request.ifr_flags = IFF_UP | IFF_RUNNING;
-    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) < 0 || close(any) < 0) fault("loopback interface");
+    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) < 0 || close(any) < 0)
+        fault("loopback interface");
 }
 
-/* The first process: makes everything, and waits at the gate with no more rights than the command. */
-_Noreturn static void be_first(struct plan *plan, const struct link *link) {
-    int keeper = link->reports[1], permission = link->permission[0], gate = -1;
-    char *number = first_record(plan, GATE);
-    if (number != NULL && first_record(plan, KEEP) == NULL) gate = descriptor_of(number_field(number, 0));
-    int *const kept[] = {&keeper, &permission, &gate};
-    keep_descriptors(kept, sizeof kept / sizeof *kept);
+/* The first process: makes everything, and waits at the gate with no more rights than the command.
+ * The keeper permits it to begin when its ids are mapped, and gets its reports. */
+_Noreturn static void be_first(struct plan *plan, int keeper) {
+    int gate = first_record(plan, KEEP) != NULL ? -1 : descriptor_record(plan, GATE);
+    keep_descriptors((int *[]){&keeper, &gate, NULL});
     faults_to_keeper(keeper);
     char letter;
-    ssize_t count;
-    while ((count = read(permission, &letter, 1)) < 0 && errno == EINTR) {}
     /* The keeper has told its own fault. */
-    if (count != 1 || close(permission) < 0) _exit(NOT_STARTED);
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) fault("signal of the keeper's end");
+    if (read_whole(keeper, &letter, 1) != 1) _exit(NOT_STARTED);
+    hide_process();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) fault("signal of the parent's end");
     forget_arguments();
     become_owner(plan);
     if (unshare(CLONE_NEWIPC) < 0) fault("namespace of queues");
@@ -67,8 +58,6 @@ _Noreturn static void be_first(struct plan *plan, const struct link *link) {
     if (name != NULL && sethostname(name, strlen(name)) < 0) fault("host name");
     open_loopback();
     drop_rights(plan);
-    /* Once more: a change of rights forgets it. A keeper that has ended since gets no report. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) fault("signal of the keeper's end");
     complete_environment(plan);
     run_init(plan, keeper, gate);
 }
@@ -76,8 +65,7 @@ _Noreturn static void be_first(struct plan *plan, const struct link *link) {
 static void write_process_file(pid_t pid, const char *name, const char *text) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text) || close(file) < 0) fault("%s", name);
+    if (write_file(path, text) < 0) fault("%s", name);
 }
 
 static void map_ids(const struct plan *plan, pid_t pid) {
@@ -109,17 +97,14 @@ static void pass_on(int number) {
 static void hear_signals(void) {
     static const int heard[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
     const struct sigaction handled = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
-    for (size_t at = 0; at < sizeof heard / sizeof *heard; at++)
+    for (size_t at = 0; at < COUNT(heard); at++)
         if (sigaction(heard[at], &handled, NULL) < 0) fault("signal %d", heard[at]);
-    const struct sigaction ignored = {.sa_handler = SIG_IGN};
-    if (sigaction(SIGPIPE, &ignored, NULL) < 0) fault("signal %d", SIGPIPE);
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR) fault("signal %d", SIGPIPE);
 }
 
 /* Reads one report, of which everything may be wrong. Returns 0 at their end. */
 static int read_report(int reports, struct report *report) {
-    ssize_t count;
-    while ((count = read(reports, report, sizeof *report)) < 0 && errno == EINTR) {}
-    if (count != (ssize_t)sizeof *report) return 0;
+    if (read_whole(reports, report, sizeof *report) != (ssize_t)sizeof *report) return 0;
     report->text[sizeof report->text - 1] = '\0';
     for (char *letter = report->text; *letter; letter++)
         if ((unsigned char)*letter < ' ') *letter = '?';
@@ -166,36 +151,36 @@ static int keep(pid_t pid, int reports, int gate, int status) {
 }
 
 int run_container(struct plan *plan, int status, int log) {
-    struct link link;
+    /* A message is one report, or the permission; here and in the container. */
+    int here_there[2];
     sigset_t all, before;
-    errno = EINVAL;
     if (first_record(plan, ROOT) == NULL || first_record(plan, GATE) == NULL ||
         (first_record(plan, KEEP) == NULL) == (first_record(plan, ARGUMENT) == NULL))
         fault("the plan is incomplete");
     /* Whoever finds the file locked knows that its numbers are those of this container. */
     if (flock(status, LOCK_EX | LOCK_NB) < 0) fault("status file");
     join_cgroups(plan);
-    if (pipe2(link.reports, O_CLOEXEC) < 0 || pipe2(link.permission, O_CLOEXEC) < 0) fault("pipes");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, here_there) < 0) fault("sockets");
     sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, &before) < 0) fault("signals");
-    const pid_t pid = fork_into(NAMESPACES | (first_record(plan, IDS) != NULL ? CLONE_NEWUSER : 0));
+    const unsigned long of_ids = first_record(plan, IDS) != NULL ? CLONE_NEWUSER : 0;
+    const pid_t pid = fork_into(NAMESPACES | of_ids);
     if (pid < 0) fault("namespaces");
-    if (pid == 0) be_first(plan, &link);
+    if (pid == 0) be_first(plan, here_there[1]);
     first_process = pid;
     hear_signals();
     if (sigprocmask(SIG_SETMASK, &before, NULL) < 0) fault("signals");
     map_ids(plan, pid);
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
-    int reports = link.reports[0], permission = link.permission[1];
-    int gate = first_record(plan, KEEP) != NULL ? descriptor_of(number_field(first_record(plan, GATE), 0)) : -1;
+    hide_process();
+    int first = here_there[0];
+    int gate = first_record(plan, KEEP) != NULL ? descriptor_record(plan, GATE) : -1;
     if (tell(status, "pid", pid) < 0) fault("status file");
     tell_notice(plan, pid);
-    int *const kept[] = {&log, &status, &reports, &permission, &gate};
-    keep_descriptors(kept, sizeof kept / sizeof *kept);
+    keep_descriptors((int *[]){&log, &status, &first, &gate, NULL});
     faults_to_log(log);
     discard_plan(plan);
-    if (write(permission, "", 1) != 1 || close(permission) < 0) fault("permission");
+    if (write(first, "", 1) != 1) fault("permission");
     /* The streams are the command's alone: their end is its end. */
-    if (close_from(0, FIRST_DESCRIPTOR - 1, 0) < 0) fault("streams");
-    return keep(pid, reports, gate, status);
+    if (close_from(0, FIRST_DESCRIPTOR - 1) < 0) fault("streams");
+    return keep(pid, first, gate, status);
 }

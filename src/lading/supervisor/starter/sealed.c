@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -38,7 +37,8 @@ void seal_program(char **arguments) {
         const int copy = memory_file();
         if (copy < 0) fault("memory for this program");
         while (at < status.st_size)
-            if (sendfile(copy, program, &at, (size_t)(status.st_size - at)) <= 0) fault("copy of this program");
+            if (sendfile(copy, program, &at, (size_t)(status.st_size - at)) <= 0)
+                fault("copy of this program");
         if (fcntl(copy, F_ADD_SEALS, SEALS) < 0) fault("seals of this program");
         syscall(SYS_execveat, copy, "", arguments, none, AT_EMPTY_PATH);
         fault("this program");
@@ -47,6 +47,7 @@ void seal_program(char **arguments) {
 }
 
 void forget_arguments(void) {
-    for (char **argument = command_line + 1; *argument != NULL; argument++) memset(*argument, 0, strlen(*argument));
+    for (char **argument = command_line + 1; *argument != NULL; argument++)
+        memset(*argument, 0, strlen(*argument));
     if (prctl(PR_SET_NAME, "lading-start", 0, 0, 0) < 0) fault("name of this process");
 }

@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "calls.h"
+#include "descriptors.h"
 #include "fault.h"
 
 /* Capabilities have numbers below this one (linux/capability.h). */
@@ -19,12 +21,9 @@
 #define INSTRUCTION 8
 
 void join_cgroups(const struct plan *plan) {
-    const struct list *files = records(plan, CGROUP);
-    for (size_t at = 0; at < files->count; at++) {
-        const int file = open(files->items[at], O_WRONLY | O_CLOEXEC);
-        /* 0 is the process itself, in `tasks` and in `cgroup.procs`. */
-        if (file < 0 || write(file, "0", 1) != 1 || close(file) < 0) fault("%s", files->items[at]);
-    }
+    /* 0 is the process itself, in `tasks` and in `cgroup.procs`. */
+    for (char **path = records(plan, CGROUP); *path; path++)
+        if (write_file(*path, "0") < 0) fault("%s", *path);
 }
 
 static void set_user(uid_t user, gid_t group) {
@@ -38,42 +37,42 @@ void become_owner(const struct plan *plan) {
     set_user(0, 0);
 }
 
+void hide_process(void) {
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
+}
+
 static void set_limits(const struct plan *plan) {
-    const struct list *limits = records(plan, LIMIT);
-    for (size_t at = 0; at < limits->count; at++) {
-        if (set_limit((unsigned)number_field(limits->items[at], 0), number_field(limits->items[at], 1)) < 0)
-            fault("limit %s", limits->items[at]);
-    }
+    for (char **item = records(plan, LIMIT); *item; item++)
+        if (set_limit((unsigned)number_field(*item, 0), number_field(*item, 1)) < 0)
+            fault("limit %s", *item);
 }
 
 static void set_groups(const struct plan *plan) {
     if (first_record(plan, NO_GROUPS) != NULL) return;
     gid_t groups[MOST_GROUPS];
-    const struct list *list = records(plan, GROUP);
-    for (size_t at = 0; at < list->count; at++) groups[at] = (gid_t)number_field(list->items[at], 0);
-    if (setgroups(list->count, groups) < 0) fault("groups");
+    size_t count = 0;
+    for (char **item = records(plan, GROUP); *item && count < COUNT(groups); item++)
+        groups[count++] = (gid_t)number_field(*item, 0);
+    if (setgroups(count, groups) < 0) fault("groups");
 }
 
-/* The machine's null device is not given away: the container has its own, or one that it cannot
- * change. */
-static void replace_null(void) {
+/* A command of another user can open its streams again by /dev/stdout and the like. The machine's
+ * null device is not given away: the container has its own, or one that it cannot change. */
+static void give_streams(uid_t user, gid_t group) {
     struct stat status;
     int null = -1;
-    for (int stream = 0; stream <= 2; stream++) {
+    for (int stream = 0; stream < FIRST_DESCRIPTOR; stream++) {
         if (fstat(stream, &status) < 0) fault("stream %d", stream);
-        if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(1, 3)) continue;
-        if (null < 0 && (null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0) fault("/dev/null");
-        if (dup2(null, stream) < 0) fault("/dev/null");
+        if (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3)) {
+            if (null < 0) null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+            if (null < 0 || dup2(null, stream) < 0) fault("/dev/null");
+        }
+        /* Pipes of the supervisor, and files of read-only mounts, keep their owners. */
+        if (fchown(stream, user, group) < 0 && errno != EPERM && errno != EROFS &&
+            errno != EINVAL && errno != EBADF)
+            fault("stream %d", stream);
     }
     if (null >= 0 && close(null) < 0) fault("/dev/null");
-}
-
-/* A command of another user can open its streams again by /dev/stdout and the like. */
-static void give_streams(uid_t user, gid_t group) {
-    for (int stream = 0; stream <= 2; stream++)
-        /* Pipes of the supervisor, and files of read-only mounts, keep their owners. */
-        if (fchown(stream, user, group) < 0 && errno != EPERM && errno != EROFS && errno != EINVAL && errno != EBADF)
-            fault("stream %d", stream);
 }
 
 /* Changes the directory; whether it could. */
@@ -90,8 +89,8 @@ static int change_directory(const char *path) {
 
 static void filter_system_calls(const struct plan *plan) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) fault("no_new_privs");
-    if (filter_calls(first_record(plan, FILTER), (unsigned short)(plan->filter_size / INSTRUCTION)) < 0)
-        fault("seccomp");
+    const unsigned short instructions = (unsigned short)(plan->filter_size / INSTRUCTION);
+    if (filter_calls(first_record(plan, FILTER), instructions) < 0) fault("seccomp");
 }
 
 void drop_rights(const struct plan *plan) {
@@ -112,7 +111,6 @@ void drop_rights(const struct plan *plan) {
             fault("capability %lu", number);
         }
     set_groups(plan);
-    replace_null();
     give_streams(user, group);
     /* Root may enter a directory that the user may not, and the other way round. */
     const int has_entered = change_directory(directory);
@@ -120,8 +118,10 @@ void drop_rights(const struct plan *plan) {
     if (!has_entered && !change_directory(directory)) fault("chdir to %s", directory);
     /* After the change of user, which decides this anew. Nobody in the container may trace this
      * process or open what it has open: it has more rights than the command until the next lines. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) fault("dumpable");
+    hide_process();
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) fault("ambient capabilities");
     /* What a program of another user than root gets at its start: none. */
     if (set_capabilities(user == 0 ? capabilities : 0) < 0) fault("capabilities");
+    /* A change of rights forgets it. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) fault("signal of the parent's end");
 }
