@@ -19,7 +19,16 @@ from lading.core.quantities import (
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)]
+    ("text", "count"),
+    [
+        (5, 5),
+        ("5", 5),
+        ("1.5KiB", 1536),
+        ("2GB", 2 * 10**9),
+        ("1 MiB", 1 << 20),
+        ("1PiB", 1 << 50),
+        ("2PB", 2 * 10**15),
+    ],
 )
 def test_sizes(text: str | int, count: int) -> None:
     assert parse_size(text) == count
@@ -27,7 +36,13 @@ def test_sizes(text: str | int, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(5, "5 B"), (1536, "1.5 KiB"), (1 << 40, "1.0 TiB"), (1 << 51, "2048.0 TiB")],
+    [
+        (5, "5 B"),
+        (1536, "1.5 KiB"),
+        (1 << 40, "1.0 TiB"),
+        (1 << 51, "2.0 PiB"),
+        (1 << 61, "2048.0 PiB"),
+    ],
 )
 def test_sizes_for_people(count: int, text: str) -> None:
     assert size(count) == text

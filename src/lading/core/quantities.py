@@ -28,12 +28,12 @@ _LENIENT = re.compile(
     r"\s*(Z|[+-]\d\d:?\d\d)?Z?)?"
 )
 # A number and a unit: "64MiB", "1.5G", "100".
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]i?)?B?")
 # (?!s): "5ms" is milliseconds, not minutes.
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
-_DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS = {**_DECIMAL, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-_SHOWN_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_UNITS = {**_DECIMAL, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50}
+_SHOWN_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # Seconds per unit, largest first.
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
