@@ -182,16 +182,18 @@ async def test_packed_blocks_are_saved_and_come_back_as_files(
     directory: DataDirectory, tmp_path: Path
 ) -> None:
     volume = DirectoryVolume(directory.blocks, reserve=0, pack_small_blocks=True)
-    # One is in a file and in a pack, one is damaged in its pack, and one is gone.
-    names = [md5(data, usedforsecurity=False).hexdigest() for data in (b"0", b"p", b"q", b"gone")]
-    for data, name in zip((b"0", b"p", b"q", b"gone"), names, strict=True):
+    # One is in a file and in a pack, one is damaged in its pack, and one is gone. The content of
+    # the damaged one is long enough to be nowhere else in the pack, as in a hash or a time.
+    blocks = (b"0", b"p", b"damaged block", b"gone")
+    names = [md5(data, usedforsecurity=False).hexdigest() for data in blocks]
+    for data, name in zip(blocks, names, strict=True):
         (directory.blocks / name[:3] / name).unlink(missing_ok=True)
         await volume.put(name, data)
     await DirectoryVolume(directory.blocks, reserve=0).put(names[0], b"0")
     await volume.discard(names[3], (await volume.head(names[3])).mtime_ns)
     mtime = (await volume.head(names[1])).mtime_ns // 10**9
     (pack,) = (directory.blocks / "packs").glob("*.pack")
-    pack.write_bytes(pack.read_bytes().replace(b"q", b"!"))
+    pack.write_bytes(pack.read_bytes().replace(b"damaged block", b"Damaged block"))
     contents = backup(directory, tmp_path / "b", progress=quiet)
     again = DataDirectory(tmp_path / "again")
     restored = restore(tmp_path / "b", again, progress=quiet)
