@@ -238,18 +238,18 @@ def read_layers(
 
 
 def plain_layer(
-    found: Slice,
+    piece: Slice,
     target: Path,
     source: str,
     *,
     steps: ImageSteps = UNWATCHED,
     reserve: int | None = None,
 ) -> Layer:
-    """The layer at `found`, uncompressed into the file `target` if it is compressed. `reserve`: the
+    """The layer at `piece`, uncompressed into the file `target` if it is compressed. `reserve`: the
     bytes of the disk that stay free; a tenth of the free ones if None.
     """
-    found = uncompressed(found, target, source, steps=steps, reserve=reserve)
-    with found.path.open("rb") as file:
-        file.seek(found.offset)
-        diff_id = sha256_of(steps.reading(file), found.size)
-    return Layer(path=found.path, offset=found.offset, size=found.size, diff_id=diff_id)
+    piece = uncompressed(piece, target, source, steps=steps, reserve=reserve)
+    with piece.path.open("rb") as file:
+        file.seek(piece.offset)
+        diff_id = sha256_of(steps.reading(file), piece.size)
+    return Layer(path=piece.path, offset=piece.offset, size=piece.size, diff_id=diff_id)

@@ -136,38 +136,40 @@ class DirectoryMembers:
 
 def read_document(members: Members, name: str, *, limit: int = _MAX_DOCUMENT) -> bytes:
     """The bytes of a small file. Raises Malformed when it is absent or has over `limit` bytes."""
-    found = members.find(name)
-    if found is None:
+    piece = members.find(name)
+    if piece is None:
         raise Malformed(f"{members.source}: damaged image: {name} is missing")
-    if found.size > limit:
-        raise Malformed(f"{members.source}: damaged image: {name} has {found.size} bytes")
-    with found.path.open("rb") as file:
-        file.seek(found.offset)
-        return file.read(found.size)
+    if piece.size > limit:
+        raise Malformed(f"{members.source}: damaged image: {name} has {piece.size} bytes")
+    with piece.path.open("rb") as file:
+        file.seek(piece.offset)
+        return file.read(piece.size)
 
 
 def uncompressed(
-    found: Slice,
+    piece: Slice,
     target: Path,
     source: str,
     *,
     steps: ImageSteps = UNWATCHED,
     reserve: int | None = None,
 ) -> Slice:
-    """`found` itself, or the file `target` with its uncompressed content. `reserve` as for
-    `plain_layer`. Raises Malformed, Invalid, Full.
+    """Uncompress `piece` into the file `target`; return `piece` itself if it is not compressed.
+
+    `reserve` is the number of bytes of the disk that stay free; a tenth of the free ones if None.
+    Raises Malformed, Invalid, Full.
     """
-    with found.path.open("rb") as file:
-        file.seek(found.offset)
+    with piece.path.open("rb") as file:
+        file.seek(piece.offset)
         head = file.read(8)
         program = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
         if program is None:
-            return found
-        file.seek(found.offset)
+            return piece
+        file.seek(piece.offset)
         # A tenth of the free space stays for others.
         free = shutil.disk_usage(target.parent).free
         room = max(free - (free // 10 if reserve is None else reserve), 0)
-        _uncompress(program, steps.reading(file), found.size, target, source, room, steps)
+        _uncompress(program, steps.reading(file), piece.size, target, source, room, steps)
     return Slice(target, 0, target.stat().st_size)
 
 

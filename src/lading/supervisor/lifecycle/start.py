@@ -123,7 +123,10 @@ async def open_gateway(run: ContainerRun) -> None:
 
 
 async def _settle_gateway(run: ContainerRun, refused: str) -> None:
-    """Open a tunnel, or close the gateway, where the server has refused the address."""
+    """Replace the gateway whose address the server refused by a tunnel, or else close it.
+
+    `refused` is the server's reason, empty if it took the address.
+    """
     if refused and not await run.gateway.fall_back():
         await run.gateway.close()
         run.log.say(f"nobody can enter this container: {refused}")

@@ -19,7 +19,7 @@ ORPHANS = 3000
 PROCESSES = 400
 """The most processes of the container in which these are made: far fewer than all of them."""
 SIGNALS: Final = (("TERM", 143), ("KILL", 137), ("ABRT", 134), ("SEGV", 139))
-"""Signals that a command sends to itself, and its exit code."""
+"""Each signal that a command sends to itself, with the exit code that follows."""
 ORPHANED: Final = (
     f"i=0; while [ $i -lt {ORPHANS} ]; do (true &); i=$((i+1)); done; echo $i made;"
     " for second in 1 2 3 4 5 6 7 8 9 10; do ended=0; for file in /proc/[0-9]*/stat; do"

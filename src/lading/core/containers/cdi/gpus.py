@@ -104,11 +104,11 @@ def generated(
 def all_names(
     mounts: Iterable[tuple[Mount, str]], libraries: Mapping[str, Collection[str]], machine: str
 ) -> list[tuple[str, str]]:
-    """Source and target of each mount, and of each library again at all names that loaders look
-    for.
+    """Pairs of source and target: one for each mount, and further ones for each library, because
+    a loader looks for it under several names.
 
-    The mounts come with their files, which links of the machine lead to; `libraries` has the names
-    in the loader's cache by such files; `machine` is that of `uname`, such as x86_64.
+    `mounts` has each mount with its file after links are followed; `libraries` has for such a file
+    the names in the loader's cache; `machine` is that of `uname`, such as x86_64.
     """
     binds: dict[str, str] = {}
     for mount, file in mounts:
