@@ -91,6 +91,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "permissions.below": _WORK,
         "permissions.group_flags": "of the group or the owner of a record that the caller can read",
         "permissions.flags_by_group": _WORK,
+        "permissions.any_frozen": _WORK,
         "quotas.kinds": _CHARGES,
         "quotas.concerning": "`quotas.check` names a quota to those alone who can read it",
         "quotas.find": "`verdicts` names a quota to those who can read it; dispatchers get titles",

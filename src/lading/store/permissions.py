@@ -406,6 +406,11 @@ async def flags_by_group(tx: Transaction, uuids: Iterable[str]) -> dict[str, Gro
     return found
 
 
+async def any_frozen(tx: Transaction) -> bool:
+    """Whether any group is frozen."""
+    return bool(await tx.fetch("SELECT 1 FROM group_standing WHERE frozen = 1 LIMIT 1"))
+
+
 async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, GroupFlags]:
     found = {}
     for part in _chunks(names):

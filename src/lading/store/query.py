@@ -15,6 +15,7 @@ from lading.core.image_names import IMAGE_HASH, REPO_TAG
 from lading.core.records.expressions import (
     All,
     Among,
+    AmongFound,
     Column,
     Compare,
     CompareColumns,
@@ -28,6 +29,8 @@ from lading.core.records.expressions import (
     Like,
     Not,
     OfContainer,
+    OfRequest,
+    Outside,
     PropertyKey,
     Query,
     SortKey,
@@ -44,6 +47,7 @@ from lading.core.records.permissions import (
     Present,
     Reachable,
     Requested,
+    Unfrozen,
     Untrashed,
 )
 from lading.core.records.record_types import GROUPS, LOGS, RECORDS, TOKENS, USERS
@@ -212,6 +216,24 @@ class ConditionWriter:
         link = f"containers.uuid = {self._table}.container_uuid"
         return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({condition}))"
 
+    def _of_request(self, part: OfRequest) -> str:
+        inner = ConditionWriter(self._dialect, "container_requests")
+        condition = inner.write(part.part)
+        self.values += inner.values
+        link = f"container_requests.container_uuid = {self._table}.uuid"
+        return f"EXISTS (SELECT 1 FROM container_requests WHERE {link} AND ({condition}))"
+
+    def _among_found(self, part: AmongFound) -> str:
+        queries = []
+        for one in part.parts:
+            inner = ConditionWriter(self._dialect, part.plural)
+            queries.append(f"SELECT {part.named} FROM {part.plural} WHERE {inner.write(one)}")
+            self.values += inner.values
+        return f"{self._name(part.column)} IN ({' UNION '.join(queries)})"
+
+    def _outside(self, part: Outside) -> str:
+        return f"({self.write(part.part)}) IS NOT TRUE"
+
     def _all(self, part: All) -> str:
         return " AND ".join(f"({self.write(one)})" for one in part.parts)
 
@@ -293,6 +315,10 @@ class ConditionWriter:
             f"{self._name(part.column)} NOT IN"
             f" (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
         )
+
+    def _unfrozen(self, part: Unfrozen) -> str:
+        frozen = "SELECT s.uuid FROM group_standing s WHERE s.frozen = 1"
+        return f"{self._name(part.column)} NOT IN ({frozen})"
 
     def _present(self, part: Present) -> str:  # noqa: ARG002 (decided by the type alone)
         return f"{self._name('current_version_uuid')} = {self._name('uuid')}"
@@ -525,8 +551,11 @@ _WRITERS: Final[Mapping[type, Callable[[ConditionWriter, Any], str]]] = {
     Constant: ConditionWriter._constant,
     Either: ConditionWriter._either,
     OfContainer: ConditionWriter._of_container,
+    OfRequest: ConditionWriter._of_request,
+    AmongFound: ConditionWriter._among_found,
     All: ConditionWriter._all,
     Not: ConditionWriter._not,
+    Outside: ConditionWriter._outside,
     Requested: ConditionWriter._requested,
     About: ConditionWriter._about,
     FormerPlace: ConditionWriter._former_place,
@@ -535,6 +564,7 @@ _WRITERS: Final[Mapping[type, Callable[[ConditionWriter, Any], str]]] = {
     ManagedHead: ConditionWriter._managed_head,
     NamesImage: ConditionWriter._names_image,
     Untrashed: ConditionWriter._untrashed,
+    Unfrozen: ConditionWriter._unfrozen,
     Present: ConditionWriter._present,
     Inside: ConditionWriter._inside,
 }

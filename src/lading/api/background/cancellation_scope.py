@@ -24,8 +24,9 @@ from lading.core.errors import Conflict
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.container_types import REQUESTS
-from lading.core.records.expressions import All, Among, Column, Compare, Either, Expression, Query
+from lading.core.records.expressions import Among, Column, Compare, Expression, Query
 from lading.core.records.filters import check_filters
+from lading.core.records.pending_cancellations import before
 from lading.core.records.permissions import Level
 from lading.core.records.schema import Record, Type
 from lading.store import cancellations, permissions, records
@@ -56,14 +57,6 @@ async def query_of(
         *check_filters(one.filters, REQUESTS),
     ]
     return await generic.narrowed(tx, REQUESTS, Query(where=tuple(where)), principal)
-
-
-def before(position: tuple[str, str]) -> tuple[Expression, ...]:
-    """Conditions that a request is older than a position."""
-    at, uuid = position
-    created = Column("created_at", Type.TIME)
-    same = Compare(created, "=", at), Compare(Column("uuid", Type.STRING), "<", uuid)
-    return Compare(created, "<=", at), Either((Compare(created, "<", at), All(same)))
 
 
 async def refused(tx: Transaction, principal: Principal, rows: Sequence[Record]) -> set[str]:
@@ -128,6 +121,20 @@ async def cancel_container(services: ApiServices, container_uuid: str) -> None:
     """Cancel the requests of a container that are being cancelled, before their turn."""
     async with services.database.writing() as tx:
         for one, rows in await left(tx, services, of_containers([container_uuid])):
+            done = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
+            await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
+
+
+async def reach(services: ApiServices, request_uuid: str) -> None:
+    """Cancel a request that is being cancelled, before its turn: a call is about to change it, and
+    must meet what readers are shown.
+    """
+    async with services.database.reading() as tx:
+        if not await cancellations.unfinished(tx):
+            return
+    itself = Compare(Column("uuid", Type.STRING), "=", request_uuid)
+    async with services.database.writing() as tx:
+        for one, rows in await left(tx, services, itself):
             done = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
             await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
 

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from lading.api.background import cancellation_scope
-from lading.api.background.cancellation_scope import before, principal_of, query_of
+from lading.api.background.cancellation_scope import principal_of, query_of
 from lading.api.background.page_size import PageSize
 from lading.api.events import audit
 from lading.api.metrics import METRICS
@@ -52,6 +52,7 @@ from lading.core.records.expressions import (
     Column,
     Compare,
 )
+from lading.core.records.pending_cancellations import before
 from lading.core.records.schema import Record, RecordType, Type
 from lading.process.concurrency import cancel_all, together
 from lading.store import cancellations, records

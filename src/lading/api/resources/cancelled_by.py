@@ -18,6 +18,7 @@ from lading.core.records.log_rows import LogRowType
 from lading.core.records.record_types import LOGS, USERS
 from lading.core.records.schema import Record
 from lading.store import records
+from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction
 
 # The latest changes of a request among which its cancellation is sought.
@@ -43,11 +44,13 @@ class Canceller:
 
 
 async def canceller_of(
-    tx: Transaction, call: ApiCall, subject: ContainerRequest
+    tx: Transaction, call: ApiCall, subject: ContainerRequest, pending: Cancellation | None
 ) -> Canceller | None:
-    """The user whose call set the priority of a request to 0; None if it has a priority, has
-    succeeded, or if the server did so, as for a container's children.
+    """The user whose call set the priority of a request to 0, or who asked for the cancellation
+    `pending` that has yet to reach it; None if there is none, as for a container's children.
     """
+    if pending is not None:
+        return await _named(tx, call, pending.user_uuid, pending.created_at)
     if subject.priority or subject.state is RequestState.UNCOMMITTED:
         return None
     query = Query(
@@ -63,11 +66,11 @@ async def canceller_of(
         before = row["properties"].get("old_attributes") or {}
         after = row["properties"].get("new_attributes") or {}
         if after.get("priority") == 0 and before.get("priority"):
-            return await named(tx, call, row["modified_by_user_uuid"], row["event_at"])
+            return await _named(tx, call, row["modified_by_user_uuid"], row["event_at"])
     return None
 
 
-async def named(tx: Transaction, call: ApiCall, user_uuid: str, at: str) -> Canceller | None:
+async def _named(tx: Transaction, call: ApiCall, user_uuid: str, at: str) -> Canceller | None:
     """A user who cancelled at a time, by name where the caller may read the user; None for the
     system.
     """

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.api import authorization, completion
+from lading.api.background.cancellation_scope import reach
 from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.mounts import mount_contents
@@ -168,6 +169,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
         or given.get("container_uuid")
     ):
         trees = await _look_up_stored(call, given)
+    await reach(services, call.uuid)
     async with services.database.writing() as tx:
         trash = bool(call.params.get("include_trash"))
         row = await authorization.find_readable(
@@ -231,6 +233,7 @@ async def satisfy_request(call: ApiCall) -> ApiResponse:
 async def cancel_request(call: ApiCall) -> ApiResponse:
     """Set the priority to 0; the request ends if its container has not started."""
     services, caller = call.services, call.caller
+    await reach(services, call.uuid)
     async with services.database.writing() as tx:
         # Trashed requests may be stopped too.
         row = await authorization.find_readable(
@@ -247,6 +250,7 @@ async def cancel_request(call: ApiCall) -> ApiResponse:
 async def delete_request(call: ApiCall) -> ApiResponse:
     """Delete a request; its container is cancelled if no other request wants it."""
     services, caller = call.services, call.caller
+    await reach(services, call.uuid)
     async with services.database.writing() as tx:
         row = await authorization.find_readable(
             tx, services.clock, services.config, REQUESTS, call.uuid, caller

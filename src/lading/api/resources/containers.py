@@ -18,6 +18,7 @@ from lading.api.background.cancellation_scope import (
     cancel_container,
     find_ending,
 )
+from lading.api.cancelled_view import find_view, show_covered
 from lading.api.container_access import port_addresses
 from lading.api.container_access.gateway_client import choose_address
 from lading.api.events import audit
@@ -72,6 +73,9 @@ async def get_container(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), CONTAINERS)
     async with call.services.database.reading() as tx:
         record = await find_container(tx, call, raw=True)
+        view = await find_view(tx, call.services, CONTAINERS)
+        if view is not None:
+            await show_covered(tx, view, CONTAINERS, [record])
     shown = show(CONTAINERS, record, select)
     if call.caller.supervises == call.uuid:
         shown = _for_supervisor(call, shown, record)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lading.api.authorization import check_writable, find_readable
+from lading.api.cancelled_view import find_view, show_covered
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.serializer import (
@@ -48,14 +49,20 @@ async def list_records(
     database = call.services.database
     async with database.reading() as tx:
         query = await narrowed(tx, kind, query, call.caller)
+        view = await find_view(tx, call.services, kind)
+        if view is not None:
+            query = replace(query, where=view.heed(kind, query.where))
         available = await records.count(tx, tx.dialect, kind, query) if query.count else None
         # Fast path: the database makes the JSON of each record, and no row becomes Python objects.
-        if is_plain(kind) and query.limit and not query.include and not query.distinct:
+        is_quick = view is None and is_plain(kind) and not query.include and not query.distinct
+        if is_quick and query.limit:
             texts = await records.search_texts(tx, tx.dialect, kind, query)
             if texts is not None:
                 body = envelope(kind, query, [], available)
                 return ApiResponse(body={**body, "items": show_texts(kind, texts)})
         rows = await records.search(tx, tx.dialect, kind, query, raw=True) if query.limit else []
+        if view is not None and not query.distinct:
+            await show_covered(tx, view, kind, rows)
         included = await find_included(tx, call, rows, query.include) if query.include else []
         names = query.select if query.select is not None else kind.listed
         items = await present(
@@ -145,6 +152,9 @@ async def get_record(call: ApiCall, kind: RecordType) -> ApiResponse:
             include_trash=trash,
             raw=True,
         )
+        view = await find_view(tx, call.services, kind)
+        if view is not None:
+            await show_covered(tx, view, kind, [record])
         return ApiResponse(
             body=await present_one(tx, call.services.config, call.caller, kind, record, select)
         )
@@ -289,6 +299,9 @@ async def _readable(
         )
         if within:
             found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
+    view = await find_view(tx, call.services, kind)
+    if view is not None:
+        await show_covered(tx, view, kind, list(found.values()))
     return await present(tx, call.services.config, call.caller, kind, list(found.values()), names)
 
 

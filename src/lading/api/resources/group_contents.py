@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
+from lading.api.cancelled_view import find_view, show_covered
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import collections, generic
 from lading.api.resources.generic import find_included
@@ -75,11 +76,19 @@ async def list_contents(call: ApiCall) -> ApiResponse:
             )
             for part in parts
         ]
+        views = {part.kind: await find_view(tx, call.services, part.kind) for part in parts}
+        queries = [
+            query if view is None else replace(query, where=view.heed(kind, query.where))
+            for query, (kind, view) in zip(queries, views.items(), strict=True)
+        ]
         first = parts[0].query if parts else Query()
         kinds = [part.kind for part in parts]
         found, available = await _page(
             tx, tx.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
         )
+        for kind, some in found:
+            if (view := views[kind]) is not None:
+                await show_covered(tx, view, kind, some)
         rows = [row for _, rows in found for row in rows]
         included = await find_included(tx, call, rows, include, select=call.params.get("select"))
         items = await _shown(tx, call, found, parts)

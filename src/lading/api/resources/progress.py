@@ -10,6 +10,7 @@ from msgspec import structs
 
 from lading.api import authorization, expectations, learning, priorities
 from lading.api.background import cancellation_scope
+from lading.api.cancelled_view import find_view, show_covered
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
@@ -46,6 +47,7 @@ from lading.core.records.expressions import (
     SortKey,
 )
 from lading.core.records.log_rows import LogRowType
+from lading.core.records.pending_cancellations import View
 from lading.core.records.record_types import LOGS
 from lading.core.records.schema import Record, Type
 from lading.core.scheduling.wait_reasons import (
@@ -55,6 +57,7 @@ from lading.core.scheduling.wait_reasons import (
     unassigned,
 )
 from lading.store import contents, records
+from lading.store.cancellations import Cancellation
 from lading.store.containers import reusable, waiting
 from lading.store.database import Transaction
 
@@ -97,7 +100,8 @@ async def get_status(call: ApiCall) -> ApiResponse:
         )
         container = await _container(tx, row)
         subject = ContainerRequest.from_record(row)
-        scene = await _scene(tx, call, subject, container)
+        pending = await _pending_cancellation(tx, call, subject)
+        scene = await _scene(tx, call, subject, container, pending)
     waits = _first(subject, container, scene)
     # Outside the transaction: what follows needs no database.
     sentence = reuse_explanation.status_sentence(container, scene.status, waits)
@@ -126,16 +130,21 @@ async def get_why(call: ApiCall) -> ApiResponse:
         image = await _image_fault(tx, call, subject, container)
         # The end of the last attempt is shown while the next one is under way.
         earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
+        pending = await _pending_cancellation(tx, call, subject)
         scene = dataclasses.replace(
-            await _scene(tx, call, subject, container), image=image, earlier=earlier
+            await _scene(tx, call, subject, container, pending), image=image, earlier=earlier
         )
         ended = await _last(tx, call, LogRowType.END)
         dispatched = await dispatching.trail(tx, tx.dialect, subject)
         evidence = await evidence_about(tx, call, container) if container else None
         expected = await expectations.explain(tx, services, subject, container, scene, call.caller)
         compared = await _compared(tx, call, container)
-        canceller = await canceller_of(tx, call, subject)
-    waits = _first(subject, container, scene)
+        canceller = await canceller_of(tx, call, subject, pending)
+        waits = _first(subject, container, scene)
+        status = reuse_explanation.status_sentence(container, scene.status, waits)
+        delayed = [one.shown() for one in delays(subject, container, scene)]
+        view = await find_view(tx, services, REQUESTS)
+        subject, container = await _as_shown(tx, view, subject, container)
     return ApiResponse(
         body={
             **compared,
@@ -144,8 +153,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "priority": subject.priority,
             "outcome": _outcome(subject, container, ended, canceller),
             "cancelled": canceller.shown() if canceller is not None else None,
-            "scheduling_status": reuse_explanation.status_sentence(container, scene.status, waits),
-            "waits": [one.shown() for one in delays(subject, container, scene)],
+            "scheduling_status": status,
+            "waits": delayed,
             "container": _shown(container) if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
             "attempts": [_shown(one) for one in tried],
@@ -361,9 +370,15 @@ async def _container(tx: Transaction, row: Record) -> Container | None:
 
 
 async def _scene(
-    tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
+    tx: Transaction,
+    call: ApiCall,
+    subject: ContainerRequest,
+    container: Container | None,
+    pending: Cancellation | None,
 ) -> Scene:
-    """The facts from which the reasons to wait are found."""
+    """The facts from which the reasons to wait are found; `pending` is the cancellation that has
+    yet to reach the request.
+    """
     services, reader = call.services, authorization.reader_of(call.caller)
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
@@ -378,7 +393,7 @@ async def _scene(
         share = await position(tx, services.clock, services.config, container, ahead, reader=reader)
     now = services.clock.now()
     return Scene(
-        cancelled_since=await _cancelled_since(tx, call, subject),
+        cancelled_since=pending.created_at if pending is not None else None,
         judgement=await priorities.judge_one(tx, subject, now=now, reader=reader)
         if subject.state is request_phases.RequestState.COMMITTED
         else READY,
@@ -393,13 +408,33 @@ async def _scene(
     )
 
 
-async def _cancelled_since(tx: Transaction, call: ApiCall, subject: ContainerRequest) -> str | None:
-    """The time of the cancellation that has yet to reach a request; None without one."""
+async def _pending_cancellation(
+    tx: Transaction, call: ApiCall, subject: ContainerRequest
+) -> Cancellation | None:
+    """The cancellation that has yet to reach a request; None without one."""
     if subject.state is not request_phases.RequestState.COMMITTED:
         return None
     itself = Compare(Column("uuid", Type.STRING), "=", subject.uuid)
     pending = await cancellation_scope.left(tx, call.services, itself)
-    return pending[0][0].created_at if pending else None
+    return pending[0][0] if pending else None
+
+
+async def _as_shown(
+    tx: Transaction, view: View | None, subject: ContainerRequest, container: Container | None
+) -> tuple[ContainerRequest, Container | None]:
+    """A request and its container as readers are shown them."""
+    if view is None:
+        return subject, container
+    row: Record = {"uuid": subject.uuid, "state": subject.state, "priority": subject.priority}
+    await show_covered(tx, view, REQUESTS, [row])
+    state = request_phases.RequestState(row["state"])
+    shown = structs.replace(subject, state=state, priority=row["priority"])
+    if container is None:
+        return shown, None
+    row = {"uuid": container.uuid, "state": container.state, "priority": container.priority}
+    await show_covered(tx, view, CONTAINERS, [row])
+    its_state = ContainerState(row["state"])
+    return shown, structs.replace(container, state=its_state, priority=row["priority"])
 
 
 def _silence(last: str | None, now: str) -> str:

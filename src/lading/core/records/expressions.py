@@ -21,6 +21,7 @@ from lading.core.records.permissions import (
     Present,
     Reachable,
     Requested,
+    Unfrozen,
     Untrashed,
 )
 from lading.core.records.schema import JSON, Type
@@ -155,6 +156,32 @@ class Not:
     part: Expression
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The part does not hold; it does not hold either where it compares with a missing value."""
+
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class OfRequest:
+    """A request that has this container satisfies `part`."""
+
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class AmongFound:
+    """The value of `column` is that of `named` of a record of the type `plural` which meets one of
+    `parts`. Each part is to have an index that leads to few records.
+    """
+
+    column: str
+    plural: str
+    named: str
+    parts: tuple[Expression, ...]
+
+
 Expression: TypeAlias = (
     Compare
     | Among
@@ -167,8 +194,11 @@ Expression: TypeAlias = (
     | Constant
     | Either
     | OfContainer
+    | OfRequest
+    | AmongFound
     | All
     | Not
+    | Outside
     | Requested
     | About
     | FormerPlace
@@ -177,6 +207,7 @@ Expression: TypeAlias = (
     | ManagedHead
     | NamesImage
     | Untrashed
+    | Unfrozen
     | Inside
     | Present
 )
@@ -200,7 +231,7 @@ def columns_of(expression: Expression) -> Iterator[str]:
         case Either(parts) | All(parts):
             for part in parts:
                 yield from columns_of(part)
-        case Not(part):
+        case Not(part) | Outside(part):
             yield from columns_of(part)
 
 

@@ -352,6 +352,13 @@ class Untrashed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfrozen:
+    """The group or owner in a column is in no frozen project, and is none."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class Present:
     """The collection is no past version."""
 

@@ -1,0 +1,100 @@
+"""What readers are shown while cancellations of many requests are under way.
+
+A cancellation is one stored record until its rows are written
+(`api.background.request_cancellation`). Reads of requests and containers ask `find_view`, one short
+query where there is none; it rewrites their conditions (`core.records.pending_cancellations`), and
+`show_covered` changes the rows that they found.
+
+Source: docs/spec/api, section Cancelling many requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lading.api.logins import authentication
+from lading.api.services import ApiServices
+from lading.core.records import access, pending_cancellations
+from lading.core.records.access import Principal
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Query
+from lading.core.records.filters import check_filters
+from lading.core.records.pending_cancellations import COMMITTED, PendingCancellation, View
+from lading.core.records.permissions import Accessible, Level, Reachable, Unfrozen
+from lading.core.records.schema import Record, RecordType, Type
+from lading.store import cancellations, permission_queries, permissions, records
+from lading.store.cancellations import Cancellation
+from lading.store.database import Transaction
+
+_UUID: Final = Column("uuid", Type.STRING)
+_OWNER: Final = Column("owner_uuid", Type.STRING)
+
+
+async def find_view(tx: Transaction, services: ApiServices, kind: RecordType) -> View | None:
+    """What readers of records of a type are shown; None where it is what is stored."""
+    if kind is not REQUESTS and kind is not CONTAINERS:
+        return None
+    pending = [
+        found
+        for one in await cancellations.unfinished(tx)
+        if (found := await _pending(tx, services, one)) is not None
+    ]
+    return View(tuple(pending)) if pending else None
+
+
+async def show_covered(
+    tx: Transaction, view: View, kind: RecordType, rows: Sequence[Record]
+) -> None:
+    """Change the rows of a page, which have their uuids, to what readers are shown."""
+    covered = view.covered(kind)
+    uuids = tuple(row["uuid"] for row in rows if "uuid" in row)
+    if covered is None or not uuids:
+        return
+    where = (Among(_UUID, uuids), covered)
+    query = Query(where=where, select=("uuid",), limit=len(uuids))
+    found = {row["uuid"] for row in await records.search(tx, tx.dialect, kind, query)}
+    for row in rows:
+        if row.get("uuid") in found:
+            pending_cancellations.show(kind, row)
+
+
+async def _pending(
+    tx: Transaction, services: ApiServices, one: Cancellation
+) -> PendingCancellation | None:
+    """What a cancellation has yet to reach, with the rights that its user has now; None for a user
+    who is not active.
+    """
+    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
+    principal = await authentication.committer(tx, services.ids, owner)
+    if not principal.is_active:
+        return None
+    where: list[Expression] = [
+        part
+        for part in access.readable(
+            REQUESTS, principal, now=services.clock.now(), include_trash=True
+        )
+        if not isinstance(part, Accessible)
+    ]
+    if not principal.is_admin:
+        where += await _writable(tx, principal)
+    if await permissions.any_frozen(tx):
+        where.append(Unfrozen("owner_uuid"))
+    where += [part for part in check_filters(one.filters, REQUESTS) if part != COMMITTED]
+    return PendingCancellation(tuple(where), one.position)
+
+
+async def _writable(tx: Transaction, principal: Principal) -> Sequence[Expression]:
+    """The conditions for requests that a user who is no admin can read and write."""
+    user = principal.user_uuid
+    accessible = await permission_queries.accessible(tx, REQUESTS, user)
+    if (accessible.owners, accessible.shared) == ((user,), ()):
+        return (accessible,)
+    may_write = Either(
+        (
+            Compare(_OWNER, "=", user),
+            Reachable(user, "owner_uuid", level=Level.WRITE, owning=True),
+            Reachable(user, "uuid", level=Level.WRITE),
+        )
+    )
+    return (accessible, may_write)

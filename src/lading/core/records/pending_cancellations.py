@@ -1,0 +1,192 @@
+"""Conditions on requests and containers while cancellations of many requests are under way.
+
+A cancellation holds from the call on, and its rows are written afterwards. Until then readers are
+shown what the rows will be: a covered request is Final with priority 0, and a container that only
+covered requests want is Cancelled with priority 0. Conditions on these attributes are rewritten so
+(`View.heed`); all others mean what is stored.
+
+A request is covered if it is Committed, meets the conditions of a cancellation, comes before its
+position, and no dispatcher has taken its container. The few whose containers were taken are the
+first that are written.
+
+Source: docs/spec/api, section Cancelling many requests.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+from lading.core.records.container_types import CONTAINERS, REQUESTS
+from lading.core.records.expressions import (
+    All,
+    Among,
+    AmongFound,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    Not,
+    OfContainer,
+    OfRequest,
+    Outside,
+    columns_of,
+)
+from lading.core.records.schema import JSON, Record, RecordType, Type
+
+_STATE: Final = Column("state", Type.STRING)
+COMMITTED: Final = Compare(_STATE, "=", "Committed")
+QUEUED: Final = Compare(_STATE, "=", "Queued")
+_TAKEN: Final = Among(_STATE, ("Locked", "Running"))
+_HAS_PRIORITY: Final = Compare(Column("priority", Type.INTEGER), ">", 0)
+_NO_CONTAINER: Final = Compare(Column("container_uuid", Type.STRING), "=", None)
+_CREATED: Final = Column("created_at", Type.TIME)
+_UUID: Final = Column("uuid", Type.STRING)
+SHOWN: Mapping[str, Mapping[str, JSON]] = MappingProxyType(
+    {
+        REQUESTS.plural: MappingProxyType({"state": "Final", "priority": 0}),
+        CONTAINERS.plural: MappingProxyType({"state": "Cancelled", "priority": 0}),
+    }
+)
+"""The attributes that readers are shown of a covered record, by its type."""
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
+    {
+        "=": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
+
+
+def before(position: tuple[str, str]) -> tuple[Expression, ...]:
+    """Conditions that a request is older than a position, (created_at, uuid)."""
+    at, uuid = position
+    same = Compare(_CREATED, "=", at), Compare(_UUID, "<", uuid)
+    return Compare(_CREATED, "<=", at), Either((Compare(_CREATED, "<", at), All(same)))
+
+
+def _since(position: tuple[str, str]) -> tuple[Expression, ...]:
+    """Conditions that a request is not older than a position."""
+    at, uuid = position
+    same = Compare(_CREATED, "=", at), Compare(_UUID, ">=", uuid)
+    return Compare(_CREATED, ">=", at), Either((Compare(_CREATED, ">", at), All(same)))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCancellation:
+    """What a cancellation has yet to reach: the Committed requests that meet `conditions` and come
+    before `position`, (created_at, uuid), exclusive.
+    """
+
+    conditions: tuple[Expression, ...]
+    position: tuple[str, str]
+
+    @property
+    def meant(self) -> Expression:
+        """The condition that the cancellation means a request, whatever its container does."""
+        return All((COMMITTED, *self.conditions, *before(self.position)))
+
+
+@dataclass(frozen=True)
+class View:
+    """What readers are shown while these cancellations, at least one, are under way."""
+
+    pending: tuple[PendingCancellation, ...]
+
+    @cached_property
+    def _meant(self) -> Expression:
+        return Either(tuple(one.meant for one in self.pending))
+
+    @cached_property
+    def _requests(self) -> Expression:
+        is_waiting = Either((_NO_CONTAINER, OfContainer(QUEUED)))
+        return All((self._meant, is_waiting))
+
+    @cached_property
+    def _containers(self) -> Expression:
+        others = All((COMMITTED, Outside(self._meant)))
+        return All((QUEUED, OfRequest(self._meant), Not(OfRequest(others))))
+
+    def covered(self, kind: RecordType) -> Expression | None:
+        """The condition that a record of a type is covered; None for types that never are."""
+        if kind is REQUESTS:
+            return self._requests
+        return self._containers if kind is CONTAINERS else None
+
+    def heed(self, kind: RecordType, where: Sequence[Expression]) -> tuple[Expression, ...]:
+        """The conditions on stored records of a type that hold for those which are shown so."""
+        covered = self.covered(kind)
+        if covered is None:
+            return tuple(where)
+        uncovered = self._indexed(kind, where)
+        if uncovered is not None:
+            settled = COMMITTED if kind is REQUESTS else QUEUED
+            return (uncovered, *(one for one in where if one != settled))
+        return tuple(self._heed(one, SHOWN[kind.plural], covered) for one in where)
+
+    def _heed(self, part: Expression, shown: Mapping[str, JSON], covered: Expression) -> Expression:
+        match part:
+            case Either(parts):
+                return Either(tuple(self._heed(one, shown, covered) for one in parts))
+            case All(parts):
+                return All(tuple(self._heed(one, shown, covered) for one in parts))
+            case Not(inner):
+                return Not(self._heed(inner, shown, covered))
+            case OfContainer(inner):
+                return OfContainer(self._heed(inner, SHOWN[CONTAINERS.plural], self._containers))
+            case _ if shown.keys().isdisjoint(columns_of(part)):
+                return part
+            case _ if _holds(part, shown):
+                return Either((part, covered))
+            case _:
+                return All((part, Outside(covered)))
+
+    def _indexed(self, kind: RecordType, where: Sequence[Expression]) -> Expression | None:
+        """The condition that a record is not covered, by indexes that lead to few records; None
+        where there are none.
+
+        Where a list asks for Committed requests that a cancellation means, all before its position
+        are covered, up to those whose containers were taken. There may be a million of them, which
+        a list would have to pass by.
+        """
+        if len(self.pending) != 1:
+            return None
+        (one,) = self.pending
+        newer = All((COMMITTED, *_since(one.position)))
+        if kind is REQUESTS and COMMITTED in where and set(one.conditions) <= set(where):
+            its_container = AmongFound("container_uuid", CONTAINERS.plural, "uuid", (_TAKEN,))
+            taken = All((COMMITTED, its_container))
+            return AmongFound("uuid", REQUESTS.plural, "uuid", (newer, taken))
+        # Without conditions it means all that wait, and a container with priority has a request.
+        if kind is CONTAINERS and not one.conditions and {QUEUED, _HAS_PRIORITY} <= set(where):
+            return AmongFound("uuid", REQUESTS.plural, "container_uuid", (newer,))
+        return None
+
+
+def show(kind: RecordType, row: Record) -> None:
+    """Change the attributes that a covered record has so that readers are shown them."""
+    for name, value in SHOWN[kind.plural].items():
+        if name in row:
+            row[name] = value
+
+
+def _holds(part: Expression, shown: Mapping[str, JSON]) -> bool:
+    """Whether a condition on one attribute holds for the shown value. Conditions of other forms
+    count as not met.
+    """
+    match part:
+        case Compare(Column(name), sign, value) if name in shown:
+            if value is None:
+                return sign == "!="
+            return _OPERATORS[sign](shown[name], value)
+        case Among(Column(name), values, negated=negated) if name in shown:
+            return (shown[name] in values) is not negated
+        case _:
+            return False
