@@ -36,7 +36,7 @@ from heapq import heapify, heappop, heapreplace
 
 from msgspec import structs
 
-from lading.core.resources import Resources, total
+from lading.core.resources import Resources
 from lading.core.scheduling.cloud_limits import (
     BlockReason,
     CloudPlan,
@@ -48,7 +48,6 @@ from lading.core.scheduling.cloud_limits import (
 from lading.core.scheduling.instance_rooms import (
     ANY,
     InstanceRoom,
-    RoomIndex,
     keep,
     lay_out,
     nearest_to_free,
@@ -60,6 +59,7 @@ from lading.core.scheduling.instance_types import (
     on_machine,
 )
 from lading.core.scheduling.planning import Place, StartDecision, TrackedContainer
+from lading.core.scheduling.room_table import RoomTable
 
 # A pass is repeated while it frees rooms that were kept. Each can free those of one gang, so that
 # two or three do; the limit only bounds the time of a step; the next step continues.
@@ -75,14 +75,10 @@ class Planner:
         self._prefix = prefix
         self._last = 0
         self._queue = CloudQueue()
-        self._promises: dict[str, tuple[str, ...]] = {}
-        self._due: dict[str, dict[str, int]] = {}
-        self._rooms: dict[str, InstanceRoom] = {}
-        self._index = RoomIndex()
+        self._table = RoomTable()
         self._followed: Mapping[str, TrackedContainer] = {}
         self._eligible: dict[ContainerShape, tuple[InstanceType, ...]] = {}
         self._blocked: dict[ContainerShape, tuple[BlockReason, str]] = {}
-        self._guard: tuple[str, frozenset[str]] | None = None
         self._workflows = 0
 
     # The present state, as far as it is known.
@@ -95,23 +91,23 @@ class Planner:
     @property
     def rooms(self) -> Mapping[str, InstanceRoom]:
         """The rooms, with the amounts that are free once the promises are kept."""
-        return self._rooms
+        return self._table.rooms
 
     @property
     def promised(self) -> int:
         """Number of containers that were promised a room."""
-        return len(self._promises)
+        return len(self._table.promised)
 
     def promise(self, uuid: str) -> str:
         """The room that a container was promised, of several the first that is not ready; "" for
         none.
         """
-        rooms = self._promises.get(uuid, ("",))
-        return next((id for id in rooms if id and not self._rooms[id].ready), rooms[0])
+        rooms = self._table.promised_rooms(uuid) or ("",)
+        return next((id for id in rooms if id and not self.rooms[id].ready), rooms[0])
 
     def promised_rooms(self, uuid: str) -> tuple[str, ...]:
         """The rooms that were promised to the ranks of a gang."""
-        return self._promises.get(uuid, ())
+        return self._table.promised_rooms(uuid)
 
     def blocked(self, shape: ContainerShape) -> tuple[BlockReason, str] | None:
         """Reason that no container of a shape could be placed in the last pass; None if all
@@ -122,7 +118,8 @@ class Planner:
     @property
     def guarded(self) -> tuple[str, str] | None:
         """The container that a room is kept for, and the room, of several the first by name."""
-        return None if self._guard is None else (self._guard[0], min(self._guard[1], default=""))
+        table = self._table
+        return (table.kept_for, min(table.kept, default="")) if table.kept_for else None
 
     def count_workflows(self, running: int) -> None:
         """Set the number of running containers that run workflows."""
@@ -167,38 +164,26 @@ class Planner:
     def remove(self, uuid: str) -> None:
         """Remove a container that no longer waits."""
         if uuid in self._queue.where:
-            promised = uuid in self._promises
+            promised = uuid in self._table.promised
             if promised:
-                self._break_promise(uuid, self._queue.where[uuid][0])
+                self._break_promise(uuid)
             self._queue.remove(uuid, promised=promised)
-            self._unguard(uuid)
+            self._table.stop_keeping(uuid)
 
     def put(self, room: InstanceRoom) -> None:
         """Add or change a room. `free` does not count promises."""
-        old = self._rooms.get(room.id)
-        if old is not None:
-            self._unlist(old)
         if room.ready or not room.open:
             self._release(room.id, stays=room.open)
-        due = self._due.get(room.id, {})
-        taken = total(self._queue.where[uuid][0].need.times(number) for uuid, number in due.items())
-        self._rooms[room.id] = replace(
-            room, free=room.free - taken, places=room.places - sum(due.values())
-        )
-        self._list(self._rooms[room.id])
+        self._table.put(room)
 
     def drop(self, id: str) -> None:
         """Remove a room."""
-        old = self._rooms.pop(id, None)
-        if old is not None:
-            self._unlist(old)
-            self._release(id)
-        if self._guard is not None and id in self._guard[1]:
-            self._unguard()
+        self._release(id)
+        self._table.drop(id)
 
     def has_room(self, shape: ContainerShape) -> bool:
         """Whether a ready room holds a container of this shape."""
-        return self._index.tightest_ready(self.eligible(shape), shape.need, image="") is not None
+        return self._table.tightest_ready(self.eligible(shape), shape.need) is not None
 
     def eligible(self, shape: ContainerShape) -> tuple[InstanceType, ...]:
         """The types for a shape, cheapest first."""
@@ -224,12 +209,13 @@ class Planner:
             kept=tuple(self._kept()),
             retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(
-                id for id, room in self._rooms.items() if not room.ready and id not in self._due
+                id for id, room in self.rooms.items() if not room.ready and not self._table.due(id)
             ),
         )
 
     def _run(self, one: PlanningPass) -> None:
-        kept, one.guarded, one.places, one.freed = self._guard, False, 0, False
+        kept = self._table.kept_for, self._table.kept
+        one.guarded, one.places, one.freed = False, 0, False
         self._blocked.clear()
         heap = self._queue.heads()
         heapify(heap)
@@ -252,9 +238,10 @@ class Planner:
             else:
                 heappop(heap)
         if not one.guarded:
-            self._unguard()
+            self._table.stop_keeping()
         # A container that was passed over may want the room that is not kept any more.
-        one.freed = one.freed or (kept is not None and kept != self._guard)
+        is_same = kept == (self._table.kept_for, self._table.kept)
+        one.freed = one.freed or (bool(kept[0]) and not is_same)
 
     def _settle(
         self, one: PlanningPass, shape: ContainerShape, place: Place, *, promised: bool
@@ -296,62 +283,58 @@ class Planner:
         uuid = place[2]
         if shape.nodes > 1:
             return self._start_gang(one, shape, uuid)
-        room = self._kept_for(uuid, shape.need) or self._tightest_ready(uuid, shape)
+        room = self._kept_for(uuid, shape.need) or self._table.tightest_ready(
+            self.eligible(shape), shape.need, image=self._queue.images.get(uuid, "")
+        )
         if room is None:
             return False
-        self._unguard(uuid)
-        one.freed = one.freed or self._is_kept_any((room.id,))
-        if uuid in self._promises:
-            # It starts elsewhere than promised: another pass gives others the room that it leaves.
-            one.freed = True
-            self._break_promise(uuid, shape)
+        # It starts elsewhere than promised: another pass gives others the room that it leaves.
+        self._start_in(one, shape, uuid, (room.id,), leaves=uuid in self._table.promised)
+        return True
+
+    def _start_in(
+        self,
+        one: PlanningPass,
+        shape: ContainerShape,
+        uuid: str,
+        rooms: tuple[str, ...],
+        *,
+        leaves: bool,
+    ) -> None:
+        """Start a container in rooms, one for each rank. `leaves`: rooms that it was promised
+        become free.
+        """
+        self._table.stop_keeping(uuid)
+        # A start in a room that is kept can make another one nearer to free.
+        one.freed = one.freed or leaves or not self._table.kept.isdisjoint(rooms)
+        if uuid in self._table.promised:
+            self._break_promise(uuid)
         self._queue.start(uuid)
         self._workflows += shape.runs_workflow
-        self._unlist(room)
-        self._rooms[room.id] = replace(
-            # Counted at once, so that the next container of this pass is not given the same room.
-            room,
-            free=room.free - shape.need,
-            places=room.places - 1,
-            empty=False,
-        )
-        self._list(self._rooms[room.id])
-        one.starts.append(StartDecision(uuid, room.id))
-        return True
+        # Counted at once, so that the next container of this pass is not given the same room.
+        self._table.start(rooms, shape)
+        one.starts.append(StartDecision(uuid, rooms[0], others=rooms[1:]))
 
     def _await(self, shape: ContainerShape, place: Place) -> bool:
         """Promise a room that is not ready; a gang is also promised ready ones."""
         if shape.nodes > 1:
             rooms = self._rooms_for_gang(shape, place[2])
             return len(rooms) == shape.nodes and self._promise(shape, place, rooms)
-        id = self._index.tightest_coming(self.eligible(shape), shape.need)
+        id = self._table.tightest_coming(self.eligible(shape), shape.need)
         return id is not None and self._promise(shape, place, (id,))
 
     def _promise(self, shape: ContainerShape, place: Place, rooms: tuple[str, ...]) -> bool:
-        self._unguard(place[2])
-        for id, number in Counter(rooms).items():
-            self._take(id, shape, number)
-            self._due.setdefault(id, {})[place[2]] = number
-        self._promises[place[2]] = rooms
+        self._table.stop_keeping(place[2])
+        self._table.promise(place[2], shape, rooms)
         self._workflows += shape.runs_workflow
         self._queue.promise(shape, place)
         return True
-
-    def _take(self, id: str, shape: ContainerShape, number: int) -> None:
-        """Count containers of a shape that came or went."""
-        room = self._rooms[id]
-        self._unlist(room)
-        changed = replace(
-            room, free=room.free - shape.need.times(number), places=room.places - number
-        )
-        self._rooms[id] = changed
-        self._list(changed)
 
     def _create(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
         """Ask for a VM and promise it."""
         if shape.nodes > 1:
             return self._create_for_gang(one, shape, place)
-        why = one.limits.over_quota(len(self._rooms) + one.places, now=one.now)
+        why = one.limits.over_quota(len(self.rooms) + one.places, now=one.now)
         if why:
             self._blocked[shape] = (BlockReason.QUOTA, why)
             if not one.guarded:
@@ -374,8 +357,7 @@ class Planner:
         room = InstanceRoom(
             f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places()
         )
-        self._rooms[room.id] = room
-        self._list(room)
+        self._table.put(room)
         one.creates.append((room.id, kind.name))
         return room.id
 
@@ -388,7 +370,7 @@ class Planner:
         self, shape: ContainerShape, uuid: str, *, ready: bool = False
     ) -> tuple[str, ...]:
         """Choose a room for as many ranks as possible; rooms promised to the gang count as free."""
-        mine = Counter(self._promises.get(uuid, ()))
+        mine = Counter(self._table.promised_rooms(uuid))
         rooms = (
             replace(
                 room,
@@ -397,7 +379,7 @@ class Planner:
             )
             if room.id in mine
             else room
-            for room in self._rooms.values()
+            for room in self.rooms.values()
             if room.open
             and (room.ready or not ready)
             and (room.id in mine or not self._is_kept_from(uuid, room.id))
@@ -406,34 +388,24 @@ class Planner:
         return lay_out(shape, rooms, ranking, image=self._queue.images.get(uuid, ""))
 
     def _is_kept_from(self, uuid: str, id: str) -> bool:
-        guard = self._guard
-        return (
-            guard is not None
-            and id in guard[1]
-            and self._queue.where[uuid][1] > self._queue.where[guard[0]][1]
-        )
+        return id in self._table.kept and self._is_behind_kept(uuid)
+
+    def _is_behind_kept(self, uuid: str) -> bool:
+        """Whether a container stands behind the one that rooms are kept for."""
+        return self._queue.where[uuid][1] > self._queue.where[self._table.kept_for][1]
 
     def _start_gang(self, one: PlanningPass, shape: ContainerShape, uuid: str) -> bool:
         rooms = self._rooms_for_gang(shape, uuid, ready=True)
         if len(rooms) < shape.nodes:
             return False
-        self._unguard(uuid)
-        one.freed = one.freed or self._is_kept_any(rooms)
-        if uuid in self._promises:
-            one.freed = one.freed or self._promises[uuid] != rooms
-            self._break_promise(uuid, shape)
-        self._queue.start(uuid)
-        self._workflows += shape.runs_workflow
-        for id, number in Counter(rooms).items():
-            self._take(id, shape, number)
-            self._rooms[id] = replace(self._rooms[id], empty=False)
-        one.starts.append(StartDecision(uuid, rooms[0], others=rooms[1:]))
+        promised = self._table.promised_rooms(uuid)
+        self._start_in(one, shape, uuid, rooms, leaves=promised not in ((), rooms))
         return True
 
     def _create_for_gang(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
         """Ask for the VMs that are lacking, all or none of them."""
         rooms = self._rooms_for_gang(shape, place[2])
-        there, lacking, scarce = len(self._rooms) + one.places, list[tuple[InstanceType, str]](), ""
+        there, lacking, scarce = len(self.rooms) + one.places, list[tuple[InstanceType, str]](), ""
         for kind in one.limits.ordered(self.eligible(shape), now=one.now):
             lacks = one.limits.lacks(self.rules.group(kind), now=one.now)
             if lacks:
@@ -465,17 +437,13 @@ class Planner:
         self, one: PlanningPass, uuid: str, shape: ContainerShape, kind: InstanceType
     ) -> bool:
         """Keep the rooms that a gang needs; False if even all of them are not enough."""
-        free = one.limits.left(len(self._rooms), shape.nodes, now=one.now)
+        free = one.limits.left(len(self.rooms), shape.nodes, now=one.now)
         types = {able.name: able for able in self.eligible(shape)}
         each = min(kind.resources.holds(shape.need), self._places())
-        kept = keep(shape, self._rooms.values(), types, most=self._places(), each=each, free=free)
+        kept = keep(shape, self.rooms.values(), types, most=self._places(), each=each, free=free)
         if kept is None:
             return False
-        if self._guard != (uuid, kept.rooms):
-            self._unguard()
-            for id in kept.rooms:
-                self._unlist(self._rooms[id])
-            self._guard = uuid, kept.rooms
+        self._table.keep(uuid, kept.rooms)
         one.places = kept.places
         return True
 
@@ -485,115 +453,73 @@ class Planner:
             for _, _, uuid in places:
                 yield from (
                     (id, uuid)
-                    for id in dict.fromkeys(self._promises[uuid])
-                    if self._rooms[id].ready
+                    for id in dict.fromkeys(self._table.promised_rooms(uuid))
+                    if self.rooms[id].ready
                 )
-        if self._guard is not None:
-            yield from (
-                (id, self._guard[0])
-                for id in self._guard[1]
-                if self._is_kept_for_gang(self._rooms[id])
-            )
+        yield from (
+            (room.id, self._table.kept_for)
+            for room in self._table.kept_rooms()
+            if self._is_kept_for_gang(room)
+        )
 
     def _is_kept_for_gang(self, room: InstanceRoom) -> bool:
         """Whether a gang that waits for the quota needs this room itself, and not only its
         place.
         """
-        if self._guard is None or room.id not in self._guard[1]:
+        if room.id not in self._table.kept:
             return False
-        shape, _ = self._queue.where[self._guard[0]]
+        shape, _ = self._queue.where[self._table.kept_for]
         return shape.nodes > 1 and any(kind.name == room.type for kind in self.eligible(shape))
 
     # Keeping a room for the head.
 
     def _kept_for(self, uuid: str, need: Resources) -> InstanceRoom | None:
-        if self._guard is None or self._queue.where[uuid][1] > self._queue.where[self._guard[0]][1]:
+        if not self._table.kept or self._is_behind_kept(uuid):
             return None
         names = {kind.name for kind in self.eligible(self._queue.where[uuid][0])}
-        rooms = (
-            one
-            # A set has no order: equal inputs must give equal plans.
-            for id in sorted(self._guard[1])
-            if (one := self._rooms[id]).ready and one.type in names
-        )
-        return next((one for one in rooms if need.fits(one.free) and one.places > 0), None)
-
-    def _is_kept_any(self, rooms: Iterable[str]) -> bool:
-        """Whether one of the rooms is kept; a start there can make another one nearer to free."""
-        return self._guard is not None and not self._guard[1].isdisjoint(rooms)
+        rooms = (room for room in self._table.kept_rooms() if room.ready and room.type in names)
+        return next((room for room in rooms if need.fits(room.free) and room.places > 0), None)
 
     def _keep_room(self, uuid: str, shape: ContainerShape) -> None:
-        if self._guard is not None and self._guard[0] == uuid:
+        if self._table.kept_for == uuid:
             return
-        self._unguard()
+        self._table.stop_keeping()
         names = {kind.name for kind in self.eligible(shape)}
-        best = nearest_to_free(shape, self._rooms.values(), names, self._types)
+        best = nearest_to_free(shape, self.rooms.values(), names, self._types)
         if best is not None:
-            self._unlist(best)
-            self._guard = uuid, frozenset((best.id,))
-
-    def _unguard(self, uuid: str = "") -> None:
-        """Stop keeping a room, unless it is kept for another container than `uuid`."""
-        if self._guard is not None and uuid in ("", self._guard[0]):
-            rooms, self._guard = self._guard[1], None
-            for id in rooms & self._rooms.keys():
-                self._list(self._rooms[id])
+            self._table.keep(uuid, frozenset((best.id,)))
 
     def _lets_go(self, limits: Limits) -> bool:
         waits = any(
             block in (BlockReason.QUOTA, BlockReason.RATE) for block, _ in self._blocked.values()
         )
-        return waits or (limits.rate_ban is not None and bool(self._promises))
+        return waits or (limits.rate_ban is not None and bool(self._table.promised))
 
     def _useless(self) -> Iterator[str]:
         return (
             id
-            for id, room in self._rooms.items()
+            for id, room in self.rooms.items()
             if room.ready
             and room.empty
             and room.open
-            and id not in self._due
+            and not self._table.due(id)
             and not self._is_kept_for_gang(room)
         )
 
-    # The tables.
+    # Promises.
 
-    def _tightest_ready(self, uuid: str, shape: ContainerShape) -> InstanceRoom | None:
-        image = self._queue.images.get(uuid, "")
-        id = self._index.tightest_ready(self.eligible(shape), shape.need, image=image)
-        return None if id is None else self._rooms[id]
-
-    def _is_given(self, room: InstanceRoom) -> bool:
-        """Whether the room is open to any container: it has capacity, and is not kept for one."""
-        return room.open and (self._guard is None or room.id not in self._guard[1])
-
-    def _list(self, room: InstanceRoom) -> None:
-        if self._is_given(room):
-            self._index.add(room)
-
-    def _unlist(self, room: InstanceRoom) -> None:
-        if self._is_given(room):
-            self._index.remove(room)
-
-    def _break_promise(self, uuid: str, shape: ContainerShape, *, but: str = "") -> None:
-        """Release the promised rooms, except the room `but`, which has changed; places are left to
-        the caller.
+    def _break_promise(self, uuid: str, *, but: str = "") -> None:
+        """Release the promised rooms, except the room `but`, which is about to change; places are
+        left to the caller.
         """
-        for id, number in Counter(self._promises.pop(uuid)).items():
-            due = self._due[id]
-            del due[uuid]
-            if not due:
-                del self._due[id]
-            if id != but:
-                self._take(id, shape, -number)
+        shape = self._table.break_promise(uuid, but=but)
         self._workflows -= shape.runs_workflow
 
     def _release(self, id: str, *, stays: bool = False) -> None:
         """The containers with a promised room wait again; a gang does not when it `stays`."""
-        # A copy: breaking a promise changes the table.
-        for uuid in tuple(self._due.get(id, ())):
+        for uuid in self._table.due(id):
             shape, place = self._queue.where[uuid]
             if stays and shape.nodes > 1:
                 continue
-            self._break_promise(uuid, shape, but=id)
+            self._break_promise(uuid, but=id)
             self._queue.break_promise(shape, place)
