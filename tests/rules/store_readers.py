@@ -52,6 +52,8 @@ WITHOUT_READER: Final = MappingProxyType(
         "cascades.children": "of a container that ended: they are cancelled",
         "cascades.asking": _SCHEDULING,
         "event_audiences.readers_of": "finds who may read, for many users at once",
+        "steps.totals": "the run was found as readable, and a scope of a runner has conditions",
+        "steps.find": "the run was found as readable, and a scope of a runner has conditions",
         "records.owned": "for the deletion of a project whose time in the trash is over",
         "live.states": "for dispatchers, which look for a container to lock",
         "live.live_counts": "numbers by state alone, for the metrics",

@@ -32,6 +32,8 @@ from lading.api.resources import (
     workflows,
 )
 from lading.api.resources.accounts import agreements, quotas, shares, tokens, users
+from lading.api.resources.runs import reading as runs_reading
+from lading.api.resources.runs import writing as runs_writing
 from lading.core.errors import Forbidden
 from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.records import access
@@ -84,6 +86,8 @@ HANDLERS: Final[dict[str, Handler]] = {
     **container_endings.HANDLERS,
     **evidence.HANDLERS,
     **repositories.HANDLERS,
+    **runs_reading.HANDLERS,
+    **runs_writing.HANDLERS,
     **links.HANDLERS,
     **log_rows.HANDLERS,
     **service_records.HANDLERS,

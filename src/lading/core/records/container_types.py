@@ -19,6 +19,7 @@ from lading.core.records.record_actions import (
     member,
     satisfiable,
 )
+from lading.core.records.run_actions import RUN_READING
 from lading.core.records.schema import (
     COMMON,
     Field,
@@ -122,6 +123,7 @@ REQUESTS: Final = RecordType(
             "container_status", "GET", "State of its container and why it waits.", answer="object",
         ),
         *PLANNING,
+        *RUN_READING,
         RecordAction(
             name="log", method="GET", scope=Scope.MEMBER, path="log", rest=True, answer="bytes",
             doc=(
@@ -144,6 +146,8 @@ REQUESTS: Final = RecordType(
         ("state", "retry_after"),
         ("parallel_group", "state"),
     ),
+    # Lists of runs have the workflow runners.
+    key_indexes=(KeyIndex("scheduling_parameters", "supervisor", ("created_at", "uuid")),),
 )  # fmt: skip
 CONTAINERS: Final = RecordType(
     plural="containers",

@@ -11,10 +11,20 @@ from typing import Final
 
 from lading.core.ids import Infix
 from lading.core.records.container_types import CONTAINERS, REQUESTS
-from lading.core.records.record_actions import CRUD, LINEAGE, LIST, SPLICE, crud, general, member
+from lading.core.records.record_actions import (
+    CRUD,
+    LINEAGE,
+    LIST,
+    SPLICE,
+    crud,
+    general,
+    member,
+)
+from lading.core.records.run_actions import RUN_READING, RUN_WRITING
 from lading.core.records.schema import (
     COMMON,
     Field,
+    KeyIndex,
     Parameter,
     RecordAction,
     RecordType,
@@ -38,6 +48,7 @@ from lading.core.records.service_records import (
     VIRTUAL_MACHINES,
     WEBHOOKS,
 )
+from lading.core.runs.attempts import RUN
 
 USERS: Final = RecordType(
     plural="users",
@@ -329,8 +340,11 @@ GROUPS: Final = RecordType(
                 "include=owner_uuid answers owners too."
             ),
         ),
+        *RUN_WRITING,
+        *RUN_READING,
     ),
     indexes=(("owner_uuid",), ("modified_at", "uuid"), ("delete_at",)),
+    key_indexes=(KeyIndex("properties", RUN, ("modified_at", "uuid")),),
     unique=(("owner_uuid", "name"),),
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lading.core.errors import Invalid, Malformed
+from lading.core.runs.attempts import PROPERTIES
 from lading.core.values import JsonObject
 
 RESERVED: Final = frozenset(
@@ -32,6 +33,7 @@ RESERVED: Final = frozenset(
         "workflowName",
         "cwl_input",
         "cwl_output",
+        *PROPERTIES,
     }
 )
 # Prefix of keys that Arvados reserves.

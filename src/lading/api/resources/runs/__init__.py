@@ -1,0 +1,1 @@
+"""Runs of pipelines: read, begun and ended."""

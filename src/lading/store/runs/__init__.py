@@ -1,0 +1,1 @@
+"""Runs: their steps, as requests with their containers."""
