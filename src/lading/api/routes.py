@@ -18,10 +18,12 @@ from lading.api.resources import (
     container_requests,
     container_results,
     containers,
+    credentials,
     dispatching,
     evidence,
     groups,
     health,
+    lineage,
     links,
     log_rows,
     machines,
@@ -31,7 +33,7 @@ from lading.api.resources import (
     webhooks,
     workflows,
 )
-from lading.api.resources.accounts import agreements, quotas, shares, tokens, users
+from lading.api.resources.accounts import agreements, quotas, shares, tokens, user_merging, users
 from lading.api.resources.runs import reading as runs_reading
 from lading.api.resources.runs import writing as runs_writing
 from lading.core.errors import Forbidden
@@ -75,9 +77,11 @@ class ApiRoute:
 
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
+    **user_merging.HANDLERS,
     **groups.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
+    **lineage.HANDLERS,
     **container_requests.HANDLERS,
     **cancellations.HANDLERS,
     **progress.HANDLERS,
@@ -91,6 +95,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **links.HANDLERS,
     **log_rows.HANDLERS,
     **service_records.HANDLERS,
+    **credentials.HANDLERS,
     **webhooks.HANDLERS,
     **quotas.HANDLERS,
     **workflows.HANDLERS,

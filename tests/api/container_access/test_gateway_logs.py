@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.container_access.gateway_client import make_claim
-from lading.api.container_access.log_streaming import is_gateway_source as is_source
+from lading.api.container_access.gateway_logs import is_gateway_source as is_source
 from lading.core.containers import sessions
 from lading.core.containers.container import TUNNEL, Container
 from lading.core.protocols.forwarding_claims import Purpose

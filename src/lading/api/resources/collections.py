@@ -1,4 +1,4 @@
-"""Collections: content, names, versions, the trash, and lineage.
+"""Collections: content, names, versions, and the trash.
 
 A change is prepared outside of any transaction, because large manifests take long, and stored if
 the content that it was made from is still there; else it is prepared again. `If-Match` with an etag
@@ -19,8 +19,6 @@ Source: docs/spec/api, section Collections.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
@@ -37,7 +35,6 @@ from lading.api.manifests import (
 )
 from lading.api.resources import dispatching, generic
 from lading.api.resources.accounts import quotas
-from lading.api.resources.lineage import brief_lineage
 from lading.api.serializer import check_match, show
 from lading.api.server.features import FeatureKey
 from lading.api.server.identifiers import ApiClock
@@ -46,9 +43,9 @@ from lading.config.site import Config
 from lading.core import ids
 from lading.core.data import placement
 from lading.core.data.placement import CONFIRMATION, confirmation_after_change
-from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
+from lading.core.errors import Conflict, Invalid, NotFound
 from lading.core.ids import Infix
-from lading.core.records import access, attributes, collection_rules
+from lading.core.records import attributes, collection_rules
 from lading.core.records.access import Principal
 from lading.core.records.attributes import distinct_name
 from lading.core.records.collection_rules import (
@@ -57,15 +54,13 @@ from lading.core.records.collection_rules import (
     is_trashed,
     shortened,
 )
-from lading.core.records.container_types import CONTAINERS, REQUESTS
-from lading.core.records.expressions import Among, Column, Expression
+from lading.core.records.expressions import Expression
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import Present
 from lading.core.records.permissions import check_group_name as check_name
 from lading.core.records.record_types import COLLECTIONS
-from lading.core.records.schema import Record, RecordType, Type
+from lading.core.records.schema import Record
 from lading.store import contents, records
-from lading.store.containers import lineage
 from lading.store.database import Transaction
 
 # Times that a change is prepared again because another call changed the content first.
@@ -73,12 +68,6 @@ _ATTEMPTS: Final = 20
 PRESENT: Final[Expression] = Present()
 # Attributes that the confirmed storage classes depend on.
 _CONFIRMED_BY: Final = ("portable_data_hash", "storage_classes_desired")
-# Containers of one answer: enough for a workflow, and little enough for one read transaction.
-_LIMIT: Final = 1000
-# Contents that are looked up by one query.
-_STEP: Final = 100
-_Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
-_Ends = Callable[[Record], Iterable[str]]
 _LINES: Final = FeatureKey("changes of files", WeakValueDictionary[str, asyncio.Lock])
 """Locks for changes of the files of one collection, by its uuid."""
 
@@ -417,124 +406,6 @@ async def change_collection(
     return changed
 
 
-async def provenance(call: ApiCall) -> ApiResponse:
-    """The records that the content came from; few attributes of more of them with `brief`."""
-    if call.params.get("brief"):
-        return await _brief(call, is_upward=True)
-
-    dialect, may_read = call.services.database.dialect, _readable_containers(call)
-
-    async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await lineage.makers(tx, dialect, hashes, may_read, limit=_LIMIT)
-
-    return ApiResponse(body=await _follow(call, makers, _inputs))
-
-
-async def used_by(call: ApiCall) -> ApiResponse:
-    """The records that used the content; few attributes of more of them with `brief`."""
-    if call.params.get("brief"):
-        return await _brief(call, is_upward=False)
-
-    dialect, may_read = call.services.database.dialect, _readable_containers(call)
-
-    async def users(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await lineage.users(tx, dialect, hashes, may_read, limit=_LIMIT)
-
-    return ApiResponse(body=await _follow(call, users, _outputs))
-
-
-def _readable_containers(call: ApiCall) -> tuple[Expression, ...]:
-    return access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
-
-
-async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:
-    """The brief lineage. Raises Forbidden for a token of limited scopes, which may not read a part
-    of the records.
-    """
-    if any(access.is_limited(one) for one in call.caller.everybody):
-        raise Forbidden("Forbidden: a token of limited scopes cannot ask for a brief lineage")
-    async with call.services.database.reading() as tx:
-        start = await _start(tx, call)
-        pdh = str(start["portable_data_hash"])
-        found, is_whole = await brief_lineage(tx, call, pdh, is_upward=is_upward)
-    own = show(COLLECTIONS, start, ("uuid", "name", "portable_data_hash"))
-    return ApiResponse(body={"records": {**found, call.uuid: own}, "complete": is_whole})
-
-
-async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:
-    async with call.services.database.reading() as tx:
-        start = await _start(tx, call)
-        found: Record = {call.uuid: show(COLLECTIONS, start, COLLECTIONS.listed)}
-        known, ahead, left = {start["portable_data_hash"]}, [start["portable_data_hash"]], _LIMIT
-        while ahead and left > 0:
-            some, ahead = ahead[:_STEP], ahead[_STEP:]
-            uuids = [uuid for uuid in await following(tx, some) if uuid not in found][:left]
-            left -= len(uuids)
-            containers = await _readable(tx, call, CONTAINERS, "uuid", uuids)
-            found |= _shown_lineage(CONTAINERS, containers)
-            found |= _shown_lineage(
-                REQUESTS, await _readable(tx, call, REQUESTS, "container_uuid", uuids)
-            )
-            for pdh in dict.fromkeys(
-                pdh for one in containers for pdh in ends(one) if pdh not in known
-            ):
-                known.add(pdh)
-                content = await _content(tx, call, pdh)
-                if content is not None:
-                    found[pdh] = show(COLLECTIONS, content, COLLECTIONS.listed)
-                    ahead.append(pdh)
-    return found
-
-
-async def _start(tx: Transaction, call: ApiCall) -> Record:
-    if ids.is_uuid(call.uuid):
-        return await find_collection(
-            tx, call.services.clock, call.services.config, call.uuid, call.caller
-        )
-    return await find_content(tx, call.services.clock, call.caller, call.uuid)
-
-
-async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
-    for one in call.caller.everybody:
-        # The caller may not see this content.
-        with suppress(Forbidden, NotFound):
-            await authorization.check_content_scope(tx, call.services.clock, one, pdh, "provenance")
-            return await find_content(tx, call.services.clock, one, pdh)
-    return None
-
-
-async def _readable(
-    tx: Transaction, call: ApiCall, kind: RecordType, column: str, values: list[str]
-) -> list[Record]:
-    if not values:
-        return []
-    found: dict[str, Record] = {}
-    for one in call.caller.everybody:
-        where = (
-            Among(Column(column, Type.STRING), tuple(values)),
-            *access.readable(kind, one, now=call.services.clock.now()),
-        )
-        rows = await records.find(tx, tx.dialect, kind, where, limit=_LIMIT)
-        found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
-    return list(found.values())
-
-
-def _shown_lineage(kind: RecordType, rows: Iterable[Record]) -> Record:
-    return {row["uuid"]: show(kind, row) for row in rows}
-
-
-def _inputs(container: Record) -> Iterable[str]:
-    yield container["container_image"]
-    for mount in container["mounts"].values():
-        pdh = mount.get("portable_data_hash")
-        if mount.get("kind") == "collection" and pdh and ids.is_pdh(pdh):
-            yield pdh
-
-
-def _outputs(container: Record) -> Iterable[str]:
-    return [pdh for pdh in (container["output"], container["log"]) if pdh]
-
-
 HANDLERS: Final = {
     "collections.list": list_collections,
     "collections.get": get_collection,
@@ -543,6 +414,4 @@ HANDLERS: Final = {
     "collections.delete": delete_collection,
     "collections.trash": trash_collection,
     "collections.untrash": untrash_collection,
-    "collections.provenance": provenance,
-    "collections.used_by": used_by,
 }

@@ -26,7 +26,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lading.api.container_access import log_streaming
+from lading.api.container_access import gateway_logs
 from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.logins.authentication import authenticate
@@ -221,7 +221,7 @@ async def _copy_posted(call: ApiCall, container: Container) -> None:
         return
     try:
         async with asyncio.timeout(_COPY_LIMIT):
-            await log_streaming.copy_posted(replace(call, uuid=rows[0]["uuid"]), container)
+            await gateway_logs.copy_posted(replace(call, uuid=rows[0]["uuid"]), container)
     except (LadingError, OSError, TimeoutError) as error:
         event(_logger, "live log not copied", container=container.uuid, why=error)
 

@@ -1,17 +1,25 @@
-"""The lineage of a content for a drawing: as `collections.provenance` and `used_by`, with few
-attributes of up to 10,000 containers.
+"""The lineage of a content: `collections.provenance` and `used_by`, whole or brief.
 
-The containers are found by one recursive query, whoever may read them; what the caller cannot read
-is left out of the answer. Images are contents too: those that containers have made are followed.
-Source: docs/spec/api, section Collections.
+The brief one is for drawings: few attributes of up to 10,000 containers, which one recursive query
+finds. Records that the caller cannot read are left out of the answer. Images are contents too:
+those that containers have made are followed. Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
-from lading.api.http import ApiCall
+from lading.api import authorization
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.manifests import (
+    find_content,
+)
+from lading.api.resources.collections import find_collection
+from lading.api.serializer import show
+from lading.core import ids
+from lading.core.errors import Forbidden, NotFound
 from lading.core.records import access
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Among, Column, Expression, Query
@@ -36,6 +44,12 @@ _OF: Final[dict[str, tuple[str, ...]]] = {
     ),
     COLLECTIONS.plural: ("uuid", "portable_data_hash", "name"),
 }  # fmt: skip
+# Containers of one whole answer: enough for a workflow, and few enough for one read transaction.
+_WHOLE_LIMIT: Final = 1000
+# Contents that are looked up by one query.
+_STEP: Final = 100
+_Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
+_Ends = Callable[[Record], Iterable[str]]
 
 
 async def brief_lineage(
@@ -94,3 +108,128 @@ async def _readable(
             rows = await records.search(tx, tx.dialect, kind, query)
             found |= {str(row["uuid"]): row for row in rows}
     return list(found.values())
+
+
+async def provenance(call: ApiCall) -> ApiResponse:
+    """The records that the content came from; few attributes of more of them with `brief`."""
+    if call.params.get("brief"):
+        return await _brief(call, is_upward=True)
+
+    dialect, may_read = call.services.database.dialect, _readable_containers(call)
+
+    async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
+        return await lineage.makers(tx, dialect, hashes, may_read, limit=_WHOLE_LIMIT)
+
+    return ApiResponse(body=await _follow(call, makers, _inputs))
+
+
+async def used_by(call: ApiCall) -> ApiResponse:
+    """The records that used the content; few attributes of more of them with `brief`."""
+    if call.params.get("brief"):
+        return await _brief(call, is_upward=False)
+
+    dialect, may_read = call.services.database.dialect, _readable_containers(call)
+
+    async def users(tx: Transaction, hashes: list[str]) -> list[str]:
+        return await lineage.users(tx, dialect, hashes, may_read, limit=_WHOLE_LIMIT)
+
+    return ApiResponse(body=await _follow(call, users, _outputs))
+
+
+def _readable_containers(call: ApiCall) -> tuple[Expression, ...]:
+    return access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
+
+
+async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:
+    """The brief lineage. Raises Forbidden for a token of limited scopes, which may not read a part
+    of the records.
+    """
+    if any(access.is_limited(one) for one in call.caller.everybody):
+        raise Forbidden("Forbidden: a token of limited scopes cannot ask for a brief lineage")
+    async with call.services.database.reading() as tx:
+        start = await _start(tx, call)
+        pdh = str(start["portable_data_hash"])
+        found, is_whole = await brief_lineage(tx, call, pdh, is_upward=is_upward)
+    own = show(COLLECTIONS, start, ("uuid", "name", "portable_data_hash"))
+    return ApiResponse(body={"records": {**found, call.uuid: own}, "complete": is_whole})
+
+
+async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:
+    async with call.services.database.reading() as tx:
+        start = await _start(tx, call)
+        found: Record = {call.uuid: show(COLLECTIONS, start, COLLECTIONS.listed)}
+        known, ahead, left = (
+            {start["portable_data_hash"]},
+            [start["portable_data_hash"]],
+            _WHOLE_LIMIT,
+        )
+        while ahead and left > 0:
+            some, ahead = ahead[:_STEP], ahead[_STEP:]
+            uuids = [uuid for uuid in await following(tx, some) if uuid not in found][:left]
+            left -= len(uuids)
+            containers = await _whole_records(tx, call, CONTAINERS, "uuid", uuids)
+            found |= _shown_lineage(CONTAINERS, containers)
+            found |= _shown_lineage(
+                REQUESTS, await _whole_records(tx, call, REQUESTS, "container_uuid", uuids)
+            )
+            for pdh in dict.fromkeys(
+                pdh for one in containers for pdh in ends(one) if pdh not in known
+            ):
+                known.add(pdh)
+                collection = await _content(tx, call, pdh)
+                if collection is not None:
+                    found[pdh] = show(COLLECTIONS, collection, COLLECTIONS.listed)
+                    ahead.append(pdh)
+    return found
+
+
+async def _start(tx: Transaction, call: ApiCall) -> Record:
+    if ids.is_uuid(call.uuid):
+        return await find_collection(
+            tx, call.services.clock, call.services.config, call.uuid, call.caller
+        )
+    return await find_content(tx, call.services.clock, call.caller, call.uuid)
+
+
+async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
+    for one in call.caller.everybody:
+        # The caller may not see this content.
+        with suppress(Forbidden, NotFound):
+            await authorization.check_content_scope(tx, call.services.clock, one, pdh, "provenance")
+            return await find_content(tx, call.services.clock, one, pdh)
+    return None
+
+
+async def _whole_records(
+    tx: Transaction, call: ApiCall, kind: RecordType, column: str, values: list[str]
+) -> list[Record]:
+    if not values:
+        return []
+    found: dict[str, Record] = {}
+    for one in call.caller.everybody:
+        where = (
+            Among(Column(column, Type.STRING), tuple(values)),
+            *access.readable(kind, one, now=call.services.clock.now()),
+        )
+        rows = await records.find(tx, tx.dialect, kind, where, limit=_WHOLE_LIMIT)
+        found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
+    return list(found.values())
+
+
+def _shown_lineage(kind: RecordType, rows: Iterable[Record]) -> Record:
+    return {row["uuid"]: show(kind, row) for row in rows}
+
+
+def _inputs(container: Record) -> Iterable[str]:
+    yield container["container_image"]
+    for mount in container["mounts"].values():
+        pdh = mount.get("portable_data_hash")
+        if mount.get("kind") == "collection" and pdh and ids.is_pdh(pdh):
+            yield pdh
+
+
+def _outputs(container: Record) -> Iterable[str]:
+    return [pdh for pdh in (container["output"], container["log"]) if pdh]
+
+
+HANDLERS: Final = {"collections.provenance": provenance, "collections.used_by": used_by}

@@ -11,7 +11,7 @@ from msgspec import structs
 from lading.api import authorization, expectations, learning, priorities
 from lading.api.background import cancellation_scope
 from lading.api.cancelled_view import find_view, show_covered
-from lading.api.container_access import log_files, log_streaming
+from lading.api.container_access import gateway_logs, log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide
 from lading.api.http import ApiCall, ApiResponse
@@ -318,13 +318,13 @@ async def get_log(call: ApiCall) -> ApiResponse:
         row, container = await _logged(tx, call)
         if claim is not None:
             check_container(claim, container.uuid if container is not None else "")
-        if container is None or not log_streaming.is_gateway_source(
+        if container is None or not gateway_logs.is_gateway_source(
             services, container, call.rest.partition("/")[0]
         ):
             _check_claim(call, claim)
             return await log_files.serve(tx, call, row, container)
     try:
-        response = await log_streaming.serve_gateway_logs(call, container)
+        response = await gateway_logs.serve_gateway_logs(call, container)
         if response is not None:
             return response
     except Unavailable as error:
@@ -350,7 +350,7 @@ def _check_claim(call: ApiCall, claim: ForwardingClaim | None) -> None:
     """
     if claim is not None and not call.services.access.spool.names(claim.container_uuid):
         raise from_status(
-            log_streaming.MISDIRECTED, "the supervisor of this container posts its log"
+            gateway_logs.MISDIRECTED, "the supervisor of this container posts its log"
         )
 
 
