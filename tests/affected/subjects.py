@@ -246,7 +246,8 @@ NOTHING: Final = (
     "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "bench/*",
     "docs/figures/*", "docs/pictures/*", "docs/static/*", "docs/lading.1", "src/lading/py.typed",
     "scripts/figures.py", "scripts/mutations.py", "scripts/request_files.py",
-    "requirements/hyperqueue.txt", "tests/dispatch/*", "tests/store/schemas/*",
+    "requirements/hyperqueue.txt", "tests/dispatch/*", "tests/rules/*",
+    "tests/store/schemas/*",
 )  # fmt: skip
 """Files that no test of real parts reads, unless something imports them."""
 
