@@ -16,6 +16,7 @@ from typing import Final
 from bench import (
     account,
     backfill,
+    cancellation,
     cascades,
     cli,
     cloud,
@@ -133,6 +134,9 @@ _PARTS: Final[dict[str, Callable[[argparse.Namespace], list[Figure]]]] = {
     "cascades": lambda options: cascades.measure(
         waiting=options.queued, databases=options.database, beside=options.beside
     ),
+    "cancellation": lambda options: cancellation.measure(
+        waiting=options.queued, databases=options.database, beside=options.beside
+    ),
     "shares": lambda options: fair_shares.measure(
         waiting=options.queued, rounds=options.quota_rounds
     ),
@@ -208,7 +212,7 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--readers", type=int, nargs="+", default=[1, 10, 100])
     group.add_argument("--heard-containers", type=int, default=40, help="containers of a round")
     group.add_argument("--listener-rounds", type=int, default=3)
-    group = parser.add_argument_group("cascades (also --queued and --database)")
+    group = parser.add_argument_group("cascades and cancellation (also --queued and --database)")
     group.add_argument(
         "--beside", default="", metavar="PYTHON", help="interpreter of another Lading, in turns"
     )

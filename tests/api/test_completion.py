@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lading.api.completion import keep, keep_one
+from lading.api.unit import Unit
 from lading.core.containers.finalize import CollectionPlan, Keeps, Piece
 from lading.testing.world import World, world
 
@@ -28,12 +29,13 @@ async def test_made_renewed_and_left_alone(it: World) -> None:
     one, two = [(await it.collection({name: b"x"}))["portable_data_hash"] for name in "ab"]
     services = it.app.services
     async with it.database.writing() as tx:
-        uuid = await keep_one(tx, services, plan(one), user_uuid="u")
+        unit = Unit(tx, services, user_uuid="u")
+        uuid = await keep_one(unit, plan(one))
         assert uuid is not None
-        assert await keep_one(tx, services, plan(one, uuid=uuid), user_uuid="u") == uuid
-        assert await keep_one(tx, services, plan(two, uuid=uuid), user_uuid="u") == uuid
-        assert await keep_one(tx, services, plan(f"{'0' * 32}+5"), user_uuid="u") is None
-        placed = await keep_one(tx, services, plan(one, directory="d"), user_uuid="u")
+        assert await keep_one(unit, plan(one, uuid=uuid)) == uuid
+        assert await keep_one(unit, plan(two, uuid=uuid)) == uuid
+        assert await keep_one(unit, plan(f"{'0' * 32}+5")) is None
+        placed = await keep_one(unit, plan(one, directory="d"))
     assert (await it.ok("GET", f"collections/{uuid}"))["portable_data_hash"] == two
     assert (await it.ok("GET", f"collections/{placed}"))["unsigned_manifest_text"].startswith(
         "./d "
@@ -45,8 +47,9 @@ async def test_names_are_made_distinct_among_those_made_together(it: World) -> N
     pdh = (await it.collection({"a": b"x"}))["portable_data_hash"]
     services = it.app.services
     async with it.database.writing() as tx:
+        unit = Unit(tx, services, user_uuid="u")
         missing = plan(f"{'0' * 32}+5")
-        one, none, other = await keep(tx, services, [plan(pdh), missing, plan(pdh)], user_uuid="u")
+        one, none, other = await keep(unit, [plan(pdh), missing, plan(pdh)])
     assert none is None
     assert (await it.ok("GET", f"collections/{one}"))["name"] == "n"
     assert (await it.ok("GET", f"collections/{other}"))["name"].startswith("n (")

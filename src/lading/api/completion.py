@@ -148,7 +148,7 @@ async def make_final(
     )
     kept: JsonObject = {}
     plans = finalize.retained(end.collections, now=unit.now, policy=unit.services.policy)
-    uuids = await keep(unit.tx, unit.services, plans, user_uuid=unit.user_uuid)
+    uuids = await keep(unit, plans)
     for plan, uuid in zip(plans, uuids, strict=True):
         if uuid is not None and plan.keeps in _KEPT_IN:
             kept[_KEPT_IN[plan.keeps]] = uuid
@@ -170,7 +170,7 @@ async def _keep_log(
     if await _is_closed(unit, subject):
         return
     plan = finalize.refresh_log(subject, container, now=unit.now)
-    uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
+    uuid = await keep_one(unit, plan)
     if uuid is not None and uuid != subject.log_uuid:
         await unit.write_request(row, {"log_uuid": uuid}, expected={})
 
@@ -239,7 +239,7 @@ async def _with_attempt_log(
     if await _is_closed(unit, subject):
         return change
     plan = finalize.attempt_log(subject, ended, now=unit.now)
-    uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
+    uuid = await keep_one(unit, plan)
     return request.with_values(change, {"log_uuid": uuid}) if uuid else change
 
 
@@ -261,18 +261,21 @@ async def _containers(tx: Transaction, uuids: Iterable[str | None]) -> dict[str,
     return {row["uuid"]: Container.from_record(row) for row in rows}
 
 
-async def keep(
-    tx: Transaction, services: ApiServices, plans: Sequence[CollectionPlan], *, user_uuid: str
-) -> list[str | None]:
+async def keep(unit: Unit, plans: Sequence[CollectionPlan]) -> list[str | None]:
     """Make or renew the planned collections; the uuid of each, or None when its content is not
     there.
     """
-    hashes = dict.fromkeys(piece.pdh for plan in plans for piece in plan.pieces)
+    tx, services, user_uuid = unit.tx, unit.services, unit.user_uuid
+    fresh = {record["portable_data_hash"]: _fresh(record) for record in unit.results}
+    hashes = dict.fromkeys(
+        piece.pdh for plan in plans for piece in plan.pieces if piece.pdh not in fresh
+    )
     old = {
         row["uuid"]: row for row in await records.among(tx, COLLECTIONS, "uuid", _renewed(plans))
     }
     names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
     known, taken = await contents.for_keeping(tx, hashes, names)
+    known |= fresh
     kept: list[str | None] = []
     now = services.clock.now()
     for plan in plans:
@@ -288,16 +291,25 @@ async def keep(
         else:
             content |= _confirmation(plan, known, now)
             kept.append(await _make(tx, services, plan, content, taken, user_uuid, now))
+            unit.has_kept(content["portable_data_hash"])
     return kept
 
 
-async def keep_one(
-    tx: Transaction, services: ApiServices, plan: CollectionPlan | None, *, user_uuid: str
-) -> str | None:
+def _fresh(record: Record) -> contents.StoredContent:
+    """The content of the record of a collection."""
+    return contents.StoredContent(
+        record["manifest_text"],
+        record["file_count"],
+        record["file_size_total"],
+        tuple(record["storage_classes_confirmed"]),
+    )
+
+
+async def keep_one(unit: Unit, plan: CollectionPlan | None) -> str | None:
     """Make or renew a collection, if one is planned; its uuid, or None when its content is not
     there.
     """
-    return (await keep(tx, services, [plan], user_uuid=user_uuid))[0] if plan is not None else None
+    return (await keep(unit, [plan]))[0] if plan is not None else None
 
 
 def _renewed(plans: Sequence[CollectionPlan]) -> list[str]:

@@ -127,6 +127,10 @@ class Unit:
         """Uuids of the containers that ended in this transaction: their intervals have ended, their
         priority counts no more, and the requests that they made are cancelled.
         """
+        self.results: tuple[Record, ...] = ()
+        """Records of collections with the results of a container that ends in this transaction. One
+        of them need not be stored if another collection keeps its content.
+        """
         self._followers = followers
         self._parts: dict[object, object] = {}
         self._marks: dict[Mark, dict[str, None]] = {}
@@ -160,6 +164,12 @@ class Unit:
     def forget_part(self, make: Callable[[Unit], object]) -> None:
         """Have a part made anew at its next use."""
         self._parts.pop(make, None)
+
+    def has_kept(self, portable_data_hash: str) -> None:
+        """Note that a new collection keeps this content."""
+        self.results = tuple(
+            record for record in self.results if record["portable_data_hash"] != portable_data_hash
+        )
 
     def stale(self, container_uuids: Iterable[str]) -> None:
         """Mark containers whose priorities are to be computed anew."""

@@ -54,10 +54,30 @@ async def test_output_log_and_end_come_in_one_call(tmp_path: Path) -> None:
         container = await it.ok("GET", f"containers/{uuid}")
         assert container["output"] == container["log"] == output["portable_data_hash"]
         assert await it.blocks.get(LOCATOR) == DATA
+        for name in (f"output for {uuid}", f"logs for {uuid}"):
+            # The collections of the request have the content.
+            assert (await it.ok("GET", "collections", params=named(name)))["items"] == []
+
+
+async def test_results_that_no_request_keeps_are_in_the_trash(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        request, uuid, supervisor = await running(it)
+        await it.ok("PUT", f"container_requests/{request}", {"state": "Final"})
+        await it.ok("POST", f"containers/{uuid}/finish", report(), token=supervisor)
         kept = await it.ok("GET", "collections", params=named(f"output for {uuid}"))
         assert [one["is_trashed"] for one in kept["items"]] == [True]
         # Lists of the user's data know it by this.
         assert [one["properties"]["container_uuid"] for one in kept["items"]] == [uuid]
+
+
+async def test_the_log_of_a_container_that_was_cancelled_is_in_the_trash(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        _, uuid, supervisor = await running(it)
+        body = report(container={"state": "Cancelled"}, collections={"log": MANIFEST})
+        await it.ok("POST", f"containers/{uuid}/finish", body, token=supervisor)
+        # The log of the request has it below a directory of its own, too: another content.
+        kept = await it.ok("GET", "collections", params=named(f"logs for {uuid}"))
+        assert [one["is_trashed"] for one in kept["items"]] == [True]
 
 
 async def _ended(it: World, classes: list[JSON]) -> tuple[Record, Record]:

@@ -62,12 +62,17 @@ async def username(tx: Transaction, call: ApiCall) -> str:
 
 
 async def store_change(
-    tx: Transaction, call: ApiCall, row: Record, change: lifecycle.ContainerChange
+    tx: Transaction,
+    call: ApiCall,
+    row: Record,
+    change: lifecycle.ContainerChange,
+    unit: UnitOfWork | None = None,
 ) -> Record:
-    """Store a container's change and carry out its effects; the new row. Raises Conflict when
-    another call changed the container first, and BeingCancelled for a lock that comes too late.
+    """Store a container's change and carry out its effects, by a unit of work of the caller if
+    there is one; the new row. Raises Conflict when another call changed the container first, and
+    BeingCancelled for a lock that comes too late.
     """
-    unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
+    unit = unit or UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
     is_taken = row["state"] == ContainerState.QUEUED and change.container.state in _TAKEN
     if is_taken and await unit.uses(Feature.CANCELLATIONS):
         await cancellation_scope.check_lock(unit, row["uuid"])

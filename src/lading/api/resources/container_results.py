@@ -7,8 +7,9 @@
 The whole call is carried out, or nothing of it. A supervisor that stored the blocks, then two
 collections, then reported the end would need half a dozen calls, each with a durable write.
 `blocks` are those that the manifests name without a signature; they are stored before the record is
-changed. The collections are made with the rights of the container's own token, in the trash as
-those of `supervisor.session`, and become `output` and `log` of the record. When the call is
+changed. The collections are made with the rights of the container's own token, and become `output`
+and `log` of the record. Those whose content no collection of a request has are stored in the trash,
+as those of `supervisor.session` are. When the call is
 refused, the supervisor takes the same steps one by one, and learns which of them fails.
 
 `save_spooled` saves the live log of a container whose supervisor is lost.
@@ -40,6 +41,7 @@ from lading.api.resources.container_changes import (
     store_change,
 )
 from lading.api.server.blocks import Blocks
+from lading.api.transaction import UnitOfWork
 from lading.client.files.collections import CollectionWriter
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
@@ -88,8 +90,8 @@ async def finish_container(call: ApiCall) -> ApiResponse:
     }
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
-        for record in made.values():
-            await generic.insert(tx, own, COLLECTIONS, record)
+        unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
+        unit.results = tuple(made.values())
         hashes = {name: record["portable_data_hash"] for name, record in made.items()}
         container = Container.from_record(row)
         change = lifecycle.update(
@@ -98,10 +100,12 @@ async def finish_container(call: ApiCall) -> ApiResponse:
             caller=caller_of(call),
             now=services.clock.now(),
             # One that was made above is its user's own.
-            output_readable="output" in made
-            or await output_readable(tx, call, container, {**given, **hashes}),
+            output_readable="output" in made or await output_readable(tx, call, container, given),
         )
-        row = await store_change(tx, call, row, change)
+        row = await store_change(tx, call, row, change, unit)
+        # What the collections of requests keep needs none of its own in the trash.
+        for record in unit.results:
+            await generic.insert(tx, own, COLLECTIONS, record)
     return ApiResponse(body={"uuid": row["uuid"], "state": row["state"]})
 
 
