@@ -1,6 +1,7 @@
 """Calls of the kernel that only some systems have, each with a way for the others.
 
-The client runs on Linux and macOS; containers, servers and mounts need Linux and call it directly.
+The client runs on Linux, macOS and Windows; containers, servers and mounts need Linux and call it
+directly.
 Which system has a name is said by "Availability" in Python's documentation of `os` and `fcntl`.
 """
 
@@ -12,6 +13,28 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+try:
+    import resource
+except ModuleNotFoundError:
+    # Windows has no limits of processes.
+    CAN_LIMIT_FILES = False
+else:
+    CAN_LIMIT_FILES = hasattr(resource, "prlimit")
+    """Whether the kernel bounds the size of files that another process writes."""
+
+IS_WINDOWS: Final = os.name == "nt"
+HAS_FOLDER_DESCRIPTORS: Final = os.open in os.supports_dir_fd
+"""Whether calls take the descriptor of a directory; Windows has no such calls."""
+NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+"""Flag that opens no symbolic link (open(2)); 0 where there is none, as in the next four."""
+ONLY_DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+"""Flag that opens a directory alone."""
+NO_INHERIT: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+"""Flag that keeps a descriptor from the programs that this process starts."""
+NO_WAIT: Final[int] = getattr(os, "O_NONBLOCK", 0)
+"""Flag that opens a pipe without a wait for its other end."""
+AS_BYTES: Final[int] = getattr(os, "O_BINARY", 0)
+"""Flag that keeps line ends as they are, which Windows else changes."""
 OPEN_NODE: Final[int] = getattr(os, "O_PATH", 0)
 """Flag that opens an entry without permission on it (open(2)); 0 where there is none."""
 
@@ -69,3 +92,10 @@ def set_mode(name: str, mode: int, *, folder: int) -> None:
         Path(f"/proc/self/fd/{node}").chmod(mode)
     finally:
         os.close(node)
+
+
+def limit_files(process: int, size: int) -> None:
+    """Let a process write no file beyond `size` bytes; it gets SIGXFSZ there. Only where
+    CAN_LIMIT_FILES is true. Raises OSError.
+    """
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (size, size))

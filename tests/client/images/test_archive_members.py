@@ -6,17 +6,15 @@ import bz2
 import gzip
 import io
 import lzma
-import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from lading.client.images.archive import plain_layer, read_layers
-from lading.client.images.archive_members import DirectoryMembers, Slice, TarMembers, read_document
-from lading.core.errors import Full, Invalid, Malformed
+from lading.client.images.archive import read_layers
+from lading.client.images.archive_members import DirectoryMembers, TarMembers, read_document
+from lading.core.errors import Malformed
 from tests.client.images.images_on_disk import LAYERS, digest, write_files, write_tar
 
 
@@ -98,38 +96,9 @@ def test_damaged_layers_are_refused(tmp_path: Path) -> None:
         read_layers(found, ["l"], ["a"], tmp_path)
 
 
-def test_damaged_compression_is_said_so(tmp_path: Path) -> None:
-    path = tmp_path / "x.gz"
-    path.write_bytes(gzip.compress(b"x" * 100_000)[:40] + b"y" * (4 << 20))
-    with pytest.raises(Malformed, match="gzip cannot uncompress it"):
-        plain_layer(Slice(path, 0, path.stat().st_size), tmp_path / "out", "x.gz")
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-def test_what_grows_without_end_is_stopped(
-    tmp_path: Path, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 20))
-    path = tmp_path / "bomb"
-    path.write_bytes(compress(bytes(32 << 20)))
-    with pytest.raises(Full, match="grows to more than the .* bytes that are free"):
-        plain_layer(Slice(path, 0, path.stat().st_size), tmp_path / "out", "bomb")
-    assert (tmp_path / "out").stat().st_size <= 1 << 20
-
-
 def test_a_sparse_file_is_no_part_of_an_image(tmp_path: Path) -> None:
     member = tarfile.TarInfo("manifest.json")
     member.type = tarfile.GNUTYPE_SPARSE
     (tmp_path / "x.tar").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     with pytest.raises(Malformed, match="is a sparse file"):
         read_document(TarMembers(tmp_path / "x.tar", "x.tar"), "manifest.json")
-
-
-def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.zst"
-    path.write_bytes(b"\x28\xb5\x2f\xfd0000")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        Invalid, match="compressed with zstd, which this machine lacks; run 'apt install zstd'"
-    ):
-        plain_layer(Slice(path, 0, 8), tmp_path / "out", "x.zst")

@@ -16,6 +16,7 @@ import json
 import mmap
 import os
 import pkgutil
+import resource
 import select
 import selectors
 import signal
@@ -45,6 +46,8 @@ LACKING: Final[Mapping[types.ModuleType, str]] = MappingProxyType(
         "F_SEAL_SEAL F_SEAL_SHRINK F_SEAL_WRITE F_SETPIPE_SZ F_SETSIG",
         signal: "SIGCLD SIGPOLL SIGPWR SIGRTMAX SIGRTMIN SIGSTKFLT pidfd_send_signal sigtimedwait "
         "sigwaitinfo",
+        resource: "RLIMIT_MSGQUEUE RLIMIT_NICE RLIMIT_OFILE RLIMIT_RTPRIO RLIMIT_RTTIME "
+        "RLIMIT_SIGPENDING RUSAGE_THREAD prlimit",
         mmap: "MAP_DENYWRITE MAP_EXECUTABLE MAP_POPULATE",
     }
 )

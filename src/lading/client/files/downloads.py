@@ -48,10 +48,12 @@ async def download(
 
     `landed` is called in a thread with the paths of complete files. Existing files are replaced
     atomically. Nothing is written outside `target`: a symbolic link on the way is refused. Raises
-    Conflict where a link, or a file in place of a directory or the reverse, is in the way.
+    Conflict where a link, or a file in place of a directory or the reverse, is in the way, and,
+    before anything is written, where the file system takes two names of the tree for one.
     """
     writer = await asyncio.to_thread(SafeWriter, target)
     try:
+        await asyncio.to_thread(writer.check_names, tree)
         folders = [path for path, node in filetree.walk(tree) if isinstance(node, FileTree)]
         await asyncio.to_thread(writer.make_folders, folders)
         await _download(blocks, list(filetree.files(tree)), writer, progress, landed or _nothing)

@@ -18,27 +18,28 @@ import errno
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from lading.core.data import filetree
-from lading.core.errors import Conflict, Full, LadingError, Unavailable
+from lading.client.files.folders import Folder, open_folder
+from lading.core.data import filetree, portable_names
+from lading.core.data.filetree import FileTree
+from lading.core.data.portable_names import SAMPLES, NameDifference, Twins
+from lading.core.errors import Conflict, Full, Invalid, LadingError, Unavailable
+from lading.process import portable
 from lading.process.cancellation import Stop, Stopped, never
 
-# O_NOFOLLOW: the last element must not be a link. Each element is the last one of its own open.
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # rename(2) and open(2) give these when another kind of file is there.
 _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 SMALL: Final = 1 << 17
 """Bytes of the largest file that is read with one call."""
 # A listed file may have become a pipe, whose open would wait for a writer.
-_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FILE: Final = os.O_RDONLY | portable.NO_INHERIT | portable.NO_LINK | portable.NO_WAIT
 _STRIDE: Final = 256
 """Files between two checks for a stop, about 2 ms of work."""
 
@@ -46,27 +47,28 @@ _STRIDE: Final = 256
 class _Growing(msgspec.Struct):
     path: str
     aside: str
-    folder: int
+    folder: Folder
     file: int
     left: int
 
 
 class SafeWriter:
     """Writes below `root`, which is created if absent. Raises Conflict, Full, Unavailable. The
-    caller closes it.
+    caller closes it. `open_root` opens the directory.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, open_root: Callable[[Path], Folder] = open_folder) -> None:
         self._root = root
         self._turn = threading.Lock()
         self._closed = False
         self._growing: _Growing | None = None
+        self._merged: dict[NameDifference, bool] = {}
         # Files come directory by directory: the descriptor of the last one saves the walk for all
         # but the first.
-        self._last: tuple[str, int] | None = None
+        self._last: tuple[str, Folder] | None = None
         try:
             root.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._top = open_root(root)
         except OSError as error:
             raise self.failure(error, "") from error
 
@@ -125,42 +127,73 @@ class SafeWriter:
                 self._drop(self._growing)
                 self._growing = None
             if self._last is not None:
-                os.close(self._last[1])
+                self._last[1].close()
                 self._last = None
-            os.close(self._descriptor)
+            self._top.close()
 
-    def _folder(self, path: str) -> int:
-        """A descriptor of the directory; it stays open until another directory is requested."""
+    def check_names(self, tree: FileTree) -> None:
+        """Raise Conflict where the file system of the directory does not tell two names of a tree
+        apart, and Invalid for a name that this system cannot have.
+        """
+        with self._turn:
+            if portable.IS_WINDOWS and (name := portable_names.first_refused(tree)):
+                raise Invalid(
+                    f"{name[:200]}: Windows has no such name; get the others one by one, or use WSL"
+                )
+            for twins in portable_names.twins(tree):
+                if self._merges(twins):
+                    raise Conflict(
+                        f"{twins.first[:80]} and {twins.second[:80]} differ by {twins.difference} "
+                        f"alone, which the file system of {str(self._root)[:60]} does not tell "
+                        "apart; get one of them by its path, or choose another target"
+                    )
+
+    def _merges(self, twins: Twins) -> bool:
+        """Whether the file system takes names that differ so for one."""
+        if twins.difference not in self._merged:
+            # With a name that differs in the same way, and that nobody has.
+            token = secrets.token_hex(8)
+            first, second = (f".{token}{letter}" for letter in SAMPLES[twins.difference])
+            try:
+                os.close(self._top.create(first))
+                try:
+                    self._merged[twins.difference] = self._top.has(second)
+                finally:
+                    self._top.remove(first)
+            except OSError as error:
+                raise self.failure(error, "") from error
+        return self._merged[twins.difference]
+
+    def _folder(self, path: str) -> Folder:
+        """The directory, open; it stays open until another directory is requested."""
         if self._closed:
             raise Unavailable(f"{self._root}: writing was given up")
         if self._last is not None and self._last[0] == path:
             return self._last[1]
         # A duplicate: the loop closes each directory when it has the next.
-        here = os.dup(self._descriptor)
+        here = self._top.copy()
         for element in path.split("/") if path else ():
             try:
-                below = _enter(here, element)
+                below = here.enter(element)
             except OSError as error:
                 raise self.failure(error, path) from error
             finally:
-                os.close(here)
+                here.close()
             here = below
         if self._last is not None:
-            os.close(self._last[1])
+            self._last[1].close()
         self._last = (path, here)
         return here
 
     def _begin(self, path: str, size: int) -> _Growing:
         filetree.check_path(path)
-        folder = os.dup(self._folder(path.rpartition("/")[0]))
+        folder = self._folder(path.rpartition("/")[0]).copy()
         # A random name: nobody else in a shared directory can have put a file there before.
         aside = f".{secrets.token_hex(8)}.part"
         try:
-            return _Growing(
-                path, aside, folder, os.open(aside, _NEW_FILE, 0o666, dir_fd=folder), size
-            )
+            return _Growing(path, aside, folder, folder.create(aside), size)
         except OSError as error:
-            os.close(folder)
+            folder.close()
             raise self.failure(error, path) from error
 
     def _write(self, growing: _Growing, data: bytes) -> None:
@@ -178,19 +211,25 @@ class SafeWriter:
     def _land(self, growing: _Growing) -> None:
         name = growing.path.rpartition("/")[2]
         try:
-            os.rename(growing.aside, name, src_dir_fd=growing.folder, dst_dir_fd=growing.folder)
+            if portable.IS_WINDOWS:
+                # An open file cannot be renamed there.
+                os.close(growing.file)
+                growing.file = -1
+            growing.folder.rename(growing.aside, name)
         except OSError as error:
             self._drop(growing)
             raise self.failure(error, growing.path) from error
-        os.close(growing.file)
-        os.close(growing.folder)
+        if growing.file >= 0:
+            os.close(growing.file)
+        growing.folder.close()
 
     def _drop(self, growing: _Growing) -> None:
-        os.close(growing.file)
+        if growing.file >= 0:
+            os.close(growing.file)
         with suppress(OSError):
             # Best effort: the error that led here is the one to report.
-            os.unlink(growing.aside, dir_fd=growing.folder)
-        os.close(growing.folder)
+            growing.folder.remove(growing.aside)
+        growing.folder.close()
 
     def failure(self, error: OSError, path: str) -> LadingError:
         """The error to raise for an error of the disk at this path."""
@@ -203,13 +242,6 @@ class SafeWriter:
         if error.errno in _NO_ROOM:
             return Full(f"{where}: no room is left on the disk")
         return Unavailable(f"{where}: cannot be written: {error.strerror}")
-
-
-def _enter(folder: int, name: str) -> int:
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    # Without O_CREAT: if a link or a file was put there, the open fails.
-    return os.open(name, _FOLDER, dir_fd=folder)
 
 
 class SmallFiles:

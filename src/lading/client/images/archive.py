@@ -27,8 +27,9 @@ from typing import IO, cast
 
 import msgspec
 
-from lading.client.images.archive_members import CHUNK, Members, Slice, uncompressed
+from lading.client.images.archive_members import CHUNK, Members, Slice
 from lading.client.images.steps import UNWATCHED, ImageSteps
+from lading.client.images.uncompressing import uncompressed
 from lading.core.errors import Malformed
 from lading.core.images import UNREADABLE
 

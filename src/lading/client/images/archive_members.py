@@ -1,4 +1,4 @@
-"""The files of an archive or a directory that has an image, and their uncompressed content.
+"""The files of an archive or a directory that has an image.
 
 `Members` reads files of an image archive or directory by name, without unpacking it. The names are
 untrusted: links are followed inside the archive only, and nothing outside a directory is read.
@@ -6,22 +6,16 @@ untrusted: links are followed inside the archive only, and nothing outside a dir
 
 from __future__ import annotations
 
-import math
 import posixpath
-import resource
-import shutil
-import signal
-import subprocess
 import tarfile
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 import msgspec
 
 from lading.client.images.steps import UNWATCHED, ImageSteps
 from lading.client.images.tar_reader import TarReader, members
-from lading.core.errors import Full, Invalid, Malformed
+from lading.core.errors import Malformed
 
 # Bytes read at a time.
 CHUNK = 1 << 20
@@ -29,8 +23,6 @@ CHUNK = 1 << 20
 _MAX_DOCUMENT = 16 << 20
 # Links that are followed for one name; a loop ends here.
 _MAX_LINKS = 8
-# First bytes of compressed files, and the program that uncompresses them.
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -144,75 +136,3 @@ def read_document(members: Members, name: str, *, limit: int = _MAX_DOCUMENT) ->
     with piece.path.open("rb") as file:
         file.seek(piece.offset)
         return file.read(piece.size)
-
-
-def uncompressed(
-    piece: Slice,
-    target: Path,
-    source: str,
-    *,
-    steps: ImageSteps = UNWATCHED,
-    reserve: int | None = None,
-) -> Slice:
-    """Uncompress `piece` into the file `target`; return `piece` itself if it is not compressed.
-
-    `reserve` is the number of bytes of the disk that stay free; a tenth of the free ones if None.
-    Raises Malformed, Invalid, Full.
-    """
-    with piece.path.open("rb") as file:
-        file.seek(piece.offset)
-        head = file.read(8)
-        program = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-        if program is None:
-            return piece
-        file.seek(piece.offset)
-        # A tenth of the free space stays for others.
-        free = shutil.disk_usage(target.parent).free
-        room = max(free - (free // 10 if reserve is None else reserve), 0)
-        _uncompress(program, steps.reading(file), piece.size, target, source, room, steps)
-    return Slice(target, 0, target.stat().st_size)
-
-
-def _uncompress(
-    program: str,
-    file: IO[bytes],
-    size: int,
-    target: Path,
-    source: str,
-    room: int,
-    steps: ImageSteps,
-) -> None:
-    # In a separate process, because it runs in parallel, and zstd is in no supported version of
-    # Python.
-    try:
-        with target.open("wb") as out:
-            process = subprocess.Popen(
-                [program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL
-            )
-        # A small file may expand without limit. The process has no input yet, so the limit applies
-        # from the first byte.
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
-    except FileNotFoundError:
-        raise Invalid(
-            f"{source}: compressed with {program}, which this machine lacks; "
-            f"run 'apt install {program}'"
-        ) from None
-    assert process.stdin is not None
-    # BrokenPipeError: the program ended early; its exit code is checked below.
-    with (
-        steps.ending(process, limit=math.inf),
-        suppress(BrokenPipeError),
-        process.stdin as pipe,
-    ):
-        while size > 0 and (data := file.read(min(CHUNK, size))):
-            pipe.write(data)
-            size -= len(data)
-    code = process.wait()
-    # 128 + signal: the exit code if the program is a shell script.
-    if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) or target.stat().st_size >= room:
-        raise Full(
-            f"{source}: grows to more than the {room} bytes that are free in {target.parent}; "
-            "is it meant to?"
-        )
-    if code != 0:
-        raise Malformed(f"{source}: damaged: {program} cannot uncompress it")

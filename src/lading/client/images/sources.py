@@ -43,12 +43,12 @@ from lading.client.images.archive_members import (
     Slice,
     TarMembers,
     read_document,
-    uncompressed,
 )
 from lading.client.images.from_host import SourceHost, from_host
 from lading.client.images.layer_writing import LayerEntry, write_layer
 from lading.client.images.runnable import check_runnable
 from lading.client.images.steps import UNWATCHED, ImageSteps, Report, run_steps
+from lading.client.images.uncompressing import uncompressed
 from lading.core.errors import Invalid, Malformed, NotFound, Unavailable
 from lading.core.images import UNREADABLE, goarch, runs_on
 
