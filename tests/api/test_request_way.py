@@ -21,7 +21,7 @@ FEATURES = {
     "learning": ("api/learning.py", "store/learned.py", "core/containers/attempts/learned.py"),
     "retries": ("core/containers/attempts/retry.py", "core/containers/attempts/retry_rules.py"),
     "ranges": ("core/containers/constraint_ranges.py",),
-    "users of contents": ("store/lineage.py",),
+    "users of contents": ("store/containers/lineage.py",),
     "expectations": ("api/expectations.py",),
     "cancellations": ("api/background/",),
     "webhooks": ("api/webhooks/", "core/webhooks/", "store/webhooks.py"),
