@@ -38,7 +38,8 @@ from lading.dispatch.settings import API_TIMEOUT
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.fleet import FakeFleet
-from lading.wiring.dispatcher import Membership, read_membership, settings
+from lading.wiring.dispatcher import settings
+from lading.wiring.further_dispatcher import Membership, read_membership
 
 LOG_FILES: Final = {
     "container.json": 2213,

@@ -23,7 +23,7 @@ from bench.api.process import spent
 from bench.paired import processor_time
 from bench.service import SERVER_PID, free_port, serving
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import invite
+from lading.wiring.further_dispatcher import invite
 from tests.postgres import PostgresServer
 
 _SLOTS_OF_MACHINE = 2

@@ -106,7 +106,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_backup.py": ("cli.admin", "wiring.backup", "store.databases"),
     "tests/system/test_bad_input.py": ("api", "blobs", "wiring.http_protocol"),
     "tests/system/test_bad_luck.py": ("supervisor",),
-    "tests/system/test_chaos.py": (*RUNS, "wiring.up", "wiring.process"),
+    "tests/system/test_chaos.py": (*RUNS, "wiring.child_service", "wiring.up", "wiring.process"),
     "tests/system/test_closed_terminal.py": (
         "cli.endings.end_signals", "cli.hangup", "cli.interruption", "cli.main",
         "cli.running.following", "cli.running.mapping", "cli.running.run", "cli.running.top",

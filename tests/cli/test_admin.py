@@ -19,7 +19,7 @@ from lading.supervisor import journal
 from lading.testing.world import make_seal
 from lading.wiring import dispatcher
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import Membership
+from lading.wiring.further_dispatcher import Membership
 from lading.wiring.stores import check_upgrade
 from tests.postgres import PostgresServer
 

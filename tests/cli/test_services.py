@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lading.cli.main import cli
-from lading.wiring import dispatcher
-from lading.wiring.dispatcher import DispatcherReady, Membership
+from lading.wiring import further_dispatcher
+from lading.wiring.further_dispatcher import DispatcherReady, Membership
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
@@ -34,7 +34,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Membership]:
         on_ready(DispatcherReady(api=membership.api, fleet=fleet, data=data))
         return 0
 
-    monkeypatch.setattr(dispatcher, "run_further", main)
+    monkeypatch.setattr(further_dispatcher, "run_further", main)
     return found
 
 

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lading.hpc.ranks import own_address
+from lading.hpc.remote_ranks import own_address
 from tests.reality import need_ipv6
 
 _SERVE = """
 import asyncio, sys
 from dataclasses import replace
 from lading.core.errors import ExecutionError
-from lading.hpc import network, ranks
+from lading.hpc import network, remote_ranks
 from lading.hpc.ranks import NativeGround
 from tests.hpc.test_plan import PLAN
 
@@ -29,7 +29,7 @@ async def start(self, number, identity, environment):
 network.make_bridge = network.tell_peers = nothing
 NativeGround.start = start
 wire = network.Wire("lw1", 4000)
-serving = ranks.serve(PLAN, wire, rank=2, leader="10.0.0.1", address="10.0.0.3")
+serving = remote_ranks.serve(PLAN, wire, rank=2, leader="10.0.0.1", address="10.0.0.3")
 sys.exit(asyncio.run(serving))
 """
 _ROOT = Path(__file__).parents[2]

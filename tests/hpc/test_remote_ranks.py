@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.hpc import network, ranks
+from lading.hpc import network, ranks, remote_ranks
 from lading.hpc.plan import make_identity
-from lading.hpc.ranks import NativeGround, SpreadGround, read_identity
+from lading.hpc.ranks import NativeGround
+from lading.hpc.remote_ranks import SpreadGround, read_identity
 from lading.net.rpc import LinePipe
 
 IDENTITY = make_identity("container_1", now=datetime.now(UTC))
@@ -167,7 +168,7 @@ async def test_an_annex_that_sends_too_slowly_is_not_waited_for(
 
 
 def test_a_spool_leaves_some_of_the_disk_free(tmp_path: Path) -> None:
-    assert 0 <= ranks.spool_room(tmp_path) < shutil.disk_usage(tmp_path).free / 2
+    assert 0 <= remote_ranks.spool_room(tmp_path) < shutil.disk_usage(tmp_path).free / 2
 
 
 async def test_what_is_no_message_is_a_fault(ground: SpreadGround, annex: Annex) -> None:

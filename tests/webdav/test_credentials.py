@@ -5,12 +5,11 @@ from base64 import b64encode
 import pytest
 
 from lading.core.errors import Forbidden
-from lading.webdav import app
-from lading.webdav.app import Credential
+from lading.webdav.credentials import Credential, find_credential, session_cookie
 from lading.webdav.file_request import parse_address as parse
 
 PATH = "/c=zzzzz-4zz18-000000000000001"
-COOKIE = f"a=b; {app.session_cookie('v2/x/~').partition(';')[0]}"
+COOKIE = f"a=b; {session_cookie('v2/x/~').partition(';')[0]}"
 
 
 @pytest.mark.parametrize(
@@ -29,26 +28,23 @@ COOKIE = f"a=b; {app.session_cookie('v2/x/~').partition(';')[0]}"
     ],
 )
 def test_find(path: str, headers: dict[str, str], query: str, token: str) -> None:
-    assert app.find_credential("GET", parse(path), headers, query) == Credential(token=token)
+    assert find_credential("GET", parse(path), headers, query) == Credential(token=token)
 
 
 def test_a_cookie_only_reads() -> None:
-    assert app.find_credential("DELETE", parse(PATH), {"cookie": COOKIE}, "").token == ""
+    assert find_credential("DELETE", parse(PATH), {"cookie": COOKIE}, "").token == ""
 
 
 def test_a_browser_goes_on_without_the_token() -> None:
-    found = app.find_credential(
+    found = find_credential(
         "GET", parse(f"{PATH}/d/"), {"accept": "text/html"}, "x=1&api_token=c&y="
     )
     assert found == Credential(token="c", onward=f"{PATH}/d/?x=1&y=")
     assert (
-        app.find_credential("GET", parse(PATH), {"accept": "text/html"}, "api_token=c").onward
+        find_credential("GET", parse(PATH), {"accept": "text/html"}, "api_token=c").onward
         == f"{PATH}/"
     )
-    assert (
-        app.find_credential("HEAD", parse(PATH), {"accept": "text/html"}, "api_token=c").onward
-        == ""
-    )
+    assert find_credential("HEAD", parse(PATH), {"accept": "text/html"}, "api_token=c").onward == ""
 
 
 def test_a_page_of_another_site_reads_nothing_with_what_a_browser_keeps() -> None:
@@ -57,16 +53,16 @@ def test_a_page_of_another_site_reads_nothing_with_what_a_browser_keeps() -> Non
         "sec-fetch-mode": "no-cors",
         "sec-fetch-dest": "image",
     }
-    assert app.find_credential("GET", parse(PATH), {"cookie": COOKIE, **foreign}, "").token == ""
+    assert find_credential("GET", parse(PATH), {"cookie": COOKIE, **foreign}, "").token == ""
     with pytest.raises(Forbidden):
-        app.find_credential("GET", parse(PATH), {"authorization": "Basic dTpw", **foreign}, "")
+        find_credential("GET", parse(PATH), {"authorization": "Basic dTpw", **foreign}, "")
     link = {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
         "sec-fetch-dest": "document",
     }
-    assert app.find_credential("GET", parse(PATH), {"cookie": COOKIE, **link}, "").token == "v2/x/~"
+    assert find_credential("GET", parse(PATH), {"cookie": COOKIE, **link}, "").token == "v2/x/~"
     assert (
-        app.find_credential("PUT", parse(PATH), {"authorization": "Bearer b", **foreign}, "").token
+        find_credential("PUT", parse(PATH), {"authorization": "Bearer b", **foreign}, "").token
         == "b"
     )

@@ -9,8 +9,8 @@ import pytest
 
 from lading.core.errors import Conflict, Invalid
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import Membership, check, invite, read_membership
-from lading.wiring.dispatcher import run_further as main
+from lading.wiring.further_dispatcher import Membership, check, invite, read_membership
+from lading.wiring.further_dispatcher import run_further as main
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 

@@ -104,7 +104,7 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool) -> displa
     FILE' there. With --for-arvados the token in FILE is for the SystemRootToken of Arvados'
     crunch-dispatch-local or -slurm.
     """
-    from lading.wiring.dispatcher import invite
+    from lading.wiring.further_dispatcher import invite
 
     directory = storage.directory(data)
     made = invite(directory, file.absolute(), for_arvados=for_arvados)

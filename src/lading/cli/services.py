@@ -20,7 +20,7 @@ from lading.client.servers.environment import default_data_directory
 from lading.core.errors import Conflict
 
 if TYPE_CHECKING:
-    from lading.wiring.dispatcher import DispatcherReady, Membership
+    from lading.wiring.further_dispatcher import DispatcherReady, Membership
     from lading.wiring.up import ServerReady
 
 
@@ -69,7 +69,7 @@ def dispatch(
     cannot run stay queued for others.
     """
     from lading.supervisor.limits.user_scope import enter_scope
-    from lading.wiring.dispatcher import run_further as main
+    from lading.wiring.further_dispatcher import run_further as main
 
     enter_scope([sys.executable, "-m", "lading", *sys.argv[1:]], os.environ)
 
@@ -87,7 +87,7 @@ def dispatch(
 def _membership(
     join: Path | None, api: str | None, token_file: Path | None, ca_file: Path | None
 ) -> Membership:
-    from lading.wiring.dispatcher import Membership, read_membership
+    from lading.wiring.further_dispatcher import Membership, read_membership
 
     if join is not None:
         if api or token_file or ca_file:

@@ -43,16 +43,9 @@ from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
 from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.plan import ClusterPlan, SshKeys, make_identity, make_ssh_keys, read_plan
-from lading.hpc.ranks import (
-    DockerGround,
-    Ground,
-    NativeGround,
-    SpreadGround,
-    no_daemon,
-    own_address,
-    spool_room,
-)
-from lading.hpc.ranks import serve as serve_remote_rank
+from lading.hpc.ranks import DockerGround, Ground, NativeGround, no_daemon
+from lading.hpc.remote_ranks import SpreadGround, own_address, spool_room
+from lading.hpc.remote_ranks import serve as serve_remote_rank
 from lading.net import rpc
 from lading.process.concurrency import finish_within, together, wait_at_most
 

@@ -10,11 +10,7 @@ The API decides on permissions: it is called with the token of the request, or w
 user's token. Errors are one line of text with a documented status. Addresses can hold tokens and
 are never logged.
 
-The token comes from the first of these sources: the address, the Authorization header (Bearer,
-OAuth2, or the password of Basic with any user name), the parameter `api_token`, the cookie
-`arvados_api_token`. Other sites can make a browser send the cookie, so it permits reads only, and
-only for pages of this origin and plain links (`core.protocols.http_head`). A browser with a token
-in the address is redirected to the address without it and gets the token as a cookie.
+`credentials` finds the token of a call.
 
 Source: docs/spec/api, section Files over HTTP.
 """
@@ -22,17 +18,14 @@ Source: docs/spec/api, section Files over HTTP.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
@@ -43,12 +36,12 @@ from lading.core.data import dead_properties, filetree
 from lading.core.data.dead_properties import DeadProperties
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
-from lading.core.protocols import http_head
 from lading.core.protocols.transfer_rates import MinimumRate
 from lading.net.acceptor import note_known, note_token
 from lading.webdav import davxml, file_request, http, projects
 from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of
 from lading.webdav.contents import FileReader
+from lading.webdav.credentials import find_credential, session_cookie
 from lading.webdav.davxml import Resource
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import DavResponse
@@ -80,10 +73,7 @@ _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
 WINDOW: Final = 30.0
 """Seconds below the least rate after which a slow body is refused."""
 _logger = logging.getLogger("lading.webdav")
-SESSION_COOKIE: Final = "arvados_api_token"
-_PARAMETER: Final = "api_token"
 # Methods that the cookie permits.
-_READS: Final = ("GET", "HEAD", "PROPFIND", "OPTIONS")
 
 
 def make_app(
@@ -345,76 +335,3 @@ def _refusal(error: LadingError) -> DavResponse:
 async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
     for piece in pieces:
         yield piece.encode()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
-    """A token, "" for none; `onward` is the redirect target without the token, or ""."""
-
-    token: str
-    onward: str = ""
-
-
-def find_credential(
-    method: str,
-    address: FileAddress,
-    headers: Mapping[str, str],
-    query: str,
-    *,
-    scheme: str = "https",
-) -> Credential:
-    """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
-    site.
-    """
-    # A token in the address was chosen by the author of the link, so no other source counts.
-    if address.token is not None:
-        return Credential(token=address.token)
-    http_head.check_call(method, headers, scheme=scheme)
-    token = _authorization(headers.get("authorization", ""))
-    if token:
-        return Credential(token=token)
-    pairs = parse_qsl(query, keep_blank_values=True)
-    token = next((value for name, value in pairs if name == _PARAMETER and value), "")
-    if token:
-        rest = urlencode([(name, value) for name, value in pairs if name != _PARAMETER])
-        onward = address.url(address.path, folder=address.folder) + (f"?{rest}" if rest else "")
-        # Only a browser asks for HTML; other clients would lose the token by the redirection.
-        browser = method == "GET" and "text/html" in headers.get("accept", "")
-        return Credential(token=token, onward=onward if browser else "")
-    if method not in _READS or http_head.is_foreign(method, headers, scheme=scheme):
-        return Credential(token="")
-    return Credential(token=_cookie(headers.get("cookie", "")))
-
-
-def session_cookie(token: str) -> str:
-    """The Set-Cookie header of a session cookie with a token."""
-    value = base64.urlsafe_b64encode(token.encode()).decode()
-    # HttpOnly: scripts cannot read it. SameSite=Lax: other sites can only cause plain links with
-    # it.
-    return f"{SESSION_COOKIE}={value}; Path=/; HttpOnly; Secure; SameSite=Lax"
-
-
-def _authorization(header: str) -> str:
-    scheme, _, rest = header.partition(" ")
-    match scheme.lower():
-        case "bearer" | "oauth2":
-            return rest.strip()
-        case "basic":
-            return _base64_text(rest).partition(":")[2]
-    return ""
-
-
-def _cookie(header: str) -> str:
-    values = [value for name, value in http_head.read_cookies(header) if name == SESSION_COOKIE]
-    return _base64_text(values[-1]) if values else ""
-
-
-def _base64_text(text: str) -> str:
-    try:
-        return base64.b64decode(
-            # Browsers and clients write either alphabet.
-            text.strip().replace("-", "+").replace("_", "/"),
-            validate=True,
-        ).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

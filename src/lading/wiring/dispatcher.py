@@ -1,11 +1,6 @@
-"""Dispatcher processes: the one of `lading up`, and a further one by `lading dispatch`.
+"""The dispatcher process of `lading up`.
 
-    python -m lading.wiring.dispatcher --data DIR --listen HOST:PORT --parent PID --ready-fd N
-
-A further dispatcher runs on any machine, for a server anywhere. It has its own token
-(docs/spec/dispatch, section Tokens). `lading admin dispatcher-token` writes the token, the address
-and the certificate of the server to one file, which the operator copies to the other machine. The
-data directory of the dispatcher has no records: only the state of running containers and a cache.
+python -m lading.wiring.dispatcher --data DIR --listen HOST:PORT --parent PID --ready-fd N
 """
 
 from __future__ import annotations
@@ -13,30 +8,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
-import re
 import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import structs
 
 from lading.client.api import ApiClient
 from lading.client.record_events import events
 from lading.client.servers.own_site import boot_id
 from lading.client.transport import HttpTransport
-from lading.config.site import Config, load
+from lading.config.site import Config
 from lading.core.capabilities import read_offered
 from lading.core.containers.container_network import read_networks
-from lading.core.errors import Invalid, LadingError
-from lading.core.records import access
+from lading.core.errors import LadingError
 from lading.core.tes.file_roots import make_roots
 from lading.dispatch.fleet import Fleet, FleetSite, find_fleet, plans_disk
 from lading.dispatch.lease import DispatcherLease, holding
@@ -46,7 +37,7 @@ from lading.dispatch.run import Once, run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.process.telemetry import configure, event, read_format, read_level
 from lading.process.tracing import SpanTracer, open_tracer
-from lading.wiring.directory import DataDirectory, write_private
+from lading.wiring.directory import DataDirectory
 from lading.wiring.engine import engine_search, internet_fault, with_engine
 from lading.wiring.process import (
     ChildOptions,
@@ -54,12 +45,9 @@ from lading.wiring.process import (
     configure_logs,
     end_with_parent,
     parse_options,
-    say,
     tracing_settings,
 )
 
-# Name below the data directory; supervisors are given the path of this file.
-_CERTIFICATE = "server.crt"
 _logger = logging.getLogger("lading.dispatch")
 # Seconds to wait for the server's socket; afterwards the client reports the failure itself.
 _PATIENCE = 30.0
@@ -67,171 +55,7 @@ _PATIENCE = 30.0
 _PAUSE = 0.02
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
-    """Membership of a dispatcher: URL of the server, token, and certificate of the server (PEM)."""
-
-    api: str
-    token: str
-    certificate: str = ""
-
-
-MakeMembership = Callable[[DataDirectory, str, tuple[str, ...]], Awaitable[Membership]]
-"""Makes a membership from a data directory, the URL of its server, and scopes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatcherReady:
-    """Facts to print once the dispatcher works."""
-
-    api: str
-    fleet: str
-    data: Path
-
-
-def invite(
-    directory: DataDirectory,
-    file: Path,
-    *,
-    for_arvados: bool = False,
-    make: MakeMembership | None = None,
-) -> Membership:
-    """Make a token for a further dispatcher of the server of this data directory; write a
-    membership to `file`.
-
-    `for_arvados`: a token for Arvados' own dispatchers and their crunch-run. `make` asks the server
-    for a token with scopes.
-
-    Raises Invalid without a server or when the file cannot be written, and the errors of the
-    client.
-    """
-    if file.exists():
-        raise Invalid(f"{file}: is there already; choose another name")
-    scopes = access.ARVADOS_DISPATCHER_SCOPES if for_arvados else access.DISPATCHER_SCOPES
-    membership = asyncio.run(_made(make or _make, directory, scopes))
-    try:
-        write_private(file, msgspec.json.format(msgspec.json.encode(membership)) + b"\n")
-    except OSError as error:
-        raise Invalid(f"{file}: cannot be written: {error.strerror}") from error
-    return membership
-
-
-async def _made(
-    make: MakeMembership, directory: DataDirectory, scopes: tuple[str, ...]
-) -> Membership:
-    return await make(directory, _address(directory), scopes)
-
-
-async def _make(directory: DataDirectory, api: str, scopes: tuple[str, ...]) -> Membership:
-    async with HttpTransport(api, verify=directory.certificate) as transport:
-        # The admin's token makes the new one, which has the narrow scopes of a dispatcher only.
-        client = ApiClient(transport, directory.secrets().admin_token)
-        made = await client.create("api_client_authorizations", {"scopes": list(scopes)})
-    token = f"v2/{made['uuid']}/{made['api_token']}"
-    return Membership(api=api, token=token, certificate=directory.certificate.read_text())
-
-
-def _address(directory: DataDirectory) -> str:
-    try:
-        found = re.search(
-            r"^export ARVADOS_API_HOST=(\S+)$", directory.env.read_text(), re.MULTILINE
-        )
-    except OSError:
-        found = None
-    if found is None:
-        raise Invalid(
-            f"{directory.root}: no server keeps its data here; "
-            "start one with 'lading up', or name --data"
-        )
-    return f"https://{found[1]}"
-
-
-def read_membership(file: Path) -> Membership:
-    """Read the file written by `invite`. Raises Invalid."""
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=Membership)
-    except (OSError, msgspec.DecodeError) as error:
-        raise Invalid(f"{file}: not a file of 'lading admin dispatcher-token' ({error})") from error
-    return check(found)
-
-
-def check(membership: Membership) -> Membership:
-    """Check a membership and return it. Raises Invalid."""
-    if not membership.api.startswith("https://"):
-        raise Invalid(f"{membership.api}: not the address of a server; write https://HOST:PORT")
-    if membership.token.count("/") != 2 or not membership.token.startswith("v2/"):
-        raise Invalid(
-            "the token is not a v2/UUID/SECRET one; make one with 'lading admin dispatcher-token'"
-        )
-    return membership
-
-
-def run_further(
-    membership: Membership,
-    *,
-    fleet: str,
-    data: Path,
-    config: Path | None,
-    on_ready: Callable[[DispatcherReady], None],
-) -> int:
-    """Dispatch until TERM or INT; the exit code of the command.
-
-    Raises Invalid for a configuration or fleet that cannot be used, Conflict when the data
-    directory is in use.
-    """
-    directory = DataDirectory(data.absolute())
-    directory.prepare(say=say)
-    lock = directory.claim()
-    try:
-        known = load(config)
-        configure_logs(known)
-        asyncio.run(_serve(check(membership), fleet, directory, known, on_ready))
-    except asyncio.CancelledError:
-        # SIGTERM: the orderly end. Containers continue.
-        return 0
-    finally:
-        os.close(lock)
-    return 0
-
-
-async def _serve(
-    membership: Membership,
-    name: str,
-    directory: DataDirectory,
-    config: Config,
-    on_ready: Callable[[DispatcherReady], None],
-) -> None:
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    authority = directory.root / _CERTIFICATE
-    if membership.certificate:
-        write_private(authority, membership.certificate.encode())
-    verify = authority if membership.certificate else True
-    config = with_engine(config, name, engine_search(config.Containers))
-    site = FleetSite(
-        config=config,
-        token=membership.token.split("/")[1],
-        run_directory=directory.run,
-        cache_directory=directory.cache,
-        template=template(
-            config,
-            address=membership.api.removeprefix("https://"),
-            insecure=bool(membership.certificate),
-        ),
-        api_url=membership.api,
-        certificate=membership.certificate,
-        certificate_path=str(authority) if membership.certificate else "",
-        internet_fault=internet_fault(config.Containers.RuntimeEngine, directory.root),
-    )
-    ready = DispatcherReady(api=membership.api, fleet=name, data=directory.root)
-    async with HttpTransport(membership.api, verify=verify) as transport:
-        client = ApiClient(transport, membership.token, timeout=API_TIMEOUT)
-        await _dispatch(client, name, site, directory, on_ready=Once(lambda: on_ready(ready)))
-
-
-async def _dispatch(
+async def dispatch(
     client: ApiClient,
     name: str,
     site: FleetSite,
@@ -374,7 +198,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     )
     async with HttpTransport(unix_socket=directory.socket) as transport:
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
-        await _dispatch(
+        await dispatch(
             client, name, site, directory, on_ready=Once(on_ready),
             listening=partial(until_listening, directory.socket),
         )  # fmt: skip
