@@ -18,6 +18,7 @@ from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
+from lading.supervisor.engines.id_mappings import fault_of
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.engines.podman import make_engine
@@ -175,7 +176,40 @@ def read_only_groups(own_mounts: None) -> None:
             subprocess.run(["mount", "-o", "remount,bind,ro", point], check=True)
 
 
-class TestNativeWithoutControlGroups(EngineSuite):
+class UngroupedSuite(EngineSuite):
+    """The suite of the native engine, where containers of root have no control group."""
+
+    async def test_the_ram_is_sampled(self, kit: Kit) -> None:
+        engine, out = kit.make(kit.settings), kit.directory / "out"
+        command = ("sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1; echo went on")
+        try:
+            await engine.prepare(kit.image)
+            with out.open("wb") as stdout:
+                await engine.create(
+                    ContainerSpec(
+                        command=command, stdout=stdout.fileno(), stderr=stdout.fileno(),
+                        ram=32 << 20, vcpus=1, processes=20,
+                    )
+                )  # fmt: skip
+            ended = await asyncio.wait_for(
+                engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE
+            )
+        finally:
+            await engine.remove()
+        assert (ended.code, ended.out_of_memory, out.read_text()) == (137, True, "")
+        assert ended.sampled_memory > 32 << 20
+        (note,) = [note for note in engine.notes if note.startswith("limits of the container")]
+        assert "ram of 32.0 MiB by samples and kill" in note
+        assert "1 vcpus not at all" in note
+
+    async def test_processes_are_limited_with_user_ids_of_its_own(self, kit: Kit) -> None:
+        need(not fault_of(kit.directory), "user ids of its own")
+        script = "i=0; while [ $i -lt 40 ]; do sleep 0.2 & i=$((i+1)); done; echo all"
+        assert (await kit.run(script, processes=20))[1] == ""
+        assert (await kit.run(script, processes=60))[1] == "all\n"
+
+
+class TestNativeWithoutControlGroups(UngroupedSuite):
     """The suite on lading-start, where containers have no control group."""
 
     @pytest.fixture
@@ -184,7 +218,7 @@ class TestNativeWithoutControlGroups(EngineSuite):
         return Kit(NativeEngine, clean_directory, need_program=need_program)
 
 
-class TestNativeOnCrunWithoutControlGroups(EngineSuite):
+class TestNativeOnCrunWithoutControlGroups(UngroupedSuite):
     """The suite on crun, where containers have no control group."""
 
     @pytest.fixture

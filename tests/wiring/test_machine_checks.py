@@ -169,7 +169,10 @@ def test_what_is_missing_can_be_mended(
 
 def test_cgroups_in_part(machine: CheckedMachine) -> None:
     (machine.root / "sys/fs/cgroup/cgroup.controllers").write_text("memory")
-    assert "version 2: no limits for cpu, pids" in _find(machine, "cgroups").found
+    assert _find(machine, "cgroups").found == (
+        "version 2; native engine: ram by a control group, processes by RLIMIT_NPROC,"
+        " vcpus not at all"
+    )
     assert "subtree_control" in _find(machine, "cgroups").mend
     (machine.root / "sys/fs/cgroup/cgroup.controllers").unlink()
     for name in ("memory", "cpu", "pids"):
@@ -180,6 +183,38 @@ def test_cgroups_in_part(machine: CheckedMachine) -> None:
     assert rootless.verdict is CheckResult.WARNING
     assert "--ram and --vcpus limit no container" in rootless.found
     assert rootless.mend == "boot with systemd.unified_cgroup_hierarchy=1"
+
+
+@pytest.fixture
+def hybrid(machine: CheckedMachine) -> CheckedMachine:
+    """Version 1, with a mount of version 2 beside it that has the controller of memory."""
+    groups = machine.root / "sys/fs/cgroup"
+    (groups / "cgroup.controllers").unlink()
+    for name in ("cpu", "pids", "unified"):
+        (groups / name).mkdir()
+    (groups / "unified" / "cgroup.controllers").write_text("memory\n")
+    return machine
+
+
+def test_a_controller_that_a_hybrid_machine_has_in_version_2_alone(hybrid: CheckedMachine) -> None:
+    check = _find(hybrid, "cgroups")
+    assert check.found == (
+        "version 1; native engine: ram by samples and kill, processes by a control group,"
+        " vcpus by a control group"
+    )
+    mend = "mkdir /sys/fs/cgroup/memory; mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory"
+    assert (check.verdict, check.mend) == (CheckResult.WARNING, mend)
+    assert _find(hybrid, "cgroup layout").mend == mend
+
+
+def test_control_groups_for_reading_alone(hybrid: CheckedMachine) -> None:
+    (hybrid.root / "sys/fs/cgroup/memory").mkdir()
+    check = _find(replace(hybrid, can_write=lambda path: path.name == "cpu"), "cgroups")
+    assert check.found == (
+        "version 1, read-only for memory, pids; native engine: ram by samples and kill,"
+        " processes by RLIMIT_NPROC, vcpus by a control group"
+    )
+    assert check.mend == "mount -o remount,rw /sys/fs/cgroup/memory"
 
 
 def test_ids_of_an_ordinary_user(machine: CheckedMachine) -> None:

@@ -54,6 +54,8 @@ class CheckedMachine:
     """Tries the native engine for an ordinary user; None: with the real kernel."""
     delegated: Callable[[], Sequence[str]] = lambda: _delegated()
     """The controllers of control groups that the user may use."""
+    can_write: Callable[[Path], bool] = lambda path: os.access(path, os.W_OK)
+    """Whether this process may write to a directory: its mount may be for reading alone."""
     starter_fault: Callable[[], str] = lambda: _starter_fault()
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)

@@ -181,20 +181,34 @@ def _cgroups(machine: CheckedMachine) -> Check:
         # Version 2 lists its controllers in one file, version 1 has a directory for each.
         if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()
     ]
-    lacking = [name for name in _CONTROLLERS if name not in found]
     kind = "version 2" if unified else "version 1" if found else "none"
     if machine.user:
         return _user_cgroups(machine, kind)
-    if not lacking:
+    return _root_cgroups(machine, kind, found)
+
+
+def _root_cgroups(machine: CheckedMachine, kind: str, found: Sequence[str]) -> Check:
+    """How the limits of root's containers are enforced."""
+    from lading.supervisor.limits.limit_ways import OF_ROOT, describe, kernel_can_count, lacking
+
+    top = machine.root / "sys/fs/cgroup"
+    folders = {name: top if kind == "version 2" else top / name for name in found}
+    usable = [name for name, folder in folders.items() if machine.can_write(folder)]
+    if not lacking(usable):
         return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
-    said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
-    return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=_mend_cgroups(kind))
+    text = describe(usable, can_count=kernel_can_count(), group=OF_ROOT)
+    if unusable := [name for name in found if name not in usable]:
+        said = f"{kind}, read-only for {', '.join(unusable)}; native engine: {text}"
+        mend = f"mount -o remount,rw /{folders[unusable[0]].relative_to(machine.root)}"
+    else:
+        said, mend = f"{kind}; native engine: {text}", _mend_cgroups(kind, lacking(found))
+    return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=mend)
 
 
 def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
     """How the limits of an ordinary user's containers are enforced."""
     from lading.supervisor.limits.delegation import mend_delegation
-    from lading.supervisor.limits.user_limits import describe, kernel_can_count
+    from lading.supervisor.limits.limit_ways import describe, kernel_can_count
     from lading.supervisor.limits.user_scope import UserScope
 
     controllers = machine.delegated()
@@ -212,10 +226,17 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
     return Check(name="cgroups", verdict=verdict, found=found, mend=mend)
 
 
-def _mend_cgroups(kind: str) -> str:
+def _mend_cgroups(kind: str, lacking: Sequence[str]) -> str:
     if kind == "version 2":
         return "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
+    if kind == "version 1":
+        return "; ".join(_mount_controller(name) for name in lacking)
     return "mount -t cgroup2 none /sys/fs/cgroup"
+
+
+def _mount_controller(name: str) -> str:
+    """The command that mounts a controller of version 1, also one that is left in version 2."""
+    return f"mkdir /sys/fs/cgroup/{name}; mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}"
 
 
 def _hybrid(machine: CheckedMachine) -> Check:
@@ -229,7 +250,7 @@ def _hybrid(machine: CheckedMachine) -> Check:
         verdict=CheckResult.WARNING,
         found=f"hybrid, {left} is left in version 2: crun refuses, also that of podman; "
         "the native engine gets around it",
-        mend=f"mkdir /sys/fs/cgroup/{left}; mount -t cgroup -o {left} cgroup /sys/fs/cgroup/{left}",
+        mend=_mount_controller(left),
     )
 
 

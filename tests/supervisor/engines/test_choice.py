@@ -29,6 +29,7 @@ def search(
     trial: RootlessTrial = _REFUSED,
     has_starter: bool = False,
     delegated: Sequence[str] = (),
+    controllers: Sequence[str] = ("memory", "cpu", "pids"),
 ) -> EngineSearch:
     return EngineSearch(
         docker_socket="/d.sock",
@@ -45,6 +46,7 @@ def search(
         try_native=lambda directory: trial,
         has_starter=lambda: has_starter,
         delegated=lambda: delegated,
+        controllers=lambda: controllers,
         is_lingering=lambda: True,
     )
 
@@ -145,6 +147,15 @@ def test_limits_of_a_user_are_told_with_their_mend() -> None:
     every = ("cpu", "memory", "pids")
     found = search(has_starter=True, trial=RootlessTrial(), delegated=every).choose()
     assert found.warning.endswith("vcpus by a delegated control group, disk by samples and kill")
+
+
+def test_root_is_told_of_limits_that_the_kernel_does_not_enforce() -> None:
+    assert search(user=0, has_starter=True).choose().warning == ""
+    found = search(user=0, has_starter=True, controllers=("cpu",)).choose()
+    assert found.warning == (
+        "limits of containers: ram by samples and kill, processes by RLIMIT_NPROC,"
+        " vcpus by a control group; lading doctor has the mend"
+    )
 
 
 def test_a_configured_engine_is_not_looked_for() -> None:

@@ -9,8 +9,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, EngineSettings, find_engines
 from lading.supervisor.engines import rootless_engine as module
-from lading.supervisor.engines.rootless_engine import RootlessEngine, with_limits
-from lading.supervisor.limits.user_limits import UserLimits
+from lading.supervisor.engines.rootless_engine import RootlessEngine
 from lading.supervisor.rootless import Entered
 
 
@@ -42,19 +41,3 @@ def test_an_entered_process_has_this_engine_as_native(
     monkeypatch.setattr("lading.supervisor.engines.entered", lambda: inside)
     monkeypatch.setattr(module, "entered", lambda: inside)
     assert isinstance(find_engines().make("native", settings(tmp_path)), RootlessEngine)
-
-
-def test_limits_without_a_control_group_are_in_the_bundle() -> None:
-    def bundle() -> dict[str, object]:
-        return {
-            "process": {"rlimits": []},
-            "mounts": [
-                {"destination": "/dev/shm", "type": "tmpfs", "options": ["nosuid"]},
-                {"destination": "/dev/shm", "type": "bind", "options": []},
-            ],
-        }
-
-    assert with_limits(bundle(), UserLimits()) == bundle()
-    limited = with_limits(bundle(), UserLimits(ram=4096, processes=9))
-    assert limited["process"] == {"rlimits": [{"type": "RLIMIT_NPROC", "hard": 9, "soft": 9}]}
-    assert [one["options"] for one in limited["mounts"]] == [["nosuid", "size=4096"], []]

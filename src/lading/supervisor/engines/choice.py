@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lading.supervisor.engines import AUTOMATIC, CRUN, NATIVE
-from lading.supervisor.limits.cgroup import read_text
+from lading.supervisor.limits.cgroup import find_hierarchy, read_text, usable_controllers
 from lading.supervisor.limits.delegation import find_delegated, mend_delegation
-from lading.supervisor.limits.user_limits import describe, kernel_can_count
+from lading.supervisor.limits.limit_ways import OF_ROOT, describe, kernel_can_count, lacking
 from lading.supervisor.limits.user_scope import UserScope
 from lading.supervisor.machine import mount_table
 from lading.supervisor.rootless_trial import RootlessTrial, try_for_user
@@ -81,6 +81,8 @@ class EngineSearch:
     """Tries the native engine for an ordinary user."""
     delegated: Callable[[], Sequence[str]] = lambda: delegated_controllers()
     """The controllers of control groups that this user may use."""
+    controllers: Callable[[], Sequence[str]] = lambda: root_controllers()
+    """The controllers of control groups that root may use."""
     is_lingering: Callable[[], bool] = lambda: UserScope().is_lingering()
     """Whether systemd runs the manager of this user without a login."""
 
@@ -90,7 +92,7 @@ class EngineSearch:
             return EngineChoice(name=configured)
         if self.which(CRUN) or self.has_starter():
             if self.user == 0 and not self.is_confined():
-                return EngineChoice(name=NATIVE)
+                return EngineChoice(name=NATIVE, warning=self.root_limits())
             if self.user and not self.try_native(self.directory).fault:
                 return EngineChoice(name=NATIVE, is_rootless=True, warning=self.user_limits())
         for name, path, is_rootless in self.services():
@@ -109,6 +111,14 @@ class EngineSearch:
         text = describe(controllers, can_count=kernel_can_count())
         mend = self.mend_limits(controllers)
         return f"limits of containers: {text}" + (f"; for the kernel's: {mend}" if mend else "")
+
+    def root_limits(self) -> str:
+        """How the limits of root's containers are enforced; "" where the kernel enforces all."""
+        controllers = self.controllers()
+        if not lacking(controllers):
+            return ""
+        text = describe(controllers, can_count=kernel_can_count(), group=OF_ROOT)
+        return f"limits of containers: {text}; lading doctor has the mend"
 
     def mend_limits(self, controllers: Sequence[str]) -> str:
         """See `delegation.mend_delegation`."""
@@ -170,6 +180,11 @@ class EngineSearch:
 def delegated_controllers() -> tuple[str, ...]:
     """The controllers that systemd has delegated to this process."""
     return find_delegated(mount_table(), read_text(Path("/proc/self/cgroup")))
+
+
+def root_controllers() -> tuple[str, ...]:
+    """The controllers of which root may make control groups."""
+    return usable_controllers(find_hierarchy(mount_table()))
 
 
 def podman_directory(user: int, environ: Mapping[str, str]) -> str:

@@ -56,11 +56,13 @@ from lading.supervisor.engines.runtimes import Prepared, Runtime
 from lading.supervisor.engines.runtimes.crun_runtime import CrunRuntime
 from lading.supervisor.engines.runtimes.gang_runtime import GangRuntime
 from lading.supervisor.engines.runtimes.starter_runtime import StarterRuntime
+from lading.supervisor.engines.sampled_limits import end_above, with_limits
 from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
 from lading.supervisor.limits.cgroup import Cgroup, Hierarchy, find_hierarchy
+from lading.supervisor.limits.limit_ways import OF_ROOT, LimitWays, find_ways, kernel_can_count
 from lading.supervisor.machine import mount_table
 from lading.supervisor.starter import starter
 
@@ -102,6 +104,7 @@ class NativeEngine:
         self._policy = settings.user_namespaces
         self._namespace: UserNamespace | None = None
         self._network: NativeNetwork | None = None
+        self._ways = LimitWays()
         self.notes: list[str] = []
         self.root_directory: Path | None = None
         """See `engines.root_directory`."""
@@ -182,11 +185,19 @@ class NativeEngine:
             raise ExecutionError(
                 f"{self._uuid}: the container cannot be made: {error}", Failure.NODE
             ) from error
+        note = self._ways.sentence()
+        self.notes += [note] if note else []
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
-        """Open the gate and wait for the end of the command. Raises ExecutionError when it was not
-        started.
+        """Open the gate and wait for the end of the command; its memory is sampled where no control
+        group limits it. Raises ExecutionError when it was not started.
         """
+        running = self._run_command(stop, stop_grace)
+        if not self._ways.sampled_ram:
+            return await running
+        return await end_above(self._ways.sampled_ram, running, lambda: self.pid)
+
+    async def _run_command(self, stop: asyncio.Event, stop_grace: float) -> Exit:
         process = self._process
         if process is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
@@ -342,6 +353,16 @@ class NativeEngine:
         """Mount the root and write the bundle, for a gang one for each rank here. Raises
         OSError.
         """
+        self._ways = find_ways(
+            ram=spec.ram,
+            vcpus=spec.vcpus,
+            processes=spec.processes,
+            enforced=self._cgroup.enforced,
+            group=self._kernel_way,
+            # The kernel bounds no process of the machine's root.
+            can_count=kernel_can_count() and self._namespace is not None,
+            can_sample=self._gang is None,
+        )
         network = self._network = self._make_network(spec)
         scratch = volume_binds(image.config.volumes, spec.binds, self._run / "bundle" / "volumes")
         of_network = network.binds() if network else ()
@@ -410,7 +431,7 @@ class NativeEngine:
             raise LargeIds(ids)
         hook, note = find_cuda_hook(spec.cuda)
         self.notes += [note] if note else []
-        return make_config(
+        config = make_config(
             Bundle(
                 rootfs=str(rootfs),
                 process=process,
@@ -426,6 +447,7 @@ class NativeEngine:
                 hooks=spec.hooks,
             )
         )
+        return with_limits(config, self._ways)
 
     def _make_network(self, spec: ContainerSpec) -> NativeNetwork | None:
         if not spec.network or spec.nodes > 1:
@@ -438,6 +460,8 @@ class NativeEngine:
         return NativeNetwork(spec.reach, self._run)
 
     # What differs without root (`rootless_engine`).
+
+    _kernel_way = OF_ROOT
 
     def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
         return LayerStore(cache, limit=limit, kept=kept)

@@ -2,7 +2,7 @@
 
 The group is `/lading/<container uuid>` in each hierarchy of the machine: version 1 (one hierarchy
 for each controller, including hybrid machines) or version 2. A machine without cgroups, or without
-a controller, runs containers without that limit and reports it.
+a controller, has other ways to enforce the limit, or none (`limit_ways`).
 
 Version 1 groups are joined by writing to `tasks`, not `cgroup.procs`: a thread that moves itself
 need not wait for all other threads of the machine.
@@ -67,6 +67,11 @@ def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
     return Hierarchy(2, MappingProxyType({name: unified for name in names if name in _CONTROLLERS}))
 
 
+def usable_controllers(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """Controllers of which this process may make groups: their mounts may be for reading alone."""
+    return tuple(name for name, root in hierarchy.roots.items() if os.access(root, os.W_OK))
+
+
 def memory_kills(folder: Path, *, version: int) -> int:
     """Number of processes in this group that the kernel killed for lack of memory; 0 when the group
     is gone.
@@ -93,6 +98,8 @@ class Cgroup:
         self._folders = list(dict.fromkeys(self._paths.values()))
         self._parents = [folder.parent for folder in self._folders]
         self._is_gone = False
+        self.enforced: frozenset[str] = frozenset()
+        """Controllers that enforce a limit of the group."""
 
     @property
     def join_files(self) -> list[str]:
@@ -117,8 +124,8 @@ class Cgroup:
                 os.close(descriptor)
 
     def make(self, *, ram: int = 0, vcpus: int = 0, processes: int = 0) -> list[str]:
-        """Make the group with these limits (bytes, numbers; 0 is none); return sentences on limits
-        that cannot be enforced here.
+        """Make the group with these limits (bytes, numbers; 0 is none); return sentences on groups
+        that cannot be made and limits that cannot be set. `enforced` has the others.
         """
         self._is_gone = False
         notes = []
@@ -128,24 +135,21 @@ class Cgroup:
             except OSError as error:
                 self._drop(folder)
                 notes.append(f"cgroup {folder} cannot be made: {error.strerror}")
-        wanted = (
+        limits = (
             ("memory", ram, self._limit_ram),
             ("cpu", vcpus, self._limit_cpu),
             ("pids", processes, self._limit_pids),
         )
-        for controller, amount, limit in wanted:
-            if amount and controller not in self._paths:
-                notes.append(
-                    f"no cgroup controller for {controller} here:"
-                    f" the limit of {amount} is not enforced"
-                )
-            elif amount:
-                try:
-                    limit(self._paths[controller], amount)
-                except OSError as error:
-                    notes.append(
-                        f"the {controller} limit of {amount} cannot be set: {error.strerror}"
-                    )
+        enforced = set()
+        for controller, amount, limit in limits:
+            if not amount or controller not in self._paths:
+                continue
+            try:
+                limit(self._paths[controller], amount)
+                enforced.add(controller)
+            except OSError as error:
+                notes.append(f"the {controller} limit of {amount} cannot be set: {error.strerror}")
+        self.enforced = frozenset(enforced)
         return notes
 
     def out_of_memory_kills(self) -> int:

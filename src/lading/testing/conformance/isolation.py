@@ -276,20 +276,24 @@ class IsolatingEngineSuite(EngineSuite):
             "-c",
             "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done",
         )
-        with Bell(Path(made.source) / "bell") as bell:
-            await engine.create(
-                ContainerSpec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99)
-            )
-            running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
-            await bell.rung()
-            while engine.pid is None:
-                await asyncio.sleep(0)
-            folders = find_folders(engine.pid, hierarchy)
-            assert folders is not None
-            found = read_limits(folders)
-            kit.stop.set()
-            await asyncio.wait_for(running, PATIENCE)
-        await engine.remove()
+        try:
+            with Bell(Path(made.source) / "bell") as bell:
+                await engine.create(
+                    ContainerSpec(
+                        command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99
+                    )
+                )
+                running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
+                await bell.rung()
+                while engine.pid is None:
+                    await asyncio.sleep(0)
+                folders = find_folders(engine.pid, hierarchy)
+                assert folders is not None
+                found = read_limits(folders)
+                kit.stop.set()
+                await asyncio.wait_for(running, PATIENCE)
+        finally:
+            await engine.remove()
         assert found == {"ram": 64 << 20, "cpu": 200_000, "pids": 99}
 
     async def test_devices_are_there_for_who_was_given_them(self, kit: Kit) -> None:
