@@ -191,7 +191,7 @@ class Results(msgspec.Struct, frozen=True):
         lines = plan.warning_detail.splitlines()
         # The last words of a Complete container name the only entry.
         named = () if is_complete and len(lines) == 1 else lines
-        for line in (*plan.special.lines(), *named):
+        for line in named:
             self.log.say(f"output: {line}")
         if not is_complete:
             return ending, plan

@@ -6,7 +6,6 @@ from lading.core.remarks import Remarks
 
 def test_an_output_that_is_saved_whole_has_no_warning() -> None:
     assert OutputPlan().warning == OutputPlan().warning_detail == ""
-    assert OutputPlan(special=Remarks(("/out/fifo is no file",), 1)).warning == ""
 
 
 def test_the_warning_counts_omitted_and_renamed_entries() -> None:
@@ -21,6 +20,14 @@ def test_the_warning_counts_omitted_and_renamed_entries() -> None:
     )
     assert both.warning_detail == "/out/a is a link to /b\n/out/c\n/out/d"
     assert OutputPlan(renamed=renamed).warning.endswith("such as: /out/c")
+
+
+def test_special_entries_are_counted_apart() -> None:
+    found = OutputPlan(special=Remarks(("/out/fifo is no file",), 1))
+    assert found.warning == (
+        "output: 1 fifo, socket or device left out, such as: /out/fifo is no file"
+    )
+    assert found.warning_detail == "/out/fifo is no file"
 
 
 def test_patterns_that_can_match_nothing_are_named() -> None:

@@ -178,6 +178,12 @@ def test_special_files_are_left_out_with_a_note() -> None:
     assert plan.items == ()
     assert "/out/fifo is neither" in plan.special.sentences[0]
     assert plan.omitted.count == 0
+    assert walk({"/s/o": SpecialEntry()}).special.count == 1
+
+
+def test_special_files_that_the_patterns_leave_out_have_no_note() -> None:
+    plan = walk({"/s/o/fifo": SpecialEntry(), "/s/o/pipe": SpecialEntry()}, globs=("p*",))
+    assert [line.split()[0] for line in plan.special.lines()] == ["/out/pipe"]
 
 
 @pytest.mark.parametrize("target", ["/in/d", "../in/d", "/in/./d", "/../in/d"])

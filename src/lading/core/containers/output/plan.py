@@ -16,6 +16,7 @@ from lading.core.values import printable
 
 _ENTRIES = ("entry", "entries")
 _PATTERNS = ("pattern", "patterns")
+_SPECIAL = ("fifo, socket or device", "fifos, sockets or devices")
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -108,14 +109,15 @@ class OutputPlan(msgspec.Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """One sentence with the numbers of omitted and renamed entries, and of unusable patterns;
-        "" without any.
+        """One sentence with the numbers of omitted, renamed and special entries, and of unusable
+        patterns; "" without any.
         """
         numbers = [
             f"{_counted(remarks.count, *noun)} {verb}"
             for remarks, noun, verb in (
                 (self.omitted, _ENTRIES, "not saved"),
                 (self.renamed, _ENTRIES, "saved under another name"),
+                (self.special, _SPECIAL, "left out"),
                 (self.unusable, _PATTERNS, "without effect"),
             )
             if remarks.count
@@ -126,11 +128,12 @@ class OutputPlan(msgspec.Struct, frozen=True):
 
     @property
     def warning_detail(self) -> str:
-        """The lines of all omitted and renamed entries, and of unusable patterns."""
+        """The lines of all omitted, renamed and special entries, and of unusable patterns."""
         return "\n".join(self._lines())
 
     def _lines(self) -> tuple[str, ...]:
-        return (*self.omitted.lines(), *self.renamed.lines(), *self.unusable.lines())
+        remarks = (self.omitted, self.renamed, self.special, self.unusable)
+        return tuple(line for remark in remarks for line in remark.lines())
 
 
 def unusable_patterns(patterns: Iterable[str]) -> Remarks:

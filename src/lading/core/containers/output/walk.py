@@ -16,7 +16,7 @@ The walk starts at the output path, inside the container's view of its file syst
   supervisor runs as an ordinary account. A link to a secret is dropped.
 - A name that is not UTF-8 is spelled (`core.data.raw_names`) and named in `renamed`.
 - An output path that is a file gives an output with this file alone, under its own name.
-- Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
+- Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a remark.
 - Globs apply to paths relative to the output path, in collections too.
 - The copied files have a limit for the sum of their bytes. Files saved by reference are stored
   already, and do not count.
@@ -176,7 +176,7 @@ class _Walk:
                 yield self._visit_directory(name, place, entry, inside)
             case FileEntry(size):
                 self._visit_file(name or posixpath.basename(self.output_path), place, size)
-            case _:
+            case _ if not name or self.globs.keeps_file(name):
                 self.special.add(
                     f"{self._shown(name)} is neither a file nor a directory; it is not saved"
                 )
