@@ -105,6 +105,15 @@ def test_kill_ends_every_descendant(rig: Rig) -> None:
     assert [pid for pid in _pids(rig) if _alive(pid)] == []
 
 
+def test_a_longer_grace_lets_the_code_save_its_work(rig: Rig) -> None:
+    rig.code("trap 'sleep 2.2; echo saved; exit' TERM; echo ready; while :; do sleep 0.05; done")
+    rig.configure(killGrace=30)
+    rig.start()
+    until(lambda: rig.call("GET", "/v1/logs/stdout").body == b"ready\n")
+    rig.command("kill")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"ready\nsaved\n"
+
+
 def test_kill_of_nothing_changes_nothing(rig: Rig) -> None:
     assert rig.command("kill").data["message"] == "No process currently running"
     assert rig.query()["codeStatus"] == "Waiting"

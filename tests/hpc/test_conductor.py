@@ -52,7 +52,8 @@ class Daemon:
     async def put_file(self, name: str, path: Path) -> None:
         self.configured.setdefault("files", {})[name] = path
 
-    async def command(self, word: str) -> dict[str, Any]:
+    async def command(self, word: str, *, grace: float = 0.0) -> dict[str, Any]:
+        del grace
         self.told.append(word)
         if word == "kill":
             self.states = ["Killed"]
@@ -91,7 +92,12 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(conductor, "DaemonClient", reach)
         bundles = tuple(f"/b/{n}" for n in range(len(daemons)))
         plan = replace(
-            PLAN, bundles=bundles, launcher=launcher, spool=str(tmp_path), policy=FailurePolicy.ANY
+            PLAN,
+            bundles=bundles,
+            launcher=launcher,
+            spool=str(tmp_path),
+            policy=FailurePolicy.ANY,
+            stop_grace=2.5,
         )
         said: list[str] = []
         texts: dict[str, bytes] = {"stdout": b"", "stderr": b""}
@@ -138,6 +144,7 @@ async def test_rank_0_runs_and_the_others_follow(stage: Any) -> None:
     settings = it.daemons[1].configured["daemonParameters"]
     assert settings["sshAddresses"] == {"0": "10.77.0.1:22", "1": "10.77.0.2:22"}
     assert "codeName" not in settings
+    assert settings["killGrace"] == 3
     assert it.daemons[0].configured["codeParameters"]["A"] == "b"
     assert [one.configured["files"] for one in it.daemons] == [{"mesh": Path("/s/1")}] * 2
     assert it.said[:2] == ["2 containers started", "all ranks are configured"]

@@ -32,8 +32,7 @@ from lading.hpc.daemon_memory import DaemonMemory
 from lading.hpc.layout import DaemonLayout
 from lading.hpc.processes import WAIT_ALL, Tracer
 
-# Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
-KILL_GRACE = 2.0
+# Seconds after SIGKILL until all processes must have ended.
 # A process in an uninterruptible wait, as on a network file system, ends late or never.
 _KILL_TIME = 20.0
 # Seconds between two looks at processes.
@@ -258,7 +257,7 @@ class Code:
         left, as processes may start meanwhile.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + KILL_GRACE
+        until = loop.time() + self._record.settings.kill_grace
         processes.send(self._processes(), signal.SIGTERM)
         # A stopped process handles TERM only once it continues.
         processes.send(self._processes(), signal.SIGCONT)

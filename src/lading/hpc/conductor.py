@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -38,6 +39,7 @@ from msgspec import structs
 from lading.core.errors import ExecutionError, Failure, LadingError, Unavailable
 from lading.core.hpc import addresses, gang
 from lading.core.hpc.addresses import SshdAddress
+from lading.core.hpc.daemon_configuration import MOST_KILL_GRACE
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
 from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
@@ -216,6 +218,7 @@ class Conductor:
             "sshPrivateKey": keys.private,
             "sshPublicKey": keys.public,
             "slots": plan.slots,
+            "killGrace": min(math.ceil(plan.stop_grace), MOST_KILL_GRACE),
             "childFailurePolicy": ChildPolicy.DIRECT,
             "resultsDirectory": f"{plan.output_path}/ranks/{number}/results",
         }
@@ -356,7 +359,7 @@ class Conductor:
         async def tell(member: RankMember, word: str) -> None:
             # Its container is gone.
             with contextlib.suppress(Unavailable):
-                await member.caller.command(word)
+                await member.caller.command(word, grace=self._plan.stop_grace)
 
         async with asyncio.TaskGroup() as group:
             for one in self._members:

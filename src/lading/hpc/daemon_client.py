@@ -28,7 +28,8 @@ from lading.net.http_upgrade import Way
 PORT = 443
 # Seconds for a call; ending the code may take longer.
 _TIMEOUT = 10.0
-# Longer than the 22 s that the daemon itself takes at most to end the code (`hpc.code`).
+# Longer than the 22 s that the daemon itself takes at most to end the code (`hpc.code`) with the
+# grace of a daemon that was told none.
 _KILL_TIME = 40.0
 # Bytes of an answer; a daemon sends at most 4 MiB of a log.
 _MOST_BODY = 64 << 20
@@ -125,9 +126,9 @@ class DaemonClient:
         except OSError as error:
             raise Unavailable(f"{name}: cannot be read: {error.strerror}") from error
 
-    async def command(self, word: str) -> dict[str, Any]:
-        """Start, kill or upload. Raises Unavailable."""
-        return await self.tell("/v1/command", {"command": word}, timeout=_KILL_TIME)
+    async def command(self, word: str, *, grace: float = 0.0) -> dict[str, Any]:
+        """Start, kill or upload; `grace`: seconds between TERM and KILL. Raises Unavailable."""
+        return await self.tell("/v1/command", {"command": word}, timeout=_KILL_TIME + grace)
 
     async def log(self, name: str, offset: int) -> bytes:
         """Bytes of a log after `offset`, a part of them if there are many. Raises Unavailable."""

@@ -20,6 +20,7 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from lading.core.hpc.daemon_configuration import KILL_GRACE
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.net.certificates import make_certificate
 
@@ -65,6 +66,8 @@ class ClusterPlan:
     """Files of this machine that every rank gets a copy of, by name."""
     notices: int = 2
     """Descriptor for lines about the events of ranks."""
+    stop_grace: float = KILL_GRACE
+    """Seconds between TERM and KILL of a rank's code."""
 
     def write(self, path: Path) -> None:
         """Write the plan. Raises OSError."""

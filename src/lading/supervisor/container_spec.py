@@ -263,6 +263,7 @@ def specify(
         spread=spread,
         launcher=gang.launcher,
         rank_failure=gang.policy,
+        stop_grace=assignment.stop_grace_period,
         output_path=container.output_path,
         notices=notices,
     )

@@ -84,6 +84,7 @@ def test_everything_is_understood_under_all_its_names() -> None:
         "SSH_PRIVATE_KEY": KEY, "sshPublicKey": "ssh-ed25519 AAAA me",
         "resultsDirectory": "/mnt/out/", "s3PresignedUrl": "https://s/k?X=1", "codeName": "ring",
         "codeArguments": '["-n", "3"]', "childFailurePolicy": "direct", "slots": 2,
+        "killGrace": "30",
         "sharedFileSystem": True, "nobody": 1,
         "extraPorts": [{
             "Name": "web", "InternalPort": 80, "ExternalContainerPorts": {"0": "10.0.0.9:8080"},
@@ -95,11 +96,17 @@ def test_everything_is_understood_under_all_its_names() -> None:
         addresses={0: SshdAddress("10.0.0.1"), 1: SshdAddress("fd00::1")},
         private_key=KEY + "\n", public_key="ssh-ed25519 AAAA me\n", results_directory="/mnt/out",
         results_url="https://s/k?X=1", code_name="ring", code_arguments=("-n", "3"),
-        child_policy=ChildPolicy.DIRECT, slots=2, watched=("/hpcaas/shared",),
+        child_policy=ChildPolicy.DIRECT, slots=2, kill_grace=30, watched=("/hpcaas/shared",),
         extra_ports={"web": {0: "10.0.0.9:8080"}},
     )  # fmt: skip
     assert applied.ignored == ("nobody",)
     assert set(applied.accepted) == set(configuration.KEYS)
+
+
+def test_a_grace_is_bounded() -> None:
+    assert apply(DaemonSettings(), {"killGrace": 0}).settings.kill_grace == 0
+    with pytest.raises(Invalid, match="3600 is the most"):
+        apply(DaemonSettings(), {"killGrace": 3601})
 
 
 def test_the_rest_of_the_settings_stays() -> None:

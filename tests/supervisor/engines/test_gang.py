@@ -17,6 +17,7 @@ from lading.supervisor.gang.gang_output import GangOutput
 SPEC = ContainerSpec(
     command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),
     vcpus=8, nodes=4, launcher="mpirun", rank_failure="any", output_path="/out", notices=9,
+    stop_grace=7.5,
 )  # fmt: skip
 
 
@@ -44,6 +45,7 @@ def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
         Launcher.MPIRUN,
         FailurePolicy.ANY,
     )
+    assert plan.stop_grace == 7.5
     assert plan.bundles == tuple(str(files.bundle(rank)) for rank in range(4))
     assert files.plan.stat().st_mode & 0o777 == 0o600
     assert files.command()[-2:] == ["lading.hpc.conductor", str(files.plan)]

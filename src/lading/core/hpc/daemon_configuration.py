@@ -34,6 +34,9 @@ _MOST_RANKS = 100_000
 _MOST_VARIABLE = (1 << 17) - 1
 # Bytes of all parameters as variables: half of the limit for arguments and environment.
 _MOST_VARIABLES = 1 << 20
+KILL_GRACE = 2
+"""Seconds between TERM and KILL of the code where nobody sets others."""
+MOST_KILL_GRACE = 3600
 REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPublicKey")
 """Keys that must be set before the code is started."""
 
@@ -70,6 +73,8 @@ class DaemonSettings:
     code_arguments: tuple[str, ...] = ()
     child_policy: ChildPolicy = ChildPolicy.ANY
     slots: int = 1
+    kill_grace: int = KILL_GRACE
+    """Seconds between TERM and KILL of the code."""
     watched: tuple[str, ...] = ()
     """Directories on file systems whose failure is an FSError."""
     extra_ports: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -283,6 +288,13 @@ def _size(key: str, value: Any) -> int:
     return _count(key, value, least=1)
 
 
+def _grace(key: str, value: Any) -> int:
+    seconds = _count(key, value, least=0)
+    if seconds > MOST_KILL_GRACE:
+        raise Invalid(f"{key} is {seconds} seconds; {MOST_KILL_GRACE} is the most")
+    return seconds
+
+
 def _from_json(key: str, value: Any) -> Any:
     """Decode JSON in a text: fields of a form are texts."""
     if isinstance(value, str):
@@ -392,6 +404,7 @@ _READERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = MappingProxyType
         "codeArguments": ("code_arguments", _arguments),
         "childFailurePolicy": ("child_policy", _policy),
         "slots": ("slots", _size),
+        "killGrace": ("kill_grace", _grace),
         "sharedFileSystem": ("watched", _watched),
         "extraPorts": ("extra_ports", _extra_ports),
     }

@@ -198,6 +198,8 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The ranks of a gang that are started."""
     rank_failure: str = ""
     """Effect of a failed rank on the others."""
+    stop_grace: float = 2.0
+    """Seconds between TERM and KILL of a rank."""
     output_path: str = ""
     """The directory that all ranks of a gang share, and that becomes the output."""
     files: tuple[tuple[str, str], ...] = ()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COULD_NOT = 75
 """The conductor's exit code when nothing could be run; EX_TEMPFAIL of sysexits.h."""
+GATHER_TIME = 8.0
+"""Seconds for a conductor, after the grace of its ranks, to collect their results."""
 NO_WAY_OUT = (
     "the network of a gang joins its ranks only:"
     " neither the API nor the internet is reached from it"
@@ -91,6 +93,7 @@ class GangFiles(msgspec.Struct, frozen=True):
             "slots": max(1, spec.vcpus if spec.spread else spec.vcpus // spec.nodes),
             "launcher": spec.launcher,
             "policy": spec.rank_failure,
+            "stop_grace": spec.stop_grace,
             "docker": docker,
             **_spread(spec.spread),
             "notices": spec.notices if spec.notices >= 0 else 2,

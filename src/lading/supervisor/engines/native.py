@@ -49,7 +49,7 @@ from lading.supervisor.engines.bundle import (
     mount_root,
 )
 from lading.supervisor.engines.crun import null
-from lading.supervisor.engines.gang import NO_WAY_OUT
+from lading.supervisor.engines.gang import GATHER_TIME, NO_WAY_OUT
 from lading.supervisor.engines.hooks import CUDA_HOOK, find_cuda_hook
 from lading.supervisor.engines.mount_points import make_points, volume_binds
 from lading.supervisor.engines.runtimes import Prepared, Runtime
@@ -480,7 +480,7 @@ class NativeEngine:
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
         await self._runtime.stop(lambda: self.pid, grace=grace)
-        await asyncio.sleep(grace)
+        await asyncio.sleep(grace if self._gang is None else grace + GATHER_TIME)
         await asyncio.to_thread(self._cgroup.remove)
 
     async def _kill_rest(self) -> None:

@@ -110,6 +110,7 @@ async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.M
         structs.replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),)), {}
     )
     await asyncio.to_thread(until, (tmp_path / "deaf").exists)
+    monkeypatch.setattr("lading.supervisor.engines.daemon.gang.GATHER_TIME", 0.0)
     stop = asyncio.Event()
     stop.set()
     assert await gang.run(stop=stop, stop_grace=0.05, end=_nothing) == Exit(code=137)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Exit
 from lading.supervisor.engines.container_init import rank_init
 from lading.supervisor.engines.daemon.configuration import make_mount
-from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.gang import GATHER_TIME, GangFiles
 from lading.supervisor.gang.gang_output import GangOutput
 
 LABEL = "lading.gang"
@@ -157,9 +156,9 @@ class DockerGang:
 
 async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Popen[bytes]) -> None:
     await stop.wait()
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        conductor.send_signal(number)
-        await asyncio.sleep(grace)
+    conductor.terminate()
+    await asyncio.sleep(grace + GATHER_TIME)
+    conductor.kill()
 
 
 async def remove_gang(docker: aiodocker.Docker, uuid: str, *, pause: float = _PAUSE) -> None:
