@@ -383,6 +383,17 @@ def test_what_is_not_wanted_of_packages(host: SourceHost, tmp_path: Path) -> Non
     assert "/usr/lib/perl/List.pm" not in names
 
 
+@pytest.mark.parametrize("name", ["/dev/shm/tool", "/opt/link"])
+def test_a_program_that_no_container_can_see(host: SourceHost, tmp_path: Path, name: str) -> None:
+    place = host.root / "dev/shm/tool"
+    place.parent.mkdir(parents=True)
+    place.write_text("#!/bin/sh\n")
+    place.chmod(0o755)
+    (host.root / "opt/link").symlink_to("../dev/shm/tool")
+    with pytest.raises(Invalid, match=f"{name}: a container has a /dev of its own"):
+        from_host([name], tmp_path, host=host)
+
+
 def test_links_that_lead_nowhere(host: SourceHost, tmp_path: Path) -> None:
     (host.root / "opt/inside").symlink_to(tmp_path / "outside")
     (tmp_path / "outside").write_text("#!/bin/sh\n")

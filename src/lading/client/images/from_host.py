@@ -74,6 +74,8 @@ _FOLDERS = {
     "/sys": 0o755,
     "/dev": 0o755,
 }
+# Every engine mounts file systems of its own there, also on /dev/shm.
+_OF_KERNEL = ("/dev", "/proc", "/sys")
 # Enough for programs that look up user names; packages' own users are not included.
 _ACCOUNTS = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"
@@ -205,6 +207,11 @@ class _Gathering:
         real = self.selection.add(path)
         if real is None:
             raise Invalid(f"{path}: its symbolic links lead nowhere")
+        if hiding := next((one for one in _OF_KERNEL if real.startswith(f"{one}/")), ""):
+            raise Invalid(
+                f"{path}: a container has a {hiding} of its own, which hides this program;"
+                " copy it, or install it, to another directory first"
+            )
         self._named.add(real)
         owner = self._packages.owner(path) or self._packages.owner(real)
         if owner is not None:
