@@ -187,22 +187,24 @@ def _cgroups(machine: CheckedMachine) -> Check:
     return _root_cgroups(machine, kind, found)
 
 
-def _root_cgroups(machine: CheckedMachine, kind: str, found: Sequence[str]) -> Check:
+def _root_cgroups(machine: CheckedMachine, kind: str, controllers: Sequence[str]) -> Check:
     """How the limits of root's containers are enforced."""
     from lading.supervisor.limits.limit_ways import OF_ROOT, describe, kernel_can_count, lacking
 
     top = machine.root / "sys/fs/cgroup"
-    folders = {name: top if kind == "version 2" else top / name for name in found}
+    folders = {name: top if kind == "version 2" else top / name for name in controllers}
     usable = [name for name, folder in folders.items() if machine.can_write(folder)]
     if not lacking(usable):
-        return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
-    text = describe(usable, can_count=kernel_can_count(), group=OF_ROOT)
-    if unusable := [name for name in found if name not in usable]:
-        said = f"{kind}, read-only for {', '.join(unusable)}; native engine: {text}"
+        return Check(
+            name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(controllers)}"
+        )
+    ways = describe(usable, can_count=kernel_can_count(), group=OF_ROOT)
+    if unusable := [name for name in controllers if name not in usable]:
+        finding = f"{kind}, read-only for {', '.join(unusable)}; native engine: {ways}"
         mend = f"mount -o remount,rw /{folders[unusable[0]].relative_to(machine.root)}"
     else:
-        said, mend = f"{kind}; native engine: {text}", _mend_cgroups(kind, lacking(found))
-    return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=mend)
+        finding, mend = f"{kind}; native engine: {ways}", _mend_cgroups(kind, lacking(controllers))
+    return Check(name="cgroups", verdict=CheckResult.WARNING, found=finding, mend=mend)
 
 
 def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:

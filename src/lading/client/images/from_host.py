@@ -207,7 +207,7 @@ class _Gathering:
         real = self.selection.add(path)
         if real is None:
             raise Invalid(f"{path}: its symbolic links lead nowhere")
-        if hiding := next((one for one in _OF_KERNEL if real.startswith(f"{one}/")), ""):
+        if hiding := next((top for top in _OF_KERNEL if real.startswith(f"{top}/")), ""):
             raise Invalid(
                 f"{path}: a container has a {hiding} of its own, which hides this program;"
                 " copy it, or install it, to another directory first"
