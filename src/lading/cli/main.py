@@ -42,6 +42,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.requests",
             "List, show, change, cancel, repeat and explain requests; read their logs.",
         ),
+        "runs": (
+            "lading.cli.runs.commands",
+            "List runs of pipelines; show, follow, compare, report, cancel one.",
+        ),
         "cost": (
             "lading.cli.running.costs",
             "Show the cost of requests, savings by reuse, and losses.",

@@ -10,6 +10,7 @@ from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.request_status import RequestStatus, request_status
 from lading.core.runs import attempts
 from lading.store import records
+from lading.store.containers import lineage
 from lading.store.database import Database, Transaction
 from lading.store.runs import steps
 
@@ -121,3 +122,10 @@ async def test_long_commands_are_left_out(database: Database) -> None:
         )
         (row,) = await steps.find(tx, database.dialect, scope, limit=9, after=None)
     assert (row["command"], row["depends_on"]) == (None, ["a"])
+
+
+async def test_contents_that_steps_read(database: Database) -> None:
+    mounts = {"/in": {"kind": "collection", "portable_data_hash": "h"}}
+    async with database.writing() as tx:
+        await lineage.note_inputs(tx, {"uuid": "c", "mounts": mounts})
+        assert await steps.contents_read(tx, ["c", "d"]) == {"c": ["h"]}

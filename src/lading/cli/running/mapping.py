@@ -42,6 +42,7 @@ from lading.cli.running.submission import (
     store_inputs,
     tell_image,
 )
+from lading.cli.runs.membership import join_run
 from lading.cli.session import CliSession, tell_list, with_session
 from lading.core.errors import Invalid, LadingError
 from lading.core.placeholders import PLACEHOLDER, fill, fill_command
@@ -171,6 +172,7 @@ def map(
         placed = [structs.replace(one, project=project) for one in specs]
         if preview:
             return await _preview(session, placed)
+        placed = await join_run(session, placed)
         uuids = await submit_all(session, placed)
         if detach:
             display.show(_show_detached(uuids, specs[0].name or ""))
@@ -181,7 +183,8 @@ def map(
         if detach:
             return 0
         see = f"lading request list --name '{_stem(specs[0])}.*'"
-        owned = structs.replace(spec, project=project)
+        # Outputs of all are together where the outputs of each are.
+        owned = structs.replace(spec, project=placed[0].project)
         return await _finish(session, uuids, owned, output=output, see=see)
 
     from lading.cli.running.standard_input import standard_input

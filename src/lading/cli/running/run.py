@@ -58,6 +58,7 @@ from lading.cli.running.submission import (
     store_inputs,
     tell_image,
 )
+from lading.cli.runs.membership import is_in_run, join_run
 from lading.cli.session import CliSession, note_no_start, tell_page, with_session
 from lading.client.outcomes import RequestOutcome, reason, warnings
 from lading.client.request_states import is_reused, run_time
@@ -282,6 +283,11 @@ _record, _doing = option_of("The record"), option_of("What to do")
 @_record(
     "--project", metavar="PROJECT", help="Project that owns request and output.  [default: yours]"
 )
+@_record(
+    "--run", metavar="NAME",
+    help="Run of a pipeline that it is a step of; see 'lading runs'.  [default: $LADING_RUN]",
+)  # fmt: skip
+@_record("--step", metavar="NAME", help="Step of the run.  [default: --name without its number]")
 @_doing("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
 @_doing(
@@ -403,7 +409,7 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
 
 async def submit(session: CliSession, spec: RequestSpec) -> Record:
     """Store the inputs and create the request. Raises Invalid and the errors of the API."""
-    body = await _body(session, spec)
+    body = await _body(session, await _placed(session, spec))
     if not spec.image:
         return await session.api.create("container_requests", body)
     record: Record = {}
@@ -416,10 +422,15 @@ async def submit(session: CliSession, spec: RequestSpec) -> Record:
     return record
 
 
-async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:
-    await check_storage_classes(session, spec.storage_class)
+async def _placed(session: CliSession, spec: RequestSpec) -> RequestSpec:
+    """The request with the uuid of its project, or of its run."""
     if spec.project:
         spec = structs.replace(spec, project=await find_project(session, spec.project))
+    return (await join_run(session, [spec]))[0] if is_in_run(spec) else spec
+
+
+async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:
+    await check_storage_classes(session, spec.storage_class)
     if spec.image and spec.pull:
         # Imported here, as `data` below: most runs neither pull nor fetch.
         from lading.cli.images import pull_missing
@@ -434,7 +445,8 @@ async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:
 def _preview(spec: RequestSpec, *, is_verbose: bool) -> display.Output:
     async def action(session: CliSession) -> Record:
         # Nothing is fetched for a preview.
-        body = await _body(session, structs.replace(spec, pull=False))
+        project = await find_project(session, spec.project) if spec.project else None
+        body = await _body(session, structs.replace(spec, pull=False, project=project))
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
 

@@ -77,6 +77,10 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
     project: str | None = None
+    run: str | None = None
+    """The run that it is a step of."""
+    step: str | None = None
+    """The name of its step in the run."""
     priority: int = PRIORITY
     use_existing: bool = True
     match_resources: bool = False

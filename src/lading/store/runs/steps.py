@@ -18,6 +18,7 @@ from lading.core.request_status import RequestStatus
 from lading.core.runs import attempts
 from lading.core.runs.summaries import StepTotals
 from lading.store.database import Dialect, Row, Transaction, Value
+from lading.store.permissions import CHUNK
 from lading.store.query import alias_condition
 
 MOST_SCOPES: Final = 100
@@ -181,3 +182,19 @@ def _step(values: dict[str, Any]) -> dict[str, Any]:
 
 def _decoded(value: object) -> Any:
     return msgspec.json.decode(value) if isinstance(value, str | bytes) else value
+
+
+async def contents_read(tx: Transaction, containers: Sequence[str]) -> dict[str, list[str]]:
+    """The portable data hashes of the collections that containers mount, by container."""
+    read: dict[str, list[str]] = {}
+    for start in range(0, len(containers), CHUNK):
+        batch = containers[start : start + CHUNK]
+        rows = await tx.fetch(
+            "SELECT container_uuid, portable_data_hash FROM container_inputs"
+            f" WHERE container_uuid IN ({', '.join('?' for _ in batch)})"
+            " ORDER BY container_uuid, portable_data_hash",
+            batch,
+        )
+        for container, content in rows:
+            read.setdefault(str(container), []).append(str(content))
+    return read

@@ -110,7 +110,11 @@ async def list_steps(call: ApiCall) -> ApiResponse:
     async with call.services.database.reading() as tx:
         subject = await _find(tx, call)
         rows = await steps.find(tx, tx.dialect, subject.scope, limit=limit + 1, after=after)
-    items = rows[:limit]
+        items = rows[:limit]
+        held = [row["container_uuid"] for row in items if row["container_uuid"]]
+        read = await steps.contents_read(tx, list(dict.fromkeys(held)))
+    for item in items:
+        item["inputs"] = read.get(item["container_uuid"] or "", [])
     last = items[-1] if len(rows) > limit else None
     position = f"{last['created_at']} {last['uuid']}" if last else None
     return ApiResponse(body={"items": items, "next": position})

@@ -1,0 +1,1 @@
+"""`lading runs`: runs of pipelines, listed, shown, followed, compared, changed."""

@@ -1,0 +1,66 @@
+"""Requests that the command line submits as steps of a run: `--run`, or `LADING_RUN`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from lading.core.drawing.step_names import step_name
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_uuid
+from lading.core.runs import attempts
+
+if TYPE_CHECKING:
+    from lading.cli.running.submission import RequestSpec
+    from lading.cli.session import CliSession
+
+
+def is_in_run(spec: RequestSpec) -> bool:
+    """Whether a request is to be a step of a run."""
+    return bool(spec.run or os.environ.get("LADING_RUN", "").strip())
+
+
+async def join_run(session: CliSession, specs: list[RequestSpec]) -> list[RequestSpec]:
+    """The requests as steps of their run, which is begun or joined; unchanged without one. All have
+    the same run, whose project is that of the first. Raises Invalid, Forbidden.
+    """
+    if not specs or not is_in_run(specs[0]):
+        return specs
+    # Imported here: most requests are in no run.
+    import asyncio
+
+    from lading.client.run_records import reading, submitting
+
+    name, number = submitting.need_run(submitting.run_of(os.environ, specs[0].run))
+    uuid = name if is_uuid(name, Infix.GROUP) else ""
+    if uuid and number is None:
+        raise Invalid(f"{name}: name the attempt too, as 'lading runs begin' prints it")
+    if not uuid:
+        begun = await reading.begin(
+            session.api,
+            name,
+            project=specs[0].project,
+            attempt=number,
+            session=submitting.this_session(),
+        )
+        uuid, number = str(begun["uuid"]), int(begun["attempt"])
+        if begun["is_new"] and (source := await asyncio.to_thread(submitting.this_source)):
+            # With the attempt that was begun: a later step says nothing new.
+            await reading.begin(
+                session.api, name, project=specs[0].project, attempt=number, source=source
+            )
+    return [_member(spec, uuid, number or 1) for spec in specs]
+
+
+def _member(spec: RequestSpec, uuid: str, number: int) -> RequestSpec:
+    program = spec.command[0].rpartition("/")[2] if spec.command else ""
+    step = spec.step or step_name(spec.name or program)
+    marks = {attempts.ATTEMPT: number, **({attempts.STEP: step} if step else {})}
+    return structs.replace(
+        spec,
+        project=uuid,
+        properties={**spec.properties, **marks},
+        output_name=spec.output_name or (f"{spec.name or step}" if spec.name or step else None),
+    )

@@ -1,0 +1,1 @@
+"""Runs as clients make and read them."""
