@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib
 import keyword
+import os
 import signal
 import sys
 from collections.abc import Generator, Sequence
@@ -110,6 +111,12 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Users": {
+        "login": (
+            "lading.cli.accounts.login",
+            "Log in at a site elsewhere; commands use it.",
+        ),
+        "logout": ("lading.cli.accounts.login", "Forget a login, and end its token."),
+        "whoami": ("lading.cli.accounts.login", "Show the user and the site of commands."),
         "user": ("lading.cli.accounts.users", "Make, list, change and switch off users."),
         "token": (
             "lading.cli.accounts.tokens",
@@ -161,8 +168,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 # They handle signals themselves.
 _SERVICES = ("up", "dispatch", "hpc", "mount", "cloud", "kubernetes")
 _EPILOG = (
-    "Commands find their server in ARVADOS_API_HOST and ARVADOS_API_TOKEN, "
-    "or else use the one of this machine."
+    "Commands use the site of --site, else of ARVADOS_API_HOST and ARVADOS_API_TOKEN, "
+    "else of the last login, else of this machine."
 )
 
 
@@ -365,9 +372,17 @@ def _first(group: BaseExceptionGroup[BaseException]) -> LadingError:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="lading %(version)s")
+@click.option(
+    "--site",
+    metavar="NAME",
+    help="Use the login of this name, 'own' for this machine.  [default: $LADING_SITE]",
+)
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, site: str | None) -> None:
     """Run containers as records: equal work is done once, and every result can be explained."""
+    if site is not None:
+        # A variable, as the programs that commands start need it too.
+        os.environ["LADING_SITE"] = site
     if ctx.invoked_subcommand not in _SERVICES and not ctx.resilient_parsing:
         from lading.cli.endings import end_signals
 

@@ -11,6 +11,7 @@ the new protocol from the connection.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,17 +88,44 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def trusting(authorities: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
+def trusting(
+    authorities: Path | None, *, insecure: bool = False, is_pinned: bool = False
+) -> ssl.SSLContext:
     """TLS context that checks certificates with `authorities` (a PEM file; None: those of the
-    machine), or, if `insecure`, does not check them.
+    machine), or, if `insecure`, does not check them. `is_pinned`: the file has the certificate of
+    the server, whatever name it is for.
     """
+    if is_pinned:
+        context = ssl.create_default_context(cafile=str(authorities))
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
     if not insecure:
-        return ssl.create_default_context(cafile=str(authorities) if authorities else None)
+        return (
+            _of_machine()
+            if authorities is None
+            else ssl.create_default_context(cafile=str(authorities))
+        )
     # Without the authorities of the machine, which take 20 ms to load.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _of_machine() -> ssl.SSLContext:
+    """TLS context with the authorities of this machine: those of its own store, where the package
+    truststore is installed and no variable names a file; else those that OpenSSL finds.
+    """
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        try:
+            from truststore import SSLContext
+        except ImportError:
+            pass
+        else:
+            context: ssl.SSLContext = SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            return context
+    return ssl.create_default_context()
 
 
 def parse_url(url: str, tls: ssl.SSLContext) -> Way:

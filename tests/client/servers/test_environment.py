@@ -71,7 +71,7 @@ def test_a_token_is_sent_only_to_its_own_host(tmp_path: Path) -> None:
 
 
 def test_no_server_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="start one with 'lading up', or set ARVADOS_API_HOST"):
+    with pytest.raises(Invalid, match="start one with 'lading up', log in with"):
         _find(tmp_path)
 
 

@@ -26,7 +26,7 @@ from lading.cli.session import CliSession, own_or_named_server, with_session
 from lading.client.api import error_of
 from lading.client.servers.environment import Server
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
+from lading.net.http_upgrade import LIMIT, parse_url, switch
 from lading.net.pipes import CHUNK, Pipe
 
 # `[USER@]NAME`, as ssh takes it.
@@ -176,6 +176,9 @@ def proxy_command(uuid: str, login: str, detach_keys: str) -> str:
 
 def ssh_environment(server: Server) -> dict[str, str]:
     """The environment of this process with the server that was found."""
+    if server.login:
+        # By its name, which stands for its certificate too.
+        return {**os.environ, "LADING_SITE": server.login}
     named = {"ARVADOS_API_HOST": server.address, "ARVADOS_API_TOKEN": server.token}
     insecure = {"ARVADOS_API_HOST_INSECURE": "1"} if server.insecure else {}
     return {**os.environ, **named, **insecure}
@@ -215,7 +218,7 @@ def _is_container(name: str) -> bool:
 
 async def _connect(server: Server, uuid: str, form: dict[str, str]) -> int:
     """Connect standard input and output to a session."""
-    tls = trusting(server.authorities, insecure=server.insecure)
+    tls = server.tls()
     try:
         pipe = await parse_url(f"https://{server.address}", tls).open()
         await switch(

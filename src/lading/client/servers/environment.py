@@ -21,6 +21,8 @@ from lading.process.tracing import check_traceparent
 
 # Imported when they are used: a call of the command line needs one of them at most.
 if TYPE_CHECKING:
+    import ssl
+
     from lading.client.transport import HttpTransport
 
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
@@ -39,14 +41,30 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     insecure: bool = False
     authorities: Path | None = None
+    is_pinned: bool = False
+    """Whether `authorities` is the certificate of the server itself, and no other is trusted."""
+    login: str = ""
+    """Name of the login that it comes from (`site_logins`), "" for none."""
+
+    def tls(self) -> ssl.SSLContext:
+        """A new context that checks the certificate as the server asks for. Raises Invalid where
+        the file of certificates cannot be read.
+        """
+        from lading.net.http_upgrade import trusting
+
+        try:
+            return trusting(self.authorities, insecure=self.insecure, is_pinned=self.is_pinned)
+        except OSError as error:
+            raise Invalid(f"{self.authorities}: cannot be read: {error}") from error
 
     def transport(self) -> HttpTransport:
         """A new transport to the server. The caller closes it."""
         from lading.client.transport import HttpTransport
 
-        return HttpTransport(
-            f"https://{self.address}", verify=False if self.insecure else self.authorities or True
+        verify: bool | Path | ssl.SSLContext = (
+            self.tls() if self.is_pinned else False if self.insecure else self.authorities or True
         )
+        return HttpTransport(f"https://{self.address}", verify=verify)
 
 
 def find_server(
@@ -68,7 +86,10 @@ def find_server(
         wanted = (
             f"set {_HOST} and {_TOKEN}, as the file 'env' in its data directory does ('. DIR/env')"
         )
-        raise Invalid(f"no server: start one with 'lading up', or {wanted}")
+        raise Invalid(
+            "no server: start one with 'lading up', log in with 'lading login https://HOST', "
+            f"or {wanted}"
+        )
     if not token:
         raise Invalid(f"no token for {host}: set {_TOKEN} beside {_HOST}")
     address = host.removeprefix("https://").rstrip("/")

@@ -20,6 +20,13 @@ from pathlib import Path
 import msgspec
 
 from lading.client.servers.environment import Server, find_server, names_own_site
+from lading.client.servers.site_logins import (
+    OWN,
+    SITE,
+    SiteLogins,
+    configuration_directory,
+    system_keyring,
+)
 from lading.client.transport import DEFAULT_TIMEOUT, HttpTransport, Response
 from lading.core.errors import Conflict, Invalid, Unavailable
 
@@ -116,13 +123,18 @@ def find_or_start(
     may_start: bool = True,
     is_chosen: bool = False,
 ) -> Server:
-    """The server that `environ` or the settings file names, else the site of `data`, which is
-    started if it does not run; `say` gets messages about that. `is_chosen`: the site of `data`,
-    whatever they name.
+    """The server of the login that counts (`site_logins`), else the one that `environ` or the
+    settings file names, else the site of `data`, which is started if it does not run; `say` gets
+    messages about that. `is_chosen`: the site of `data`, whatever they name.
 
     `may_start`, and the variable LADING_START, can forbid the start. Raises Invalid, and
     Unavailable if the site does not start.
     """
+    is_chosen = is_chosen or environ.get(SITE) == OWN
+    if not is_chosen:
+        logins = SiteLogins(configuration_directory(environ), system_keyring)
+        if name := logins.choose(environ):
+            return logins.server(name)
     is_own = is_chosen or names_own_site(environ, data)
     starts = is_own and may_start and may_be_started(environ)
     if starts:
