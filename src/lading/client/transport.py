@@ -30,6 +30,7 @@ from lading.net.http_connections import (
 )
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
+from lading.net.proxies import Proxy
 from lading.net.urls import is_secure, server_port
 
 # Most calls of the command line listen to nothing.
@@ -136,8 +137,8 @@ class HttpTransport:
 
     `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to
     that path and `base_url` only gives the Host header. `verify` is True (the machine's certificate
-    authorities), False (no verification), the path of a PEM file, or a TLS context. Must be used
-    within one event loop; `async with` closes it.
+    authorities), False (no verification), the path of a PEM file, or a TLS context. `proxy`: the
+    way to an `https` address. Must be used within one event loop; `async with` closes it.
     """
 
     def __init__(
@@ -147,8 +148,10 @@ class HttpTransport:
         unix_socket: Path | str | None = None,
         verify: bool | Path | ssl.SSLContext = True,
         most: int = CONNECTIONS,
+        proxy: Proxy | None = None,
     ) -> None:
         self._most = most
+        self._proxy = proxy
         self._base = base_url.rstrip("/")
         self._host = self._base.partition("://")[2]
         self._unix_socket = None if unix_socket is None else str(unix_socket)
@@ -290,6 +293,7 @@ class HttpTransport:
                     host=url.hostname or "",
                     port=server_port(url),
                     tls=self._trusting() if is_secure(url) else None,
+                    proxy=self._proxy,
                 )
         return self._known
 

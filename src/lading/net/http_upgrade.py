@@ -24,6 +24,7 @@ from lading.core.errors import LadingError, Unavailable, from_status
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.net.pipes import Pipe, read_head
+from lading.net.proxies import Proxy, open_tunnel
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 """A protocol of asyncio."""
@@ -39,12 +40,15 @@ _MOST_TEXT = 1 << 16
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """Address of a server: a Unix socket, or host and port; with TLS unless `tls` is None."""
+    """Address of a server: a Unix socket, or host and port; with TLS unless `tls` is None, and then
+    through `proxy` unless that is None.
+    """
 
     unix_socket: str = ""
     host: str = ""
     port: int = 0
     tls: ssl.SSLContext | None = None
+    proxy: Proxy | None = None
 
     @property
     def name(self) -> str:
@@ -80,12 +84,32 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         async with asyncio.timeout(timeout):
             if self.unix_socket:
                 return await loop.create_unix_connection(make_protocol, self.unix_socket)
+            if self.proxy is not None and self.tls is not None:
+                tunnel = await open_tunnel(self.proxy, self.host, self.port)
+                return await _secured(tunnel, make_protocol(), self.tls, self.host)
             # The loop of uvloop tries one address after the other, and does not know the option.
             is_quick = isinstance(loop, asyncio.BaseEventLoop)
             more: dict[str, Any] = {"happy_eyeballs_delay": _NEXT_ADDRESS} if is_quick else {}
             return await loop.create_connection(
                 make_protocol, self.host, self.port, ssl=self.tls, **more
             )
+
+
+async def _secured(
+    tunnel: asyncio.Transport, protocol: ProtocolT, tls: ssl.SSLContext, host: str
+) -> tuple[asyncio.Transport, ProtocolT]:
+    """TLS in a tunnel, for a protocol. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    try:
+        secured = await loop.start_tls(tunnel, protocol, tls, server_hostname=host)
+    except BaseException:
+        tunnel.abort()
+        raise
+    if secured is None:
+        raise ConnectionResetError("the connection ended before TLS")
+    # The loop does that for connections that it makes itself.
+    protocol.connection_made(secured)
+    return secured, protocol
 
 
 def trusting(

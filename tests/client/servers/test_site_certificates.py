@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.servers.environment import Server
+from lading.client.servers.environment import Server, split_address
 from lading.client.servers.site_certificates import (
     fingerprint_of,
     look_at,
     same_fingerprint,
-    split_address,
 )
 from lading.core.errors import Invalid, Unavailable
 from lading.net.certificates import make_certificate

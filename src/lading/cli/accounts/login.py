@@ -58,8 +58,8 @@ def login(
     lading login https://lab.example.org --name lab
     lading --site lab run -- true
     """
-    from lading.client.servers.environment import Server
-    from lading.client.servers.site_certificates import look_at, split_address
+    from lading.client.servers.environment import Server, split_address
+    from lading.client.servers.site_certificates import look_at
     from lading.client.servers.site_logins import SiteLogin, check_name
 
     address = _address(site)
@@ -155,7 +155,7 @@ def _logins() -> SiteLogins:
 
 def _address(site: str) -> str:
     """`host:port` of `https://HOST[:PORT]/`. Raises Invalid."""
-    from lading.client.servers.site_certificates import split_address
+    from lading.client.servers.environment import split_address
 
     if site.startswith("http://"):
         raise Invalid(f"{site[:80]}: a token is sent over https only")

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import click
+from msgspec import structs
 
 from lading.cli import display
 from lading.cli.interruption import run_until_killed
@@ -218,9 +219,11 @@ def _is_container(name: str) -> bool:
 
 async def _connect(server: Server, uuid: str, form: dict[str, str]) -> int:
     """Connect standard input and output to a session."""
-    tls = server.tls()
     try:
-        pipe = await parse_url(f"https://{server.address}", tls).open()
+        way = structs.replace(
+            parse_url(f"https://{server.address}", server.tls()), proxy=server.proxy()
+        )
+        pipe = await way.open()
         await switch(
             pipe,
             f"/arvados/v1/connect/{uuid}/ssh",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import ssl
 
     from lading.client.transport import HttpTransport
+    from lading.net.proxies import Proxy
 
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
 _DATA = "LADING_DATA"
@@ -64,7 +65,24 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         verify: bool | Path | ssl.SSLContext = (
             self.tls() if self.is_pinned else False if self.insecure else self.authorities or True
         )
-        return HttpTransport(f"https://{self.address}", verify=verify)
+        return HttpTransport(f"https://{self.address}", verify=verify, proxy=self.proxy())
+
+    def proxy(self) -> Proxy | None:
+        """The proxy on the way to it, by the variables of this process. Raises Invalid."""
+        from lading.net.proxies import proxy_for
+
+        host, port = split_address(self.address)
+        return proxy_for(os.environ, host, port)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host[:port]`. Raises Invalid."""
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, "443"
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise Invalid(f"{address[:80]}: not a host; write HOST or HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def find_server(

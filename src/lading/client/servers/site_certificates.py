@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import ssl
 from typing import Final
 
 import msgspec
 
-from lading.core.errors import Invalid, Unavailable
+from lading.client.servers.environment import split_address
+from lading.core.errors import Unavailable
 from lading.net.http_upgrade import LIMIT, Way, trusting
+from lading.net.proxies import proxy_for
 
 _TIMEOUT: Final = 20.0
 """Seconds for a connection."""
@@ -65,19 +68,10 @@ async def look_at(address: str) -> SiteCertificate:
     return SiteCertificate(pem, is_trusted=False, fault=fault)
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host[:port]`. Raises Invalid."""
-    host, colon, port = address.rpartition(":")
-    if not colon or address.endswith("]"):
-        host, port = address, "443"
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise Invalid(f"{address[:80]}: not a host; write HOST or HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
 async def _certificate(host: str, port: int, tls: ssl.SSLContext) -> str:
     reader = asyncio.StreamReader(limit=LIMIT)
-    pipe = await Way(host=host, port=port, tls=tls).connect(reader, timeout=_TIMEOUT)
+    way = Way(host=host, port=port, tls=tls, proxy=proxy_for(os.environ, host, port))
+    pipe = await way.connect(reader, timeout=_TIMEOUT)
     try:
         connection: ssl.SSLObject = pipe.writer.get_extra_info("ssl_object")
         return ssl.DER_cert_to_PEM_cert(connection.getpeercert(binary_form=True) or b"")
