@@ -104,14 +104,14 @@ class DirectoryVolume:
 
     async def _is_packed(self, hash: str) -> bool:
         """Whether a small block goes to the packs."""
-        if self._is_packing or not self._packs.is_used:
+        if self._is_packing or not self._packs.files:
             return self._is_packing
         # A packed block is touched there, also where new ones are not packed.
         return await self._run(self._packs.find, hash) is not None
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see BlockVolume."""
-        block = await self._run(self._read_packed, hash) if self._packs.is_used else None
+        block = await self._run(self._read_packed, hash) if self._packs.files else None
         if block is None:
             try:
                 return await self._files.get(hash, into)
@@ -183,7 +183,7 @@ class DirectoryVolume:
         not packed any more, those in packs become files. Raises Corrupt for those that cannot.
         """
         await self._run(self._packs.refresh)
-        if not self._packs.is_used:
+        if not self._packs.files:
             return
         damaged = 0 if self._is_packing else await self._unpack_all()
         await self._commits.compact()

@@ -113,7 +113,8 @@ class Packs:
         # For the index and what is known of the packs; not held while records are synced.
         self._mutex = threading.RLock()
         self._index = PackIndex()
-        self._packs = dict[int, _Pack]()
+        self.files = dict[int, _Pack]()
+        """The pack files that the folder had when it was read last (`refresh`), by number."""
         self._compaction: _Compaction | None = None
         # Packs with damaged blocks or records: their bytes stay.
         self._left = set[int]()
@@ -124,11 +125,6 @@ class Packs:
         """Create the folder of the packs."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(self._folder.parent)
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the folder had a pack file when it was read last (`refresh`)."""
-        return bool(self._packs)
 
     def find(self, hash: str) -> PackEntry | None:
         """A block that was in a pack file when the folder was read last, or None."""
@@ -190,12 +186,12 @@ class Packs:
             names = [path.name for path in self._folder.iterdir()]
         except FileNotFoundError:
             # Nothing was ever packed here, or the disk is not mounted.
-            if self._packs:
+            if self.files:
                 raise
             return True
         numbers = _numbers(names, _PACK_NAME)
-        latest = max(self._packs, default=0)
-        unread = [one for one in numbers if one >= latest or one not in self._packs]
+        latest = max(self.files, default=0)
+        unread = [one for one in numbers if one >= latest or one not in self.files]
         is_cut = any(one < latest for one in unread)
         for number in unread:
             try:
@@ -206,9 +202,9 @@ class Packs:
             # Records were read here before they were cut off.
             self._forget()
             return False
-        if self._packs.keys() - set(numbers):
-            self._packs = {one: self._packs[one] for one in numbers}
-            self._index.keep_packs(self._packs)
+        if self.files.keys() - set(numbers):
+            self.files = {one: self.files[one] for one in numbers}
+            self._index.keep_packs(self.files)
         return True
 
     def commit(self, changes: Sequence[PackChange]) -> list[ChangeResult]:
@@ -249,11 +245,11 @@ class Packs:
         """Read the rest of a pack; False where records that were read are no longer there."""
         with _opened(self._path(number, "pack"), os.O_RDONLY) as descriptor:
             size = os.fstat(descriptor).st_size
-            pack = self._packs.get(number)
+            pack = self.files.get(number)
             if pack is not None and size < pack.end:
                 return False
             if pack is None:
-                pack = self._packs[number] = _Pack(None)
+                pack = self.files[number] = _Pack(None)
                 records = self._read_sidecar(number, size) if is_full else None
                 if records is not None:
                     pack.end = pack.size = size
@@ -295,14 +291,14 @@ class Packs:
         return records
 
     def _apply(self, records: Sequence[PackRecord], number: int) -> None:
-        pack = self._packs[number]
+        pack = self.files[number]
         for record in records:
             self._index.apply(record, number)
         pack.records += len(records)
         pack.notes += HEADER_SIZE * sum(one.kind is not RecordKind.PUT for one in records)
 
     def _forget(self) -> None:
-        self._index, self._packs = PackIndex(), {}
+        self._index, self.files = PackIndex(), {}
 
     def _read_block(self, block: PackEntry) -> bytes:
         with _opened(self._path(block.pack, "pack"), os.O_RDONLY) as descriptor:
@@ -330,8 +326,8 @@ class Packs:
     def _begin_batch(self) -> PackBatch:
         """A batch for the last pack, or for a new one."""
         with self._mutex:
-            number = max(self._packs, default=0)
-            pack = self._packs.get(number)
+            number = max(self.files, default=0)
+            pack = self.files.get(number)
             if (
                 pack is None
                 or pack.key is None
@@ -354,7 +350,7 @@ class Packs:
 
     def _create_pack(self, number: int) -> _Pack:
         # A record of a writer that died may not be on the disk yet; the new pack may refer to it.
-        if number - 1 in self._packs:
+        if number - 1 in self.files:
             with _opened(self._path(number - 1, "pack"), os.O_RDONLY) as descriptor:
                 os.fsync(descriptor)
         key = os.urandom(KEY_SIZE)
@@ -365,7 +361,7 @@ class Packs:
         _sync_folder(self._folder)
         # The sidecar of the former one.
         self.has_upkeep = True
-        pack = self._packs[number] = _Pack(key, size=PACK_HEADER_SIZE)
+        pack = self.files[number] = _Pack(key, size=PACK_HEADER_SIZE)
         return pack
 
     def _is_intact(self, block: PackEntry, data: bytes) -> bool:
@@ -387,7 +383,7 @@ class Packs:
                 raise
         end = batch.start + len(batch.data)
         with self._mutex:
-            pack = self._packs.get(batch.pack)
+            pack = self.files.get(batch.pack)
             # A reader of this process may have read them, or forgotten everything.
             if pack is not None and pack.end < end:
                 self._apply(batch.records, batch.pack)
@@ -427,9 +423,9 @@ class Packs:
         with self._mutex:
             uses = {
                 number: PackUse(pack.size, self._index.live(number), pack.notes)
-                for number, pack in self._packs.items()
+                for number, pack in self.files.items()
             }
-            chosen = choose_pack(uses, {*self._left, max(self._packs, default=0)})
+            chosen = choose_pack(uses, {*self._left, max(self.files, default=0)})
         if chosen is None:
             return None
         records = self._list_records(chosen)
@@ -443,7 +439,7 @@ class Packs:
         """Write some records of a pack again that are needed; False where the pack has to stay."""
         with self._locked():
             batch = self._begin_batch()
-            is_oldest = work.pack == min(self._packs)
+            is_oldest = work.pack == min(self.files)
             for _ in range(_MOVED_RECORDS):
                 if not work.records or len(batch.data) >= _MOVED_BYTES:
                     break
@@ -468,7 +464,7 @@ class Packs:
 
     def _remove_pack(self, number: int) -> None:
         with self._locked():
-            if number == max(self._packs, default=0) or self._index.live(number):
+            if number == max(self.files, default=0) or self._index.live(number):
                 self._left.add(number)
                 return
             self._path(number, "pack").unlink()
@@ -476,7 +472,7 @@ class Packs:
             _sync_folder(self._folder)
             self._path(number, "index").unlink(missing_ok=True)
             with self._mutex:
-                self._packs.pop(number, None)
+                self.files.pop(number, None)
 
 
 @contextmanager

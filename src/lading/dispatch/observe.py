@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, rank_need
-from lading.core.scheduling import passing
+from lading.core.scheduling import expected_times, passing
 from lading.core.scheduling.batch_explanation import explain as explain_wait
 from lading.core.scheduling.planning import (
     FRONT,
@@ -270,7 +270,7 @@ def _occupants(
             if record.state is ContainerState.QUEUED:
                 need += state.given(uuid)
             began = state.began(uuid)
-            ends = passing.expected_end(record, began=began, now=now)
+            ends = expected_times.expected_end(record, began=began, now=now)
             yield Occupant(
                 uuid=uuid, need=need, started=began, ends=ends, place=record.place,
                 asks=process is not None and process.asking,

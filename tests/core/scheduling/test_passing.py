@@ -11,7 +11,8 @@ from lading.core.resources import Resources
 from lading.core.scheduling import passing
 from lading.core.scheduling.batch_explanation import explain
 from lading.core.scheduling.batch_planner import apply, plan
-from lading.core.scheduling.passing import Head, admitted, expected_end, outlook, run_bounds
+from lading.core.scheduling.expected_times import expected_end
+from lading.core.scheduling.passing import Head, admitted, outlook, run_bounds
 from lading.core.scheduling.planning import (
     Category,
     FleetWorker,

@@ -42,7 +42,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling import passing
+from lading.core.scheduling import expected_times, passing
 from lading.core.scheduling.planning import (
     DispatchPlan,
     FitKey,
@@ -139,7 +139,7 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
                 uuid=one.uuid,
                 need=one.need + start.extra,
                 started=now,
-                ends=passing.expected_end(one, began=snapshot.now, now=snapshot.now),
+                ends=expected_times.expected_end(one, began=snapshot.now, now=snapshot.now),
                 place=one.place,
             )
         )
@@ -247,7 +247,7 @@ class _WorkerRoom:
         if self.worker.queues:
             return
         now = self._snapshot.now
-        ends = passing.expected_end(container, began=now, now=now)
+        ends = expected_times.expected_end(container, began=now, now=now)
         # At infinity it has passed each head that comes before it in the queue.
         self._occupants.append(
             Occupant(

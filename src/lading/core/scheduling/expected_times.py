@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
+from math import inf
 from typing import Final
 
 from msgspec import structs
@@ -27,6 +28,7 @@ from msgspec import structs
 from lading.core.containers.attempts.spot import RUN_TIME, about
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
+from lading.core.scheduling.planning import TrackedContainer
 from lading.core.values import JsonObject
 
 MOST_ERRORS: Final = 100
@@ -125,6 +127,14 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
     at = part * (len(ordered) - 1)
     below, above = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
     return below + (above - below) * (at - int(at))
+
+
+def expected_end(container: TrackedContainer, *, began: float, now: float) -> float:
+    """When a container that began at a time is expected to end; infinity: not known."""
+    if began == -inf:
+        return inf
+    run_times = [seconds for seconds in (container.run_time, container.max_run_time) if seconds]
+    return now + rest_of(min(run_times), now - began) if run_times else inf
 
 
 def rest_of(expected: float, elapsed: float) -> float:

@@ -25,7 +25,6 @@ from math import inf
 
 from lading.core.containers.attempts.spot import about
 from lading.core.resources import Resources, total
-from lading.core.scheduling.expected_times import rest_of
 from lading.core.scheduling.planning import FleetWorker, Occupant, Place, TrackedContainer
 
 # Of its usual time; a run that takes longer is rare.
@@ -79,14 +78,6 @@ def run_bounds(container: TrackedContainer) -> tuple[float, float]:
     """
     limit = container.max_run_time or inf
     return min(limit, container.run_time * _MARGIN or inf), limit
-
-
-def expected_end(container: TrackedContainer, *, began: float, now: float) -> float:
-    """When a container that began at a time is expected to end; infinity: not known."""
-    if began == -inf:
-        return inf
-    run_times = [seconds for seconds in (container.run_time, container.max_run_time) if seconds]
-    return now + rest_of(min(run_times), now - began) if run_times else inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,8 +207,9 @@ class Stage:
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
         """Mount the large collections, or all; the mounted collections."""
         absent = [pdh for pdh in self.plan.collections if not inputs.cache.holds(pdh)]
-        await inputs.read_trees(absent)
-        await _some_at_a_time(absent, inputs.tree)
+        if absent:
+            await inputs.read_trees(absent)
+            await _some_at_a_time(absent, inputs.tree)
         large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
         if self._keep is None or not (large or self.plan.keeps):
             return frozenset()
