@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -173,3 +174,13 @@ def test_blocks_are_shared_where_the_file_system_can(tmp_path: Path) -> None:
     with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
         shares = linux.share_blocks(reading.fileno(), writing.fileno())
     assert target.read_bytes() == (source.read_bytes() if shares else b"")
+
+
+def test_a_lock_is_seen_while_its_holder_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not linux.is_locked(path)
+    with path.open("w") as file:
+        assert not linux.is_locked(path)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert linux.is_locked(path)
+    assert not linux.is_locked(path)

@@ -189,6 +189,21 @@ def unmount_below(directory: Path) -> None:
         unmount(point)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process has an exclusive lock (flock) on a file; False if there is no file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def is_running(pid: int) -> bool:
     """Whether `pid` is a process that has not ended; a zombie has."""
     try:

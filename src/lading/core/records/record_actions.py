@@ -168,7 +168,12 @@ def member(
 
 
 def general(
-    name: str, method: str, doc: str, *, body: bool = False, answer: str = ""
+    name: str,
+    method: str,
+    doc: str,
+    *parameters: Parameter,
+    body: bool = False,
+    answer: str = "",
 ) -> RecordAction:
     """An action on the whole collection of records."""
     return RecordAction(
@@ -179,6 +184,7 @@ def general(
         doc=doc,
         body=body,
         answer=answer,
+        parameters=parameters,
     )
 
 
@@ -190,59 +196,47 @@ PLANNING: Final = (
         body=True,
         answer="object",
     ),
-    RecordAction(
-        name="batch",
-        method="POST",
-        scope=Scope.COLLECTION,
-        path="batch",
-        doc="Create up to 1,000 at a time; `#3` names the fourth one in mounts and depends_on.",
-        parameters=(
-            Parameter(
-                name="container_requests", type=Type.ARRAY, required=True, doc="Their attributes."
-            ),
-            Parameter(
-                name="atomic",
-                type=Type.BOOLEAN,
-                default=True,
-                doc="Create all or none; else every one that can be created.",
-            ),
-            Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+    general(
+        "batch",
+        "POST",
+        "Create up to 1,000 at a time; `#3` names the fourth one in mounts and depends_on.",
+        Parameter(
+            name="container_requests", type=Type.ARRAY, required=True, doc="Their attributes."
+        ),
+        Parameter(
+            name="atomic",
+            type=Type.BOOLEAN,
+            default=True,
+            doc="Create all or none; else every one that can be created.",
+        ),
+        Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+        answer="object",
+    ),
+    general(
+        "waits",
+        "GET",
+        "Why some requests do not count yet: turns, quotas, dependencies, times.",
+        Parameter(name="uuids", type=Type.ARRAY, doc="The requests; 1,000 at most."),
+        answer="object",
+    ),
+    general(
+        "cancel_matching",
+        "POST",
+        "Cancel, in the background, all that are Committed and meet filters.",
+        Parameter(
+            name="filters",
+            type=Type.ARRAY,
+            required=True,
+            doc="As for a list; [] is all that the caller can read.",
         ),
         answer="object",
     ),
-    RecordAction(
-        name="waits",
-        method="GET",
-        scope=Scope.COLLECTION,
-        path="waits",
+    general(
+        "cancellation",
+        "GET",
+        "How far cancel_matching is.",
+        Parameter(name="id", type=Type.STRING, required=True, doc="From its answer."),
         answer="object",
-        doc="Why some requests do not count yet: turns, quotas, dependencies, times.",
-        parameters=(Parameter(name="uuids", type=Type.ARRAY, doc="The requests; 1,000 at most."),),
-    ),
-    RecordAction(
-        name="cancel_matching",
-        method="POST",
-        scope=Scope.COLLECTION,
-        path="cancel_matching",
-        answer="object",
-        doc="Cancel, in the background, all that are Committed and meet filters.",
-        parameters=(
-            Parameter(
-                name="filters",
-                type=Type.ARRAY,
-                required=True,
-                doc="As for a list; [] is all that the caller can read.",
-            ),
-        ),
-    ),
-    RecordAction(
-        name="cancellation",
-        method="GET",
-        scope=Scope.COLLECTION,
-        path="cancellation",
-        answer="object",
-        doc="How far cancel_matching is.",
-        parameters=(Parameter(name="id", type=Type.STRING, required=True, doc="From its answer."),),
     ),
 )
 """Actions on container requests that were not sent yet, or on several together."""

@@ -31,20 +31,7 @@ def mount_fuse_overlay(target: str, *, lower: Sequence[str], upper: str, work: s
     """Mount by fuse-overlayfs, which ends when the mount does. Raises OSError."""
     options = f"lowerdir={':'.join(lower)},upperdir={upper},workdir={work}"
     command = [_FUSE_OVERLAY, "-o", options, target]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_MOUNT_TIME,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{_FUSE_OVERLAY} does not mount in {_MOUNT_TIME:g} s") from error
-    if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise OSError(f"{_FUSE_OVERLAY}: {said or f'ended with {done.returncode}'}")
+    _run(command, seconds=_MOUNT_TIME, fault=f"the image cannot be mounted: {_FUSE_OVERLAY}")
 
 
 def copy_layer(layer: str, target: str, *, largest: int = LARGEST_COPY) -> None:
@@ -66,17 +53,22 @@ def copy_layer(layer: str, target: str, *, largest: int = LARGEST_COPY) -> None:
         _logger.info("each container of an image gets a copy of its %s", format_bytes(size))
     # Links are copied as such, and names that begin with a dash are below the directory.
     command = ["cp", "-a", "--reflink=auto", "--", f"{layer}/.", target]
+    _run(command, seconds=_COPY_TIME, fault="the image cannot be copied")
+
+
+def _run(command: Sequence[str], *, seconds: float, fault: str) -> None:
+    """Run a program to its end. Raises OSError with `fault` and the message of the program."""
     try:
-        done = subprocess.run(
+        ended = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            timeout=_COPY_TIME,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise OSError(f"the image cannot be copied in {_COPY_TIME:g} s") from error
-    if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())[:200]
-        raise OSError(f"the image cannot be copied: {said}")
+        raise OSError(f"{fault}: not done in {seconds:g} s") from error
+    if ended.returncode:
+        message = " ".join(ended.stderr.decode(errors="replace").split())[:200]
+        raise OSError(f"{fault}: {message or f'exit code {ended.returncode}'}")

@@ -29,6 +29,7 @@ import msgspec
 
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.supervisor.linux import is_locked
 
 DEFAULT = "/var/lock"
 _PREFIX, _SUFFIX = "crunch-run-", ".lock"
@@ -232,18 +233,8 @@ class Register:
         # With the register's lock, so that a starting supervisor does not find its lock taken by
         # this check.
         with self._alone():
-            try:
-                descriptor = os.open(self._path(uuid), os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return False
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                # The file is locked, so its process is alive.
-                return True
-            finally:
-                os.close(descriptor)
-            return False
+            # While the file is locked, its process is alive.
+            return is_locked(self._path(uuid))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

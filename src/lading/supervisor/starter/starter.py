@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import os
 import select
@@ -38,6 +37,7 @@ from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.seccomp import make_program
 from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.limits.counters import descendants
+from lading.supervisor.linux import is_locked
 from lading.supervisor.starter.plan import MARK, Entry, Gate, container_plan, entry_plan
 
 PROGRAM = Path(__file__).with_name("lading-start")
@@ -269,27 +269,11 @@ def _opened(path: Path, *, is_ready: bool = False) -> Iterator[int]:
     try:
         # The lock ends before the number of the process is free for another one: a process that
         # was opened before this look is the container's.
-        if not _is_locked(path):
+        if not is_locked(path):
             raise ProcessLookupError(path)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether a living container holds its status file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        # It was removed.
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _filter() -> bytes:
