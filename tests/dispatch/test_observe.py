@@ -10,7 +10,7 @@ import pytest
 
 from lading.core.resources import Resources
 from lading.core.scheduling.batch_planner import plan
-from lading.core.scheduling.planning import FleetWorker, KeptRoom
+from lading.core.scheduling.planning import FleetWorker, KeptRoom, Snapshot, WaitStatus
 from lading.core.scheduling.reconcile import ReconcileAction
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
@@ -158,6 +158,24 @@ def test_statuses_are_of_what_has_not_started(queue: Queue, state: DispatchState
     assert found["locked"].sentence == "Preparing to run on w."
     assert found["strange"].sentence.startswith("Cannot be sized: runtime_constraints.vcpus")
     assert "running" not in found
+
+
+def test_nothing_is_planned_again_where_all_have_started(
+    queue: Queue, state: DispatchState
+) -> None:
+    planned: list[Snapshot] = []
+
+    def explain(seen: Snapshot) -> dict[str, WaitStatus]:
+        planned.append(seen)
+        return {}
+
+    seen = view(running=True)
+    learn(queue, "running", "Running")
+    assert observe.statuses(queue, seen, state, now=0.0, explain=explain) == {}
+    assert not planned
+    learn(queue, "locked", "Locked")
+    observe.statuses(queue, seen, state, now=0.0, explain=explain)
+    assert planned
 
 
 def test_what_is_being_started_counts_with_what_it_is_given(

@@ -157,6 +157,9 @@ def statuses(
     explain: Callable[[Snapshot], Mapping[str, WaitStatus]] = explain_wait,
 ) -> dict[str, WaitStatus]:
     """Reason why each container that has not started waits. The fleet's notes have precedence."""
+    # To explain is to plan again: not where all have started, as between plain requests.
+    if not queue.waiting and not any(map(_unstarted, queue.others.values())):
+        return {}
     found = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
         if record.lacks:
