@@ -86,7 +86,8 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     await call.services.features[STATUSES].report(
         call.caller.token_uuid, said, call.services.clock.now()
     )
-    await expectations.take_in(call.services, said)
+    if said:
+        await expectations.take_in(call.services, said)
     await warn_misfits(call, said)
     return ApiResponse(body={"items": len(items), "events": written})
 
@@ -368,7 +369,10 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     say so. Raises Invalid.
     """
     services = call.services
-    wanted = await _changed_warnings(services, _read_misfits(call), reported)
+    misfits = _read_misfits(call)
+    if not misfits and not reported:
+        return
+    wanted = await _changed_warnings(services, misfits, reported)
     # A transaction for each container: a report may name thousands.
     for uuid, text in sorted(wanted.items()):
         async with services.database.writing() as tx:
