@@ -20,7 +20,8 @@ from lading.core.containers.request_phases import RequestState
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.core.quantities import format_time, later
 from lading.core.tes import mapping
-from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
+from lading.core.tes.document import InvalidTask, read_task
+from lading.core.tes.document_shapes import DocumentFault, objects
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.transfers import TaskTransfer, first_phase, is_fetched
 from lading.core.values import JsonObject

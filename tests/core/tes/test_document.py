@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lading.core.errors import Malformed
-from lading.core.tes import document
-from lading.core.tes.document import InvalidTask, parse_keep, pointer, read_task
+from lading.core.tes import document, document_shapes
+from lading.core.tes.document import InvalidTask, parse_keep, read_task
+from lading.core.tes.document_shapes import pointer
 from lading.core.tes.mapping import TaskSite, rules
 
 RUN = {"image": "alpine", "command": ["true"]}
@@ -158,7 +159,7 @@ def test_contents_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rules_of_the_server_are_added() -> None:
-    rule = document.DocumentFault("", "no")
+    rule = document_shapes.DocumentFault("", "no")
     with pytest.raises(InvalidTask, match="/: no"):
         read_task(task(), lambda _: [rule])
     assert issubclass(InvalidTask, Malformed)
@@ -167,8 +168,8 @@ def test_rules_of_the_server_are_added() -> None:
 def test_parts_of_documents() -> None:
     assert pointer("a", 1, "b/~") == "/a/1/b~1~0"
     assert parse_keep(f"keep:/{PDH}/a/b/") == (PDH, "a/b")
-    assert document.string({"a": 1}, "a") == ""
-    assert document.mapping({}, "a") == {}
+    assert document_shapes.string({"a": 1}, "a") == ""
+    assert document_shapes.mapping({}, "a") == {}
 
 
 def test_rules_of_the_server_see_right_paths_only() -> None:
@@ -182,9 +183,10 @@ def test_rules_of_the_server_see_right_paths_only() -> None:
 
 
 def test_lists_and_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "MOST_FAULTS", 3)
+    for module in (document, document_shapes):
+        monkeypatch.setattr(module, "MOST_FAULTS", 3)
     odd = {str(number): number for number in range(9)}
     assert len(faults(task(tags=odd))) == 3
     assert len(faults(task(inputs=[1] * 9))) == 3
     assert faults(task(tags=7)) == ["/tags"]
-    assert faults(task(volumes=["/a"] * (document.MOST_ENTRIES + 1))) == ["/volumes"]
+    assert faults(task(volumes=["/a"] * (document_shapes.MOST_ENTRIES + 1))) == ["/volumes"]

@@ -10,16 +10,29 @@ Source: GA4GH Task Execution Service 1.1.0, schemas of tesTask; docs/tes.
 
 from __future__ import annotations
 
-import math
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
 
 from lading.core.errors import Malformed
 from lading.core.ids import Infix, is_pdh, is_uuid
+from lading.core.tes.document_shapes import (
+    MOST_FAULTS,
+    DocumentFault,
+    Shape,
+    amount_shape,
+    array,
+    array_shape,
+    flag_shape,
+    mapping,
+    object_shape,
+    objects,
+    pointer,
+    string,
+    text_shape,
+    texts_shape,
+)
 from lading.core.tes.locations import DIRECTORIES, WRITABLE, LocationScheme, parse_location
 from lading.core.values import Json, JsonObject, printable
 
@@ -27,24 +40,12 @@ MAX_CONTENT = 1 << 20
 """Bytes of the content of one input."""
 MAX_CONTENTS = 8 << 20
 """Bytes of all contents of one task."""
-MOST_ENTRIES = 10_000
-"""Entries of an array of a task, but for those of a command."""
 _MOST_WORDS = 1 << 20
 FILE, DIRECTORY = "FILE", "DIRECTORY"
 KEEP = "keep:"
-MOST_FAULTS = 100
-"""Faults that a refusal names; a document may have millions."""
 _STREAMS = ("workdir", "stdin", "stdout", "stderr")
 # The name of an environment variable: environ(7) forbids nothing else.
 _VARIABLE = re.compile(r"[^=\0]+")
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentFault:
-    """One fault: the JSON pointer of the value, and what is wrong with it."""
-
-    pointer: str
-    text: str
 
 
 class InvalidTask(Malformed):
@@ -53,10 +54,6 @@ class InvalidTask(Malformed):
     def __init__(self, faults: list[DocumentFault]) -> None:
         super().__init__("; ".join(f"{one.pointer or '/'}: {one.text}" for one in faults))
         self.faults = faults
-
-
-Shape: TypeAlias = Callable[[Json, str, list[DocumentFault]], Json]
-"""Checks a value that is not null: appends faults, returns the value to keep."""
 
 
 def read_task(
@@ -75,119 +72,6 @@ def read_task(
     if faults or not isinstance(found, dict):
         raise InvalidTask(faults[:MOST_FAULTS])
     return found
-
-
-def pointer(*names: str | int) -> str:
-    """The JSON pointer of a path of names."""
-    return "".join("/" + str(one).replace("~", "~0").replace("/", "~1") for one in names)
-
-
-def objects(document: Mapping[str, Json], name: str) -> list[JsonObject]:
-    """The objects of an array of a checked document; none if it is absent."""
-    return [one for one in array(document, name) if isinstance(one, dict)]
-
-
-def array(document: Mapping[str, Json], name: str) -> list[Json]:
-    """An array of a checked document; empty if it is absent."""
-    value = document.get(name)
-    return value if isinstance(value, list) else []
-
-
-def mapping(document: Mapping[str, Json], name: str) -> JsonObject:
-    """An object of a checked document; empty if it is absent."""
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def string(document: Mapping[str, Json], name: str) -> str:
-    """A text of a checked document; "" if it is absent."""
-    value = document.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _text(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-    if not isinstance(value, str):
-        faults.append(DocumentFault(at, "must be a string"))
-    elif "\0" in value:
-        faults.append(DocumentFault(at, "must not contain NUL"))
-    return value
-
-
-def _flag(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-    if not isinstance(value, bool):
-        faults.append(DocumentFault(at, "must be true or false"))
-    return value
-
-
-def _amount(*, whole: bool) -> Shape:
-    def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-        # bool is a subclass of int.
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            number: float = value
-        else:
-            number = math.nan
-        # Far below a 64-bit number of bytes. NaN and infinity are not in the range. Clients in Go
-        # and in Java send 0 for a number that nobody has set.
-        if not 0 <= number < 1 << 31 or (whole and not isinstance(number, int)):
-            what = "whole number" if whole else "number"
-            faults.append(DocumentFault(at, f"must be a {what} above 0, or 0 for the default"))
-        return value
-
-    return check
-
-
-def _texts(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-    """An object of texts; entries that are null are left out."""
-    if not isinstance(value, dict):
-        faults.append(DocumentFault(at, "must be an object of strings"))
-        return value
-    found: JsonObject = {}
-    for name, one in value.items():
-        if one is not None:
-            found[name] = _text(one, at + pointer(name), faults)
-        if len(faults) >= MOST_FAULTS:
-            break
-    return found
-
-
-def _several(shape: Shape, *, least: int = 0, most: int = MOST_ENTRIES) -> Shape:
-    def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-        if not isinstance(value, list):
-            faults.append(DocumentFault(at, "must be an array"))
-            return value
-        if len(value) < least:
-            faults.append(DocumentFault(at, "must not be empty"))
-        if len(value) > most:
-            faults.append(
-                DocumentFault(at, f"has {len(value)} entries; at most {most} are possible")
-            )
-            return value
-        found: list[Json] = []
-        for number, one in enumerate(value):
-            found.append(shape(one, f"{at}/{number}", faults))
-            if len(faults) >= MOST_FAULTS:
-                break
-        return found
-
-    return check
-
-
-def _record(shapes: Mapping[str, Shape], *required: str) -> Shape:
-    def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-        if not isinstance(value, dict):
-            faults.append(DocumentFault(at, "must be an object"))
-            return value
-        found: JsonObject = {}
-        for name, shape in shapes.items():
-            one = value.get(name)
-            if one is not None:
-                found[name] = shape(one, f"{at}/{name}", faults)
-        for name in required:
-            if found.get(name, "") == "":
-                faults.append(DocumentFault(f"{at}/{name}", "is missing"))
-        return found
-
-    return check
 
 
 def _type(value: Json, at: str, faults: list[DocumentFault]) -> Json:
@@ -209,68 +93,68 @@ def _typed(shape: Shape) -> Shape:
 
 
 _INPUT = _typed(
-    _record(
+    object_shape(
         {
-            "name": _text,
-            "description": _text,
-            "url": _text,
-            "path": _text,
+            "name": text_shape,
+            "description": text_shape,
+            "url": text_shape,
+            "path": text_shape,
             "type": _type,
-            "content": _text,
-            "streamable": _flag,
+            "content": text_shape,
+            "streamable": flag_shape,
         },
         "path",
     )
 )
 _OUTPUT = _typed(
-    _record(
+    object_shape(
         {
-            "name": _text,
-            "description": _text,
-            "url": _text,
-            "path": _text,
-            "path_prefix": _text,
+            "name": text_shape,
+            "description": text_shape,
+            "url": text_shape,
+            "path": text_shape,
+            "path_prefix": text_shape,
             "type": _type,
         },
         "url",
         "path",
     )
 )
-_RESOURCES = _record(
+_RESOURCES = object_shape(
     {
-        "cpu_cores": _amount(whole=True),
-        "preemptible": _flag,
-        "ram_gb": _amount(whole=False),
-        "disk_gb": _amount(whole=False),
-        "zones": _several(_text),
-        "backend_parameters": _texts,
-        "backend_parameters_strict": _flag,
+        "cpu_cores": amount_shape(whole=True),
+        "preemptible": flag_shape,
+        "ram_gb": amount_shape(whole=False),
+        "disk_gb": amount_shape(whole=False),
+        "zones": array_shape(text_shape),
+        "backend_parameters": texts_shape,
+        "backend_parameters_strict": flag_shape,
     }
 )
-_EXECUTOR = _record(
+_EXECUTOR = object_shape(
     {
-        "image": _text,
-        "command": _several(_text, least=1, most=_MOST_WORDS),
-        "workdir": _text,
-        "stdin": _text,
-        "stdout": _text,
-        "stderr": _text,
-        "env": _texts,
-        "ignore_error": _flag,
+        "image": text_shape,
+        "command": array_shape(text_shape, least=1, most=_MOST_WORDS),
+        "workdir": text_shape,
+        "stdin": text_shape,
+        "stdout": text_shape,
+        "stderr": text_shape,
+        "env": texts_shape,
+        "ignore_error": flag_shape,
     },
     "image",
     "command",
 )
-_TASK = _record(
+_TASK = object_shape(
     {
-        "name": _text,
-        "description": _text,
-        "inputs": _several(_INPUT),
-        "outputs": _several(_OUTPUT),
+        "name": text_shape,
+        "description": text_shape,
+        "inputs": array_shape(_INPUT),
+        "outputs": array_shape(_OUTPUT),
         "resources": _RESOURCES,
-        "executors": _several(_EXECUTOR, least=1),
-        "volumes": _several(_text),
-        "tags": _texts,
+        "executors": array_shape(_EXECUTOR, least=1),
+        "volumes": array_shape(text_shape),
+        "tags": texts_shape,
     },
     "executors",
 )

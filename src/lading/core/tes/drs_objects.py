@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core.errors import Malformed
-from lading.core.tes.document import array, objects, string
+from lading.core.tes.document_shapes import array, objects, string
 from lading.core.tes.locations import Location, LocationScheme, encode, parse_location
 from lading.core.values import Json
 

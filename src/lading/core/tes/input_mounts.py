@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterable, Mapping
 from lading.core.containers.mounting.mounts import covering
 from lading.core.data.globs import check_globs
 from lading.core.errors import Invalid
-from lading.core.tes.document import is_pattern, objects, string
+from lading.core.tes.document import is_pattern
+from lading.core.tes.document_shapes import objects, string
 from lading.core.values import Json, JsonObject
 
 _SPECIAL = re.compile(r"([*?\[\]\\])")

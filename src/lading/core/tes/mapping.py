@@ -31,16 +31,8 @@ from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
-from lading.core.tes.document import (
-    DocumentFault,
-    array,
-    is_pattern,
-    mapping,
-    objects,
-    parse_keep,
-    pointer,
-    string,
-)
+from lading.core.tes.document import is_pattern, parse_keep
+from lading.core.tes.document_shapes import DocumentFault, array, mapping, objects, pointer, string
 from lading.core.tes.file_roots import FileRoot, is_below_root
 from lading.core.tes.input_mounts import as_copy, output_globs, own_directories
 from lading.core.tes.locations import LocationScheme, parse_location

@@ -15,7 +15,8 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.data.globs import element_matcher
 from lading.core.errors import TooLarge
-from lading.core.tes.document import KEEP, is_pattern, objects, string
+from lading.core.tes.document import KEEP, is_pattern
+from lading.core.tes.document_shapes import objects, string
 from lading.core.tes.locations import LocationScheme, join_url, parse_location
 from lading.core.tes.mapping import ignores_missing, output_path
 from lading.core.values import JsonObject

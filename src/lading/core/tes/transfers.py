@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lading.core.containers.container import ContainerState
-from lading.core.tes.document import objects, string
+from lading.core.tes.document_shapes import objects, string
 from lading.core.tes.file_roots import FileRoot, find_live_root
 from lading.core.tes.locations import LocationScheme, parse_location
 from lading.core.values import JsonObject

@@ -16,7 +16,8 @@ from typing import Any
 from lading.core.containers.container import ContainerState, start_refusal
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
-from lading.core.tes.document import InvalidTask, array, read_task
+from lading.core.tes.document import InvalidTask, read_task
+from lading.core.tes.document_shapes import array
 from lading.core.tes.listing import TaskView
 from lading.core.tes.mapping import GB, LIVE, PROPERTY, TRANSFERS, with_contents
 from lading.core.tes.outputs import TaskOutputs

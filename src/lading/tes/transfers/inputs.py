@@ -13,7 +13,8 @@ from typing import Final
 from lading.client.files.collections import BlockSink, CollectionWriter
 from lading.core.errors import LadingError, NotFound
 from lading.core.quantities import size as size_text
-from lading.core.tes.document import DIRECTORY, objects, string
+from lading.core.tes.document import DIRECTORY
+from lading.core.tes.document_shapes import objects, string
 from lading.core.tes.input_mounts import as_copy
 from lading.core.tes.locations import shown
 from lading.core.tes.transfers import ObjectFacts, TaskTransfer, is_fetched, object_key
