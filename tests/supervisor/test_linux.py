@@ -131,13 +131,18 @@ async def test_the_end_of_a_child_is_noticed() -> None:
     assert not linux.is_running(child.pid)
 
 
+def _unshare() -> list[str]:
+    """The program that makes namespaces; an ordinary user needs a user namespace for others."""
+    return ["unshare"] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+
+
 @pytest.mark.parametrize(
     ("script", "catches"), [("exec sleep 60", False), ("trap : TERM; echo; cat; :", True)]
 )
 def test_whether_the_first_process_of_a_namespace_catches_a_signal(
     script: str, catches: bool
 ) -> None:
-    command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", f"echo; {script}"]
+    command = [*_unshare(), "--fork", "--pid", "--kill-child", "sh", "-c", f"echo; {script}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
         assert outer.stdin is not None
         assert outer.stdout is not None
@@ -152,7 +157,7 @@ def test_whether_the_first_process_of_a_namespace_catches_a_signal(
 
 def test_a_namespace_in_a_container_has_a_first_process_too() -> None:
     inner = "unshare --fork --pid --kill-child sh -c 'echo; exec cat'; :"
-    command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", inner]
+    command = [*_unshare(), "--fork", "--pid", "--kill-child", "sh", "-c", inner]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
         assert outer.stdout is not None
         outer.stdout.read(1)

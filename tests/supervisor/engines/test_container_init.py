@@ -131,6 +131,22 @@ def test_a_full_pipe_does_not_keep_the_program_from_its_end(
     assert subprocess.run(command, timeout=60, check=False).returncode == 7
 
 
+def test_a_directory_of_the_path_that_the_user_may_not_enter_has_no_program(
+    tmp_path: Path,
+) -> None:
+    need(container_init.has_init(), "lading-start")
+    tmp_path.chmod(0o700 if os.geteuid() == 0 else 0)
+    (program,), (_, *before) = rank_init([])
+    done = subprocess.run(
+        [program.source, *before, "no-such-program"],
+        env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}, user=65534 if os.geteuid() == 0 else None,
+        cwd="/", capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    tmp_path.chmod(0o700)
+    assert done.returncode == 127
+    assert b"executable file `no-such-program` not found in $PATH" in done.stderr
+
+
 def test_a_rank_of_a_gang_tells_a_fault_on_its_console() -> None:
     need(container_init.has_init(), "lading-start")
     (program,), (_, *before) = rank_init([])

@@ -13,6 +13,7 @@ from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.native_crun import CrunEngine
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
+from tests.reality import need_root
 from tests.supervisor.supervised import open_files
 
 
@@ -42,6 +43,7 @@ async def test_it_does_not_mount_where_others_would_see(
     engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linux, "has_own_mounts", lambda: False)
+    need_root()
     await engine.prepare(ArchiveImage(*tiny_image(programs=())))
     with pytest.raises(ExecutionError, match="namespace of its own"):
         await engine.create(ContainerSpec(command=("true",)))
@@ -51,6 +53,7 @@ async def test_it_does_not_mount_where_others_would_see(
 async def test_it_needs_root_and_crun(
     engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(ExecutionError, match="install the package crun"):
         await engine.check()
@@ -78,6 +81,7 @@ def _make_root(layers: object, bundle: Path, *_: object, name: str) -> tuple[Pat
 async def test_a_kept_container_leaves_no_descriptor_open(
     engine: NativeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    need_root()
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "crun").write_text("#!/bin/sh\n")

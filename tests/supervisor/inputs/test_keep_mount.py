@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lading.client.mount import service
+from lading.client.mount import mount_points, service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.containers.mounting.mount_steps import CollectionPath, KeepTree
@@ -55,7 +55,8 @@ class Launcher:
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     found = Launcher()
-    monkeypatch.setattr(service, "check_fuse", lambda: None)
+    for module in (service, mount_points):
+        monkeypatch.setattr(module, "check_fuse", lambda: None)
     monkeypatch.setattr(service, "launch", found)
     return found
 

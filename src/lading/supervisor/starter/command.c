@@ -88,8 +88,9 @@ static void search(const struct plan *plan, char **arguments) {
         path += length + (path[length] == ':');
         if (length == 0 || count < 0 || (size_t)count >= sizeof program) continue;
         execve(program, arguments, records(plan, ENVIRONMENT));
+        /* A directory that the user may not enter has no program for it. */
         if (errno == EACCES)
-            number = EACCES;
+            number = access(program, F_OK) == 0 ? EACCES : number;
         else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG)
             return;
     }
