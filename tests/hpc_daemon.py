@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lading.hpc.daemon import find_home
 from lading.hpc.plan import Identity, make_identity, make_ssh_keys
 
 _PATIENCE = 180.0
@@ -61,7 +62,7 @@ class Rig:
         """Start it, and wait until it listens."""
         marker = self.own / "daemon_has_started"
         marker.unlink(missing_ok=True)
-        (self.root / "root").mkdir(parents=True, exist_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         secrets = {
             "TLS_PUBLIC_CERT": self.identity.certificate,
             "TLS_PRIVATE_KEY": self.identity.key,
@@ -73,6 +74,11 @@ class Rig:
         )
         until(marker.exists)
         self.port = int(marker.read_text().split()[1])
+
+    @property
+    def home(self) -> Path:
+        """The home directory of this user, below `root`."""
+        return self.root / find_home(os.geteuid(), os.environ).lstrip("/")
 
     @property
     def own(self) -> Path:

@@ -167,9 +167,10 @@ def test_a_directory_is_no_executable(rig: Rig) -> None:
 def test_a_missing_home_directory_is_told(rig: Rig) -> None:
     rig.code("exit 0")
     rig.prepare()
-    shutil.rmtree(rig.root / "root")
+    shutil.rmtree(rig.home)
+    home = rig.home.relative_to(rig.root)
     assert rig.command("start").data["message"] == (
-        "The code has failed to start: it begins in the home directory /root, "
+        f"The code has failed to start: it begins in the home directory /{home}, "
         "which cannot be entered: No such file or directory"
     )
 

@@ -24,7 +24,7 @@ def _mode(path: Path) -> int:
 
 
 def test_parameters_reach_variables_shells_and_code(rig: Rig) -> None:
-    (rig.root / "root/.bashrc").write_text("case $- in *i*) ;; *) return;; esac\n")
+    (rig.home / ".bashrc").write_text("case $- in *i*) ;; *) return;; esac\n")
     rig.post(
         "/v1/code-configuration",
         {"codeParameters": [{"key": "STEPS", "value": 10}, {"key": "NAME", "value": "x"}]},
@@ -37,7 +37,7 @@ def test_parameters_reach_variables_shells_and_code(rig: Rig) -> None:
         0o666,
     )
     shell = subprocess.run(
-        ["bash", "-c", f'. {rig.root}/root/.bashrc; echo "$STEPS $NAME $PARAM_NAME"'],
+        ["bash", "-c", f'. {rig.home}/.bashrc; echo "$STEPS $NAME $PARAM_NAME"'],
         capture_output=True,
         check=True,
     )
@@ -162,7 +162,7 @@ def test_the_cluster_is_written_down(rig: Rig) -> None:
         sshPrivateKey=keys.private, sshPublicKey=keys.public, slots=2, nonsense=True,
     )  # fmt: skip
     assert reply.data["ignored"] == ["nonsense"]
-    ssh = rig.root / "root/.ssh"
+    ssh = rig.home / ".ssh"
     assert [_mode(ssh), _mode(ssh / "private_key"), _mode(ssh / "config")] == [0o700, 0o600, 0o600]
     assert (ssh / "authorized_keys").read_text() == keys.public
     shown = subprocess.run(

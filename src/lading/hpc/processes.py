@@ -174,9 +174,18 @@ def _is_a_daemons(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     except OSError:
-        # It belongs to another user, and not to this daemon's code.
-        return False
+        # It belongs to another user, and not to this daemon's code; or this daemon is no root, and
+        # it has ended and is not collected yet.
+        return _has_ended(process)
     return any(one.startswith(f"{MARK}=".encode()) for one in environment.split(b"\0"))
+
+
+def _has_ended(process: Path) -> bool:
+    try:
+        # The name before the state may have parentheses.
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
