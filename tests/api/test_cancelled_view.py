@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lading.api import cancelled_view
 from lading.api.background.request_cancellation import CancellationWorker
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
@@ -148,3 +149,24 @@ async def test_a_change_meets_what_readers_are_shown(it: World) -> None:
     assert (await it.ok("PUT", path, {"name": "renamed"}))["state"] == "Final"
     assert (await it.ok("POST", f"{path}/cancel"))["state"] == "Final"
     assert (await it.ok("DELETE", path))["state"] == "Final"
+
+
+async def test_many_exceptions_are_passed_by(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancelled_view, "MOST_EXCEPTIONS", 1)
+    first = await it.submit("1", name="a", use_existing=False)
+    others = [await it.submit(str(n), use_existing=False) for n in range(2)]
+    await ask(it, ["name", "=", "a"])
+    committed = await uuids(it, "container_requests", ["state", "=", "Committed"])
+    assert committed == {one["uuid"] for one in others}
+    assert await uuids(it, "containers", *list(QUEUE)) == {one["container_uuid"] for one in others}
+    assert await uuids(it, "container_requests", ["state", "=", "Final"]) == {first["uuid"]}
+
+
+async def test_two_cancellations_at_once(it: World) -> None:
+    for name in ("a", "b", "c"):
+        await it.submit(name, name=name)
+    for name in ("a", "b"):
+        await ask(it, ["name", "=", name])
+    rows = await listed(it, "container_requests", ["state", "=", "Committed"])
+    assert [row["name"] for row in rows] == ["c"]
+    assert len(await listed(it, "containers", *list(QUEUE))) == 1

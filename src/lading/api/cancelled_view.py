@@ -10,35 +10,83 @@ Source: docs/spec/api, section Cancelling many requests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lading.api.logins import authentication
+from lading.api.server.features import FeatureKey
 from lading.api.services import ApiServices
 from lading.core.records import access, pending_cancellations
 from lading.core.records.access import Principal
 from lading.core.records.container_types import CONTAINERS, REQUESTS
 from lading.core.records.expressions import Among, Column, Compare, Either, Expression, Query
 from lading.core.records.filters import check_filters
-from lading.core.records.pending_cancellations import COMMITTED, PendingCancellation, View
+from lading.core.records.pending_cancellations import COMMITTED, QUEUED, PendingCancellation, View
 from lading.core.records.permissions import Accessible, Level, Reachable, Unfrozen
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import cancellations, permission_queries, permissions, records
 from lading.store.cancellations import Cancellation
 from lading.store.database import Transaction
 
+MOST_EXCEPTIONS: Final = 5000
+"""Requests that a cancellation does not mean which a server keeps in memory."""
 _UUID: Final = Column("uuid", Type.STRING)
 _OWNER: Final = Column("owner_uuid", Type.STRING)
+
+
+class KnownExceptions:
+    """The requests that cancellations do not mean, by the id of each cancellation.
+
+    They are sought once, since that reads all requests that wait. No more of them come: a request
+    that is committed later is newer than the position, and one that is meant is cancelled before a
+    call changes it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[str, ...] | None] = {}
+        self._lock = asyncio.Lock()
+
+    async def of(
+        self, tx: Transaction, id: str, pending: PendingCancellation
+    ) -> tuple[str, ...] | None:
+        """The uuids of the exceptions to a cancellation; None if they are many."""
+        if not pending.conditions:
+            return ()
+        if id in self._found:
+            return self._found[id]
+        # Readers that come meanwhile wait for the one answer.
+        async with self._lock:
+            if id in self._found:
+                return self._found[id]
+            found = await _exceptions(tx, pending)
+            self._found[id] = found
+        return found
+
+    def keep_only(self, ids: Collection[str]) -> None:
+        """Forget all other cancellations."""
+        for id in self._found.keys() - set(ids):
+            del self._found[id]
+
+
+EXCEPTIONS: Final = FeatureKey("exceptions to cancellations", KnownExceptions)
+
+
+async def _exceptions(tx: Transaction, pending: PendingCancellation) -> tuple[str, ...] | None:
+    query = Query(where=pending.excepted, select=("uuid",), limit=MOST_EXCEPTIONS + 1)
+    rows = await records.search(tx, tx.dialect, REQUESTS, query)
+    return None if len(rows) > MOST_EXCEPTIONS else tuple(str(row["uuid"]) for row in rows)
 
 
 async def find_view(tx: Transaction, services: ApiServices, kind: RecordType) -> View | None:
     """What readers of records of a type are shown; None where it is what is stored."""
     if kind is not REQUESTS and kind is not CONTAINERS:
         return None
+    unfinished = await cancellations.unfinished(tx)
+    services.features[EXCEPTIONS].keep_only([one.id for one in unfinished])
     pending = [
-        found
-        for one in await cancellations.unfinished(tx)
-        if (found := await _pending(tx, services, one)) is not None
+        found for one in unfinished if (found := await _pending(tx, services, one)) is not None
     ]
     return View(tuple(pending)) if pending else None
 
@@ -48,10 +96,14 @@ async def show_covered(
 ) -> None:
     """Change the rows of a page, which have their uuids, to what readers are shown."""
     covered = view.covered(kind)
-    uuids = tuple(row["uuid"] for row in rows if "uuid" in row)
+    # Others are not covered.
+    waiting = (COMMITTED.value, QUEUED.value)
+    uuids = tuple(
+        row["uuid"] for row in rows if "uuid" in row and row.get("state", waiting[0]) in waiting
+    )
     if covered is None or not uuids:
         return
-    where = (Among(_UUID, uuids), covered)
+    where = (Among(_UUID, uuids), pending_cancellations.unindexed(covered))
     query = Query(where=where, select=("uuid",), limit=len(uuids))
     found = {row["uuid"] for row in await records.search(tx, tx.dialect, kind, query)}
     for row in rows:
@@ -81,7 +133,9 @@ async def _pending(
     if await permissions.any_frozen(tx):
         where.append(Unfrozen("owner_uuid"))
     where += [part for part in check_filters(one.filters, REQUESTS) if part != COMMITTED]
-    return PendingCancellation(tuple(where), one.position)
+    pending = PendingCancellation(tuple(where), one.position)
+    exceptions = await services.features[EXCEPTIONS].of(tx, one.id, pending)
+    return replace(pending, exceptions=exceptions)
 
 
 async def _writable(tx: Transaction, principal: Principal) -> Sequence[Expression]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lading.core.records.container_types import CONTAINERS, REQUESTS
@@ -11,6 +13,7 @@ from lading.core.records.expressions import (
     AmongFound,
     Column,
     Compare,
+    Constant,
     Either,
     Expression,
     Like,
@@ -32,7 +35,7 @@ from lading.core.records.schema import Record, RecordType, Type
 STATE = Column("state", Type.STRING)
 PRIORITY = Column("priority", Type.INTEGER)
 NAMED = Compare(Column("name", Type.STRING), "=", "a")
-ALL = View((PendingCancellation((), ("2026", "u")),))
+ALL = View((PendingCancellation((), ("2026", "u"), ()),))
 SOME = View((PendingCancellation((NAMED,), ("2026", "u")),))
 POSITIVE = Compare(PRIORITY, ">", 0)
 
@@ -89,24 +92,44 @@ def test_conditions_within_others_are_found() -> None:
 def test_a_list_of_what_a_cancellation_means_uses_indexes() -> None:
     (found, *others) = SOME.heed(REQUESTS, (COMMITTED, NAMED))
     assert isinstance(found, AmongFound)
-    assert others == [NAMED]
+    assert others == [Outside(Outside(NAMED))]
     (found, *others) = ALL.heed(CONTAINERS, (QUEUED, POSITIVE))
     assert isinstance(found, AmongFound)
-    assert others == [POSITIVE]
+    assert others == [Outside(Outside(POSITIVE))]
 
 
 @pytest.mark.parametrize(
     ("view", "kind", "where"),
     [
+        (SOME, CONTAINERS, (QUEUED,)),
         (SOME, REQUESTS, (COMMITTED,)),
         (SOME, REQUESTS, (NAMED,)),
         (View((*ALL.pending, *ALL.pending)), REQUESTS, (COMMITTED,)),
-        (SOME, CONTAINERS, (QUEUED, POSITIVE)),
         (ALL, CONTAINERS, (QUEUED,)),
     ],
 )
 def test_other_lists_do_not(view: View, kind: RecordType, where: tuple[Expression, ...]) -> None:
     assert not any(isinstance(one, AmongFound) for one in view.heed(kind, where))
+
+
+def test_few_exceptions_are_found_by_their_uuids() -> None:
+    view = View((replace(SOME.pending[0], exceptions=("x",)),))
+    for kind, where in ((REQUESTS, (COMMITTED,)), (CONTAINERS, (QUEUED, POSITIVE))):
+        (found, *_) = view.heed(kind, where)
+        assert isinstance(found, AmongFound)
+        exceptions = All((COMMITTED, Among(Column("uuid", Type.STRING), ("x",))))
+        assert exceptions in found.parts
+
+
+def test_the_queue_is_found_by_the_requests_that_are_left() -> None:
+    (found, *_) = SOME.heed(CONTAINERS, (QUEUED, POSITIVE))
+    others = All((COMMITTED, Outside(SOME.pending[0].meant)))
+    assert found == AmongFound("uuid", "container_requests", "container_uuid", (others,))
+
+
+def test_exceptions_are_those_that_do_not_meet_the_conditions() -> None:
+    assert Outside(All((NAMED,))) in SOME.pending[0].excepted
+    assert Constant(False) in ALL.pending[0].excepted
 
 
 def test_a_position_divides_requests() -> None:

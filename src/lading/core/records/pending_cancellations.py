@@ -28,6 +28,7 @@ from lading.core.records.expressions import (
     AmongFound,
     Column,
     Compare,
+    Constant,
     Either,
     Expression,
     Not,
@@ -46,6 +47,7 @@ _HAS_PRIORITY: Final = Compare(Column("priority", Type.INTEGER), ">", 0)
 _NO_CONTAINER: Final = Compare(Column("container_uuid", Type.STRING), "=", None)
 _CREATED: Final = Column("created_at", Type.TIME)
 _UUID: Final = Column("uuid", Type.STRING)
+_IS_TAKEN: Final = AmongFound("container_uuid", CONTAINERS.plural, "uuid", (_TAKEN,))
 SHOWN: Mapping[str, Mapping[str, JSON]] = MappingProxyType(
     {
         REQUESTS.plural: MappingProxyType({"state": "Final", "priority": 0}),
@@ -63,6 +65,13 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
         ">=": operator.ge,
     }
 )
+
+
+def unindexed(part: Expression) -> Expression:
+    """The same condition in a form for which no planner takes an index: another condition leads to
+    few records.
+    """
+    return Outside(Outside(part))
 
 
 def before(position: tuple[str, str]) -> tuple[Expression, ...]:
@@ -87,6 +96,16 @@ class PendingCancellation:
 
     conditions: tuple[Expression, ...]
     position: tuple[str, str]
+    exceptions: tuple[str, ...] | None = None
+    """The uuids of the Committed requests before the position that it does not mean; None where
+    they are not known, or are many.
+    """
+
+    @property
+    def excepted(self) -> tuple[Expression, ...]:
+        """The conditions of the requests that are exceptions, if there are any."""
+        others = Outside(All(self.conditions)) if self.conditions else Constant(False)
+        return (COMMITTED, *before(self.position), others)
 
     @property
     def meant(self) -> Expression:
@@ -106,7 +125,8 @@ class View:
 
     @cached_property
     def _requests(self) -> Expression:
-        is_waiting = Either((_NO_CONTAINER, OfContainer(QUEUED)))
+        # Few are taken: they are found once for a query, and not for each request.
+        is_waiting = Either((_NO_CONTAINER, Not(_IS_TAKEN)))
         return All((self._meant, is_waiting))
 
     @cached_property
@@ -128,7 +148,7 @@ class View:
         uncovered = self._indexed(kind, where)
         if uncovered is not None:
             settled = COMMITTED if kind is REQUESTS else QUEUED
-            return (uncovered, *(one for one in where if one != settled))
+            return (uncovered, *(unindexed(one) for one in where if one != settled))
         return tuple(self._heed(one, SHOWN[kind.plural], covered) for one in where)
 
     def _heed(self, part: Expression, shown: Mapping[str, JSON], covered: Expression) -> Expression:
@@ -159,14 +179,21 @@ class View:
         if len(self.pending) != 1:
             return None
         (one,) = self.pending
-        newer = All((COMMITTED, *_since(one.position)))
-        if kind is REQUESTS and COMMITTED in where and set(one.conditions) <= set(where):
-            its_container = AmongFound("container_uuid", CONTAINERS.plural, "uuid", (_TAKEN,))
-            taken = All((COMMITTED, its_container))
-            return AmongFound("uuid", REQUESTS.plural, "uuid", (newer, taken))
-        # Without conditions it means all that wait, and a container with priority has a request.
-        if kind is CONTAINERS and not one.conditions and {QUEUED, _HAS_PRIORITY} <= set(where):
-            return AmongFound("uuid", REQUESTS.plural, "container_uuid", (newer,))
+        parts: tuple[Expression, ...] = (All((COMMITTED, *_since(one.position))),)
+        if one.exceptions:
+            parts += (All((COMMITTED, Among(_UUID, one.exceptions))),)
+        if kind is REQUESTS and COMMITTED in where:
+            # What the list leaves out is no exception to it.
+            if one.exceptions is None and not set(one.conditions) <= set(where):
+                return None
+            taken = All((COMMITTED, _IS_TAKEN))
+            return AmongFound("uuid", REQUESTS.plural, "uuid", (*parts, taken))
+        # A container with priority has a request.
+        if kind is CONTAINERS and {QUEUED, _HAS_PRIORITY} <= set(where):
+            if one.exceptions is None:
+                others = All((COMMITTED, Outside(one.meant)))
+                return AmongFound("uuid", REQUESTS.plural, "container_uuid", (others,))
+            return AmongFound("uuid", REQUESTS.plural, "container_uuid", parts)
         return None
 
 
