@@ -166,8 +166,25 @@ def _longest_first(*marks: str) -> tuple[tuple[str, str], ...]:
 
 
 _OF_OTHERS: Final = _longest_first("\x01")
+_UPDATE: Final = '{"old_etag":"'
+"""The beginning of the properties of an update."""
+_NOT_OF_UPDATES: Final = frozenset(
+    mark + letter
+    for mark, letters in {
+        "\x01": "019ABCDEFGHIJKLO",
+        "\x08": "0123",
+        "\x0e": "0234567DEFGH",
+    }.items()
+    for letter in letters
+)
+"""Codes of phrases that updates hardly ever have, so that these are not looked for in them."""
 _BY_KIND: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     kind: _longest_first("\x01", mark) for kind, mark in _OF_KIND.items()
+}
+
+_OF_UPDATES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    kind: tuple((phrase, code) for phrase, code in pairs if code not in _NOT_OF_UPDATES)
+    for kind, pairs in _BY_KIND.items()
 }
 
 
@@ -203,7 +220,8 @@ def shorten(text: str, columns: LogColumns) -> str | None:
     short = text
     for code, value in columns.codes():
         short = short.replace(value, code)
-    for phrase, code in _BY_KIND.get(columns.object_uuid[6:11], _OF_OTHERS):
+    by_kind = _OF_UPDATES if text.startswith(_UPDATE) else _BY_KIND
+    for phrase, code in by_kind.get(columns.object_uuid[6:11], _OF_OTHERS):
         short = short.replace(phrase, code)
     # Nothing that is stored may be lost, whatever an attribute has in it.
     return short if lengthen(short, columns) == text else None
