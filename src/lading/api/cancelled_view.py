@@ -45,7 +45,7 @@ class KnownExceptions:
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[str, ...] | None] = {}
+        self._exceptions: dict[str, tuple[str, ...] | None] = {}
         self._lock = asyncio.Lock()
 
     async def of(
@@ -54,20 +54,20 @@ class KnownExceptions:
         """The uuids of the exceptions to a cancellation; None if they are many."""
         if not pending.conditions:
             return ()
-        if id in self._found:
-            return self._found[id]
+        if id in self._exceptions:
+            return self._exceptions[id]
         # Readers that come meanwhile wait for the one answer.
         async with self._lock:
-            if id in self._found:
-                return self._found[id]
+            if id in self._exceptions:
+                return self._exceptions[id]
             found = await _exceptions(tx, pending)
-            self._found[id] = found
+            self._exceptions[id] = found
         return found
 
     def keep_only(self, ids: Collection[str]) -> None:
         """Forget all other cancellations."""
-        for id in self._found.keys() - set(ids):
-            del self._found[id]
+        for id in self._exceptions.keys() - set(ids):
+            del self._exceptions[id]
 
 
 EXCEPTIONS: Final = FeatureKey("exceptions to cancellations", KnownExceptions)
@@ -84,10 +84,12 @@ async def find_view(tx: Transaction, services: ApiServices, kind: RecordType) ->
     if kind is not REQUESTS and kind is not CONTAINERS:
         return None
     unfinished = await cancellations.unfinished(tx)
-    services.features[EXCEPTIONS].keep_only([one.id for one in unfinished])
-    pending = [
-        found for one in unfinished if (found := await _pending(tx, services, one)) is not None
-    ]
+    services.features[EXCEPTIONS].keep_only([cancellation.id for cancellation in unfinished])
+    pending = []
+    for cancellation in unfinished:
+        condition = await _pending(tx, services, cancellation)
+        if condition is not None:
+            pending.append(condition)
     return View(tuple(pending)) if pending else None
 
 
@@ -112,29 +114,33 @@ async def show_covered(
 
 
 async def _pending(
-    tx: Transaction, services: ApiServices, one: Cancellation
+    tx: Transaction, services: ApiServices, cancellation: Cancellation
 ) -> PendingCancellation | None:
     """What a cancellation has yet to reach, with the rights that its user has now; None for a user
     who is not active.
     """
-    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
+    owner = {"committed_by_uuid": cancellation.user_uuid, "owner_uuid": cancellation.user_uuid}
     principal = await authentication.committer(tx, services.ids, owner)
     if not principal.is_active:
         return None
     where: list[Expression] = [
-        part
-        for part in access.readable(
+        condition
+        for condition in access.readable(
             REQUESTS, principal, now=services.clock.now(), include_trash=True
         )
-        if not isinstance(part, Accessible)
+        if not isinstance(condition, Accessible)
     ]
     if not principal.is_admin:
         where += await _writable(tx, principal)
     if await permissions.any_frozen(tx):
         where.append(Unfrozen("owner_uuid"))
-    where += [part for part in check_filters(one.filters, REQUESTS) if part != COMMITTED]
-    pending = PendingCancellation(tuple(where), one.position)
-    exceptions = await services.features[EXCEPTIONS].of(tx, one.id, pending)
+    where += [
+        condition
+        for condition in check_filters(cancellation.filters, REQUESTS)
+        if condition != COMMITTED
+    ]
+    pending = PendingCancellation(tuple(where), cancellation.position, cancellation.start)
+    exceptions = await services.features[EXCEPTIONS].of(tx, cancellation.id, pending)
     return replace(pending, exceptions=exceptions)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from lading.core.quantities import later
 from lading.core.records.expressions import Expression, SortKey
 from lading.core.records.schema import JSON, Record
 from lading.store import quotas
@@ -43,6 +44,10 @@ _COLUMNS: Final = (
 )
 
 
+# Seconds by which items of one batch may have been created after its call.
+_BATCH: Final = 0.001
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation(WorkLease):
     """A cancellation of the requests that are Committed, meet `filters` and come before the
@@ -60,6 +65,18 @@ class Cancellation(WorkLease):
     refused: int = 0
     finished_at: str | None = None
     error: str = ""
+
+    @property
+    def start(self) -> tuple[str, str]:
+        """Its first position."""
+        return start_of(self.created_at)
+
+
+def start_of(created_at: str) -> tuple[str, str]:
+    """The first position of a cancellation of this time: newer than the requests of a batch that is
+    under way.
+    """
+    return later(created_at, _BATCH), ""
 
 
 async def put(tx: Transaction, one: Cancellation) -> None:

@@ -35,8 +35,8 @@ from lading.core.records.schema import Record, RecordType, Type
 STATE = Column("state", Type.STRING)
 PRIORITY = Column("priority", Type.INTEGER)
 NAMED = Compare(Column("name", Type.STRING), "=", "a")
-ALL = View((PendingCancellation((), ("2026", "u"), ()),))
-SOME = View((PendingCancellation((NAMED,), ("2026", "u")),))
+ALL = View((PendingCancellation((), ("2025", "u"), ("2026", ""), ()),))
+SOME = View((PendingCancellation((NAMED,), ("2025", "u"), ("2026", "")),))
 POSITIVE = Compare(PRIORITY, ">", 0)
 
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Malformed, NotFound
-from lading.core.quantities import later
 from lading.core.records import access
 from lading.core.records.container_types import REQUESTS
 from lading.core.records.filters import check_filters
@@ -21,9 +20,6 @@ from lading.core.records.schema import Record
 from lading.core.values import printable
 from lading.store import cancellations
 from lading.store.cancellations import Cancellation
-
-# Seconds by which items of one batch may have been created after its call.
-_BATCH: Final = 0.001
 
 
 async def cancel_matching(call: ApiCall) -> ApiResponse:
@@ -40,7 +36,7 @@ async def cancel_matching(call: ApiCall) -> ApiResponse:
         user_uuid=call.caller.user_uuid,
         filters=filters,
         created_at=now,
-        position=(later(now, _BATCH), ""),
+        position=cancellations.start_of(now),
     )
     async with services.database.writing() as tx:
         await cancellations.put(tx, one)

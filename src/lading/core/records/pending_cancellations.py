@@ -67,11 +67,11 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
 )
 
 
-def unindexed(part: Expression) -> Expression:
+def unindexed(condition: Expression) -> Expression:
     """The same condition in a form for which no planner takes an index: another condition leads to
     few records.
     """
-    return Outside(Outside(part))
+    return Outside(Outside(condition))
 
 
 def before(position: tuple[str, str]) -> tuple[Expression, ...]:
@@ -96,16 +96,18 @@ class PendingCancellation:
 
     conditions: tuple[Expression, ...]
     position: tuple[str, str]
+    start: tuple[str, str]
+    """Its first position. What is newer was committed after the call."""
     exceptions: tuple[str, ...] | None = None
-    """The uuids of the Committed requests before the position that it does not mean; None where
-    they are not known, or are many.
+    """The uuids of the Committed requests before its start that it does not mean; None where they
+    are not known, or are many.
     """
 
     @property
     def excepted(self) -> tuple[Expression, ...]:
         """The conditions of the requests that are exceptions, if there are any."""
         others = Outside(All(self.conditions)) if self.conditions else Constant(False)
-        return (COMMITTED, *before(self.position), others)
+        return (COMMITTED, *before(self.start), others)
 
     @property
     def meant(self) -> Expression:
@@ -121,7 +123,7 @@ class View:
 
     @cached_property
     def _meant(self) -> Expression:
-        return Either(tuple(one.meant for one in self.pending))
+        return Either(tuple(cancellation.meant for cancellation in self.pending))
 
     @cached_property
     def _requests(self) -> Expression:
@@ -148,11 +150,16 @@ class View:
         uncovered = self._indexed(kind, where)
         if uncovered is not None:
             settled = COMMITTED if kind is REQUESTS else QUEUED
-            return (uncovered, *(unindexed(one) for one in where if one != settled))
+            return (
+                uncovered,
+                *(unindexed(condition) for condition in where if condition != settled),
+            )
         return tuple(self._heed(one, SHOWN[kind.plural], covered) for one in where)
 
-    def _heed(self, part: Expression, shown: Mapping[str, JSON], covered: Expression) -> Expression:
-        match part:
+    def _heed(
+        self, condition: Expression, shown: Mapping[str, JSON], covered: Expression
+    ) -> Expression:
+        match condition:
             case Either(parts):
                 return Either(tuple(self._heed(one, shown, covered) for one in parts))
             case All(parts):
@@ -161,25 +168,26 @@ class View:
                 return Not(self._heed(inner, shown, covered))
             case OfContainer(inner):
                 return OfContainer(self._heed(inner, SHOWN[CONTAINERS.plural], self._containers))
-            case _ if shown.keys().isdisjoint(columns_of(part)):
-                return part
-            case _ if _holds(part, shown):
-                return Either((part, covered))
+            case _ if shown.keys().isdisjoint(columns_of(condition)):
+                return condition
+            case _ if _holds(condition, shown):
+                return Either((condition, covered))
             case _:
-                return All((part, Outside(covered)))
+                return All((condition, Outside(covered)))
 
     def _indexed(self, kind: RecordType, where: Sequence[Expression]) -> Expression | None:
         """The condition that a record is not covered, by indexes that lead to few records; None
         where there are none.
 
-        Where a list asks for Committed requests that a cancellation means, all before its position
-        are covered, up to those whose containers were taken. There may be a million of them, which
-        a list would have to pass by.
+        Where a list asks for Committed requests that a cancellation means, all before its start are
+        covered or cancelled, up to those whose containers were taken. There may be a million of
+        them, which a list would have to pass by: also those that were cancelled since, which
+        PostgreSQL's indexes have until they are vacuumed.
         """
         if len(self.pending) != 1:
             return None
         (one,) = self.pending
-        parts: tuple[Expression, ...] = (All((COMMITTED, *_since(one.position))),)
+        parts: tuple[Expression, ...] = (All((COMMITTED, *_since(one.start))),)
         if one.exceptions:
             parts += (All((COMMITTED, Among(_UUID, one.exceptions))),)
         if kind is REQUESTS and COMMITTED in where:
@@ -204,11 +212,11 @@ def show(kind: RecordType, row: Record) -> None:
             row[name] = value
 
 
-def _holds(part: Expression, shown: Mapping[str, JSON]) -> bool:
+def _holds(condition: Expression, shown: Mapping[str, JSON]) -> bool:
     """Whether a condition on one attribute holds for the shown value. Conditions of other forms
     count as not met.
     """
-    match part:
+    match condition:
         case Compare(Column(name), sign, value) if name in shown:
             if value is None:
                 return sign == "!="
