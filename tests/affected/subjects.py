@@ -174,6 +174,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_quotas.py": ("api.quotas", "store.quotas"),
     "tests/system/test_readiness.py": ("api.resources.health", "wiring.server", "wiring.stores"),
     "tests/system/test_registry.py": ("cli.images", "client.images"),
+    "tests/system/test_resumption.py": (*RUNS, *ENTERS),
     "tests/system/test_replicas.py": ("api.container_access", "blobs", "wiring.server"),
     "tests/system/test_requests.py": (*RUNS, "api.mounts.git_cache"),
     "tests/system/test_rootless.py": (

@@ -36,7 +36,9 @@ def main() -> None:
         if options.behave == "babble":
             sock.send(b"not JSON")
         request = json.loads(data)
-        handle = {"start": start, "list": listing, "clean": clean, "signal": send}[request["op"]]
+        handle = {
+            "start": start, "list": listing, "clean": clean, "signal": send, "resume": resume,
+        }[request["op"]]  # fmt: skip
         if options.behave != f"silent {request['op']}":
             handle(sock, request, options)
 
@@ -80,8 +82,19 @@ def start(sock: socket.socket, request: dict[str, Any], options: argparse.Namesp
             sock.send(json.dumps({"op": word, "uuid": uuid}).encode())
 
 
+def resume(sock: socket.socket, request: dict[str, Any], options: argparse.Namespace) -> None:
+    uuid = request["uuid"]
+    if not options.behave.startswith("resume") or not (options.run / uuid).exists():
+        answer(sock, request, op="refused", uuid=uuid, error="nothing was handed over")
+        return
+    if options.behave == "resume and leave":
+        sys.exit(1)
+    pid = fork(sock, options.run / uuid, tied=False)
+    answer(sock, request, op="resumed", uuid=uuid, pid=pid, fds=(os.pidfd_open(pid),))
+
+
 def fork(sock: socket.socket, folder: Path, *, tied: bool) -> int:
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})

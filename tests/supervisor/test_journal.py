@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines import EngineSettings
+from lading.supervisor.engines import EngineSettings, Exit
 from lading.supervisor.journal import (
     NAME,
     JournalHeader,
     JournalLine,
     RunJournal,
     StepMark,
+    last_exit,
     read_journal,
     unfinished,
 )
@@ -74,3 +75,17 @@ def test_steps_are_unfinished_until_undone() -> None:
         ("b", StepMark.UNDONE),
     ]
     assert unfinished([JournalLine(step, mark) for step, mark in marks]) == ["c", "a"]
+
+
+def test_the_end_of_the_command_is_remembered(journal: RunJournal, tmp_path: Path) -> None:
+    journal.write("command", StepMark.BEGUN)
+    assert last_exit(tmp_path) is None
+    journal.write_exit(Exit(code=137, out_of_memory=True))
+    assert last_exit(tmp_path) == Exit(code=137, out_of_memory=True)
+    found = read_journal(tmp_path)
+    assert found is not None
+    assert unfinished(found[1]) == ["command"]
+
+
+def test_no_journal_has_no_end_of_a_command(tmp_path: Path) -> None:
+    assert last_exit(tmp_path) is None

@@ -23,11 +23,12 @@ from typing import Protocol
 import msgspec
 
 from lading.core.errors import Conflict
-from lading.supervisor.engines import EngineSettings
+from lading.supervisor.engines import EngineSettings, Exit
 
 NAME = "journal"
 CONTAINER_STEP = "container"
 """From this step on the engine has something to remove."""
+COMMAND_STEP = "command"
 LOCK_NAME = "lock"
 
 
@@ -47,11 +48,12 @@ class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
     settings: EngineSettings
 
 
-class JournalLine(msgspec.Struct, frozen=True):
-    """Any other line."""
+class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Any other line. `exit`: the end of the command, which was seen."""
 
     step: str
     mark: StepMark
+    exit: Exit | None = None
 
 
 class JournalObserver(Protocol):
@@ -82,6 +84,10 @@ class RunJournal:
         self._append(msgspec.json.encode(JournalLine(step, mark)), 0)
         if self._observer is not None:
             self._observer.mark(step, mark)
+
+    def write_exit(self, ended: Exit) -> None:
+        """Record the end of the command."""
+        self._append(msgspec.json.encode(JournalLine(COMMAND_STEP, StepMark.BEGUN, ended)), 0)
 
     def close(self) -> None:
         """Close the file. A later line opens it again."""
@@ -126,6 +132,13 @@ def unfinished(lines: list[JournalLine]) -> list[str]:
         else:
             begun.setdefault(line.step)
     return list(reversed(begun))
+
+
+def last_exit(run_directory: Path) -> Exit | None:
+    """The recorded end of the command; None without one."""
+    found = read_journal(run_directory)
+    exits = [line.exit for line in found[1] if line.exit is not None] if found else []
+    return exits[-1] if exits else None
 
 
 class LockHolder(msgspec.Struct, frozen=True):

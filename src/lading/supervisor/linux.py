@@ -68,6 +68,26 @@ def leave_mount_namespace(*needed: Path) -> None:
                 unmount(point)
 
 
+def memory_file(name: str, content: bytes) -> int:
+    """A descriptor of a new file in memory, which is never on a disk. Raises OSError."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def join_mount_namespace(namespace: int) -> None:
+    """Move this process to the mount namespace of a descriptor; its root and working directory
+    become those of the namespace. Call it before the process has a second thread. Raises OSError.
+    """
+    _check(_libc.setns(namespace, CLONE_NEWNS), "setns")
+
+
 def receive_mounts() -> None:
     """Let mounts of the machine arrive in this mount namespace, but let none made here leave.
     Raises OSError.
@@ -218,14 +238,21 @@ def is_running(pid: int) -> bool:
 async def ended(pid: int) -> None:
     """Wait until a child of this process has ended; its exit status is not collected."""
     descriptor = os.pidfd_open(pid)
-    readable = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(descriptor, readable.set)
     try:
-        await readable.wait()
+        await readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def readable(descriptor: int) -> None:
+    """Wait until a descriptor can be read; a pidfd can be when its process has ended."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
     finally:
         loop.remove_reader(descriptor)
-        os.close(descriptor)
 
 
 def end_with_parent() -> None:

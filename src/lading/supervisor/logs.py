@@ -57,14 +57,22 @@ def _open_private(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
+def _ends_line(path: Path) -> bool:
+    """Whether the last byte of a file, which is not empty, ends a line."""
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
 class StampedFile:
     """A file in which each line begins with its time."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = os.fdopen(_open_private(path, os.O_APPEND), "ab", buffering=0)
         self._clock = clock
-        self._at_start = True
-        self.size = 0
+        # An earlier supervisor of the container may have begun the file.
+        self.size = os.fstat(self._file.fileno()).st_size
+        self._at_start = not self.size or _ends_line(path)
         self.tail = b""
         """The beginning of the data that the disk did not take: it often has the reason of a
         failure.
@@ -199,14 +207,16 @@ class Pump:
     is closed.
 
     `copy` is the descriptor of a file that gets the same bytes, without limit; the pump closes it.
+    `reading` is the reading end of a pipe that another process writes to; the pump closes it. By
+    default a pipe is made.
     """
 
-    def __init__(self, log: Log, name: str, *, copy: int = -1) -> None:
+    def __init__(self, log: Log, name: str, *, copy: int = -1, reading: int = -1) -> None:
         self._copy = copy
         self._log = log
         self.name = name
         self._stream = log.stream(name)
-        self._reading, self.writing = os.pipe2(os.O_CLOEXEC)
+        self._reading, self.writing = (reading, -1) if reading >= 0 else os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reading, False)
         self._ended = asyncio.Event()
         self._null = -1
@@ -214,6 +224,11 @@ class Pump:
         """Number of dropped bytes."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reading, self._read)
+
+    @property
+    def reading(self) -> int:
+        """The reading end, -1 when it is closed."""
+        return -1 if self._ended.is_set() else self._reading
 
     def handed_over(self) -> None:
         """Close this process's copy of the writing end, once the container has its own. The end of

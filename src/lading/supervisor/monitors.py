@@ -93,6 +93,8 @@ class Monitors:
     """Called with the reason when the container uses more of the disk than it may."""
     gateway: Callable[[], Coroutine[Any, Any, None]] | None = None
     """Opens the gateway of a container that has none yet, once it has run for a moment."""
+    is_resumed: bool = False
+    """An earlier supervisor has watched over the command, and posted a part of the live log."""
     notice: Notice | None = None
     """The latest notice of preemption."""
     usage: UsageSampler = field(init=False)
@@ -126,6 +128,7 @@ class Monitors:
             self.log,
             on_lost=self.on_lost,
             reconnected=self.session.reconnected,
+            is_resumed=self.is_resumed,
         )
         works = [
             live.run(period=config.log_update_period, size=config.log_update_size),
@@ -254,7 +257,8 @@ class _Appended(msgspec.Struct):
 
 class LiveView:
     """Posts the growing log of one container. `api` must hold the supervisor's token and not
-    retry. `reconnected` is set when the server may be another one than before.
+    retry. `reconnected` is set when the server may be another one than before. `is_resumed`: an
+    earlier supervisor has posted a part.
     """
 
     def __init__(
@@ -265,6 +269,7 @@ class LiveView:
         *,
         on_lost: Callable[[], None],
         reconnected: asyncio.Event | None = None,
+        is_resumed: bool = False,
         largest_post: int = _LARGEST_POST,
     ) -> None:
         self.largest_post = largest_post
@@ -275,7 +280,7 @@ class LiveView:
         self._sent: dict[str, int] = {}
         self._reconnected = reconnected or asyncio.Event()
         # Files of which the server may have less, or more, than was posted.
-        self._unsure: set[str] = set()
+        self._unsure: set[str] = set(LIVE) if is_resumed else set()
         self._refused = False
         self._names: tuple[str, ...] = LIVE
 

@@ -103,9 +103,11 @@ class Preparation:
         )
 
     def open(
-        self, plan: MountPlan, engine: Engine
+        self, plan: MountPlan, engine: Engine, *, is_made: bool = False
     ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
-        """The work that is left: to make the mounts, and to prepare the image."""
+        """The work that is left: to make the mounts, unless an earlier process has made them, and
+        to prepare the image.
+        """
         session, config, private = self._session, self._config, engine.sees_private_mounts
         container = session.container
         cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
@@ -119,12 +121,14 @@ class Preparation:
         )
         if plan.collections or plan.keeps:
             self.keep = KeepMount(config, self._log, token=session.token, private=private)
-        else:
+        elif not is_made:
             # Clients of Arvados ask for the log of the mount also where nothing is mounted.
             self._log.stream(KEEP_MOUNT).write(_NOTHING_TO_MOUNT)
         self.stage = Stage(plan, config.live_roots, engine=engine)
         self._plan = plan
         image = CollectionImage(session.data, session.blocks, container.container_image)
+        if is_made:
+            return self.stage.reopen(self.inputs), engine.prepare(image)
         self._log.say(
             f"image {container.container_image}; {len(plan.collections)} input collections"
         )
@@ -152,6 +156,15 @@ class Preparation:
         self._base = base(self._directory)
         if (mount_use := self._find_mount_use()) is not None:
             mount_use.exclude_copies()
+
+    @property
+    def base(self) -> Amount:
+        """What the disk held before the container began."""
+        return self._base
+
+    def continue_from(self, base: Amount) -> None:
+        """Go on with a container that an earlier process has prepared, which noted this `base`."""
+        self._base = base
 
     def allowance(self, ranks: int) -> DiskAllowance:
         """The disk that so many ranks of the container may fill here."""

@@ -92,6 +92,33 @@ async def test_processes_outlive_the_fleet_and_are_adopted(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_container_goes_on_when_its_supervisor_dies(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="resume") as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        pid = int((tmp_path / UUID / "lock").read_text())
+        await fleet.signal(UUID, Signals.SIGTERM)
+        while int((tmp_path / UUID / "lock").read_text() or pid) == pid:
+            await fleet.changed()
+            assert fleet.view().processes[UUID] == SupervisorProcess(WORKER)
+        await fleet.signal(UUID, Signals.SIGUSR1)
+        await until(fleet, lambda view: not (tmp_path / UUID).exists())
+
+
+@pytest.mark.parametrize("parent", ["", "silent resume", "resume and leave"])
+async def test_a_container_whose_supervisor_is_not_replaced_has_exited(
+    tmp_path: Path, parent: str
+) -> None:
+    async with local(tmp_path, parent=parent, start_timeout=0.5) as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await fleet.signal(UUID, Signals.SIGTERM)
+        await until(fleet, lambda view: not view.processes[UUID].alive)
+        await ready(fleet)
+        await fleet.clean(UUID)
+        assert fleet.view().processes == {}
+
+
 async def test_what_died_unseen_is_shown_as_exited(tmp_path: Path) -> None:
     (tmp_path / UUID).mkdir()
     (tmp_path / UUID / "lock").write_text("")

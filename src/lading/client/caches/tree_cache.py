@@ -21,7 +21,7 @@ import re
 import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -58,6 +58,8 @@ class TreeCache:
     limit_bytes: int
     _: KW_ONLY
     sleep: Sleep = asyncio.sleep
+    leases: set[int] = field(default_factory=set)
+    """Descriptors that keep the leased directories."""
 
     @cached_property
     def _cache(self) -> DiskCache:
@@ -96,11 +98,13 @@ class TreeCache:
             claim.publish(size)
             await asyncio.to_thread(self._cache.admit, size)
 
-        held = await self._cache.acquire(pdh, build)
+        lease = await self._cache.acquire(pdh, build)
+        self.leases.add(lease)
         try:
             yield self._cache.path(pdh)
         finally:
-            os.close(held)
+            self.leases.discard(lease)
+            os.close(lease)
 
 
 def _make_read_only(root: Path, *, keep_modes: bool) -> int:

@@ -6,6 +6,8 @@ own and survive it, and this dispatcher.
 
 - The warm parent reports when a supervisor has ended its container, and a supervisor's pidfd
   becomes readable when its process ends: no polling, and no confusion by reused process ids.
+- A container whose supervisor was killed goes on in many cases: its command is still there, and
+  the warm parent lets another supervisor go on with it (`resume`). It counts as alive meanwhile.
 - It also reports when a command has ended whose results are still being saved: such a process takes
   no VCPUs and RAM any more, so that another container begins meanwhile. Only a few processes at a
   time count so (`most_idle`), which bounds the number of supervisors however long they save.
@@ -90,6 +92,8 @@ class LocalFleet:
         # Containers with a start of which it is not known what came of it.
         self._doubtful: set[str] = set()
         self._internet_fault = ""
+        # Containers whose supervisor has died, and which another one may go on with.
+        self._bereaved: asyncio.Queue[str] = asyncio.Queue()
         self.machine_source = LocalMachine(
             self,
             worker=WORKER,
@@ -276,6 +280,7 @@ class LocalFleet:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep(), name="warm parent")
             tasks.create_task(self._watch_disk(), name="disk")
+            tasks.create_task(self._resume_all(), name="resumption")
             if self._shares is not None:
                 tasks.create_task(self._watch(self._shares), name="shares")
 
@@ -472,11 +477,37 @@ class LocalFleet:
 
     def _died(self, uuid: str) -> None:
         self._images.distrust(uuid)
-        self._ended(uuid)
+        if self._channel is None:
+            self._ended(uuid)
+            return
+        self._unwatch(uuid)
+        self._bereaved.put_nowait(uuid)
+
+    async def _resume_all(self) -> None:
+        """Let other supervisors go on with the containers of dead ones, one after the other."""
+        while True:
+            uuid = await self._bereaved.get()
+            try:
+                answer = await self._connected().request(
+                    "resume", timeout=self.settings.start_timeout, uuid=uuid
+                )
+                if answer.op == "resumed":
+                    self._adopt([uuid], answer.descriptors)
+                    event(_logger, "supervisor replaced", container=uuid, pid=answer.get("pid"))
+                    continue
+                answer.close()
+                why = answer.get("error")
+            except Unavailable as error:
+                why = error
+            event(_logger, "supervisor not replaced", container=uuid, why=why)
+            self._gone(uuid)
 
     def _ended(self, uuid: str) -> None:
-        self._images.has_not_run(uuid)
         self._unwatch(uuid)
+        self._gone(uuid)
+
+    def _gone(self, uuid: str) -> None:
+        self._images.has_not_run(uuid)
         self._processes[uuid] = SupervisorProcess(WORKER, alive=False)
         self._idle.pop(uuid, None)
         self._mark_idle()

@@ -19,6 +19,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,15 @@ from lading.supervisor.engines import (
     crun,
 )
 from lading.supervisor.engines.accounts import LargeIds, account_of, check_architecture
+from lading.supervisor.engines.adoption import (
+    ID_LOCK,
+    ID_NAMESPACE,
+    LEASE,
+    PROCESS,
+    AdoptedProcess,
+    RunningContainer,
+    read_root,
+)
 from lading.supervisor.engines.bundle import (
     IN_MEMORY,
     Bundle,
@@ -94,7 +104,7 @@ class NativeEngine:
         self._cgroup = Cgroup(self._hierarchy(), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = -1
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | AdoptedProcess | None = None
         self._runtime: Runtime = self._crun_runtime()
         if self.has_starter and starter.is_available():
             self._runtime = StarterRuntime(self._run, self._log, self._cgroup)
@@ -201,10 +211,14 @@ class NativeEngine:
         process = self._process
         if process is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
-        self._runtime.open_gate()
+        if not isinstance(process, AdoptedProcess):
+            self._runtime.open_gate()
         stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
         try:
-            await linux.ended(process.pid)
+            if isinstance(process, AdoptedProcess):
+                await process.ended()
+            else:
+                await linux.ended(process.pid)
         finally:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
@@ -230,6 +244,45 @@ class NativeEngine:
             if is_killed
             else "",
         )
+
+    def running(self) -> tuple[RunningContainer, dict[str, int]] | None:
+        """See `AdoptingEngine`: only containers of `lading-start` without a network."""
+        runtime, pid = self._runtime, self.pid
+        if pid is None or self._network is not None or not isinstance(runtime, StarterRuntime):
+            return None
+        descriptors = {LEASE: self._lease}
+        mapping = self._namespace.mapping if self._namespace is not None else None
+        if mapping is not None:
+            descriptors |= {ID_LOCK: mapping.lock, ID_NAMESPACE: mapping.namespace}
+        container = RunningContainer(
+            pid=pid,
+            config=dict(runtime.config),
+            root_directory=str(self.root_directory or ""),
+            first_id=mapping.first if mapping is not None else None,
+            sampled_ram=self._ways.sampled_ram,
+        )
+        return container, descriptors
+
+    def adopt(self, container: RunningContainer, descriptors: Mapping[str, int]) -> None:
+        """See `AdoptingEngine`."""
+        runtime = self._runtime
+        if not isinstance(runtime, StarterRuntime):
+            raise ExecutionError(f"{self._uuid}: {starter.NAME} is not here any more", Failure.NODE)
+        # The group is there, with its limits.
+        self._cgroup.make()
+        if container.first_id is not None:
+            namespace = self._namespace = self._new_namespace()
+            namespace.adopt(
+                container.first_id,
+                namespace=descriptors[ID_NAMESPACE],
+                lock=descriptors[ID_LOCK],
+            )
+            if self._cgroup.join_files:
+                self._state = namespace.directory
+        runtime.adopt(self._state, self._namespace, container.config)
+        self._ways = LimitWays(sampled_ram=container.sampled_ram)
+        self.root_directory = read_root(container)
+        self._process = AdoptedProcess(container.pid, descriptors[PROCESS], lambda: runtime.code)
 
     async def abort(self) -> None:
         """Kill the processes of its control group, or of the runtime where it has none."""

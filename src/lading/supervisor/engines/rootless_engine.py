@@ -17,6 +17,7 @@ from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import ContainerSpec, EngineSettings
 from lading.supervisor.engines.accounts import account_of
+from lading.supervisor.engines.adoption import RunningContainer
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.owner_namespace import OwnerNamespace, admit
 from lading.supervisor.engines.runtimes import Prepared
@@ -56,6 +57,14 @@ class RootlessEngine(NativeEngine):
                 Failure.NODE,
             )
         await super().create(spec)
+
+    def running(self) -> tuple[RunningContainer, dict[str, int]] | None:
+        """As the native engine; None where a program that serves its root ends with this
+        process.
+        """
+        if self._entered_as.root_kind is RootKind.FUSE_OVERLAY:
+            return None
+        return super().running()
 
     def _configure(
         self, spec: ContainerSpec, image: Unpacked, rootfs: Path, prepared: Prepared

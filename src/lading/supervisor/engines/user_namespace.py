@@ -141,6 +141,18 @@ class UserNamespace:
             "tmpfs", str(self.directory), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NOSUID
         )
 
+    @property
+    def mapping(self) -> Mapping | None:
+        """Its range of ids."""
+        return self._mapping
+
+    def adopt(self, first: int, *, namespace: int, lock: int) -> None:
+        """Go on with the container of another process, which had the range of ids that begins with
+        `first`. The descriptors of its namespace and lock belong to this object.
+        """
+        self._mapping = Mapping(first, namespace, os.getpid(), lock, self._machine)
+        self.root, self._namespace = first, namespace
+
     def layers(self, paths: Sequence[str]) -> list[str]:
         """Paths of the layers for the container. Raises OSError."""
         shown: list[str] = []

@@ -124,6 +124,12 @@ class Stage:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
             raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
 
+    async def reopen(self, inputs: Inputs) -> None:
+        """Give access to everything that an earlier process has made by `set`. Collections must be
+        laid out on disk.
+        """
+        await self._lease(inputs, frozenset())
+
     async def _carry_out(self, step: Step, *, memory: bool) -> None:
         match step:
             case MakeDirectory():

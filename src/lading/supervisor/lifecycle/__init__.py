@@ -8,7 +8,8 @@
 
 Afterwards, in any case, output and log are saved and the end is reported. Each step is journalled,
 so that after a crash another process can undo the begun steps (`supervisor.process.standalone`).
-Start with `driver`, which goes through the steps.
+Start with `driver`, which goes through the steps. A supervisor hands its running container over
+(`handover`), so that another one can go on with it (`resumption`) when it is killed.
 
 The order of writes makes a container run at most once: the record is Running before any code of the
 user starts. When that write is refused (cancelled, taken), nothing starts and no more is written.

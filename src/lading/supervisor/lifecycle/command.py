@@ -5,7 +5,9 @@ the processes that it leaves behind.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -30,21 +32,37 @@ async def run_command(run: ContainerRun) -> None:
     """Run the command; afterwards no process of the container is left, and its output is read.
     Raises ExecutionError.
     """
-    controls, facts = run.controls, run.facts
-    if controls.stop.is_set():
+    if run.controls.stop.is_set():
         raise WorkCancelled("told to stop")
     for note in (*run.engine.notes, "starting the command"):
         run.log.say(note)
-    seconds = amount(run.session.container.scheduling_parameters, "max_run_time") or None
+    await end_command(run, await await_command(run))
+
+
+async def await_command(run: ContainerRun) -> Exit:
+    """Let the engine run its container to the end of the command, with all that is done beside it.
+    Raises ExecutionError.
+    """
+    controls = run.controls
+    seconds = _seconds_left(run)
     grace = run.config.stop_grace_period
     running = asyncio.ensure_future(run.engine.run(stop=controls.stop, stop_grace=grace))
     try:
         # Its first step starts the command. Work beside it, done first, delayed it by 1.5 ms.
         await asyncio.sleep(0)
-        ended = await _watch(run, running, seconds)
+        return await _watch(run, running, seconds)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def end_command(run: ContainerRun, ended: Exit) -> None:
+    """Leave no process of an ended command, and read the rest of its output. Raises
+    ExecutionError.
+    """
+    facts = run.facts
+    facts.exit = ended
+    run.journal.write_exit(ended)
     await run.gateway.close()
     # Before output is read: a live process could change it, or replace a directory by a link.
     await run.by_engine(run.engine.kill())
@@ -62,17 +80,45 @@ async def run_command(run: ContainerRun) -> None:
     _become_idle(run)
 
 
-async def _watch(run: ContainerRun, running: asyncio.Future[Exit], seconds: int | None) -> Exit:
+def _seconds_left(run: ContainerRun) -> float | None:
+    """The rest of its max_run_time; None without one."""
+    seconds = amount(run.session.container.scheduling_parameters, "max_run_time")
+    if not seconds or not run.facts.is_resumed:
+        return seconds or None
+    return max(0.0, seconds - (run.clock() - run.costing.began).total_seconds())
+
+
+@contextlib.contextmanager
+def _handed_over(run: ContainerRun) -> Iterator[None]:
+    """Hand the container over when its command has run for a moment."""
+    hand_over = run.controls.hand_over
+    if hand_over is None:
+        yield
+        return
+    # After the start of the command, before which it is not needed.
+    from lading.supervisor.lifecycle.handover import DELAY, offer
+
+    handle = asyncio.get_running_loop().call_later(DELAY, offer, run, hand_over)
+    try:
+        yield
+    finally:
+        handle.cancel()
+
+
+async def _watch(run: ContainerRun, running: asyncio.Future[Exit], seconds: float | None) -> Exit:
     """Wait for the end of the command, at most so long, with all that is done beside it."""
     facts, stop = run.facts, run.controls.stop
     monitors = run.monitors = _accompany(run)
     async with monitors.beside(run.engine):
-        log_machine(run.log, run.directory, run.config.instance_type)
+        if not facts.is_resumed:
+            log_machine(run.log, run.directory, run.config.instance_type)
         run.log.put_record(run.session.record)
-        await asyncio.wait((running,), timeout=seconds)
+        with _handed_over(run):
+            await asyncio.wait((running,), timeout=seconds)
         if not running.done():
             facts.is_timed_out = True
-            run.log.say(f"it has run for {seconds} s, its max_run_time; stopping it")
+            longest = amount(run.session.container.scheduling_parameters, "max_run_time")
+            run.log.say(f"it has run for {longest} s, its max_run_time; stopping it")
             stop.set()
         try:
             ended = facts.exit = await running
@@ -122,6 +168,7 @@ def _accompany(run: ContainerRun) -> Monitors:
         disk=run.preparation.disk_watch(run.engine, run.allowance, run.processes),
         on_full=end_overfull,
         gateway=functools.partial(open_gateway, run) if run.config.is_started else None,
+        is_resumed=run.facts.is_resumed,
     )
 
 

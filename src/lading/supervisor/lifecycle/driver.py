@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError
@@ -27,6 +29,10 @@ from lading.supervisor.logs import Clock
 from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig
 
+# Few supervisors go on with a container.
+if TYPE_CHECKING:
+    from lading.supervisor.lifecycle.handover import ReceivedHandover
+
 _logger = logging.getLogger("lading.supervisor")
 
 
@@ -38,6 +44,9 @@ class LifeStep(msgspec.Struct, frozen=True):
     name: str
     do: Callable[[ContainerRun], Awaitable[None]]
     undo: Callable[[ContainerRun], Awaitable[None]]
+
+
+LifeSteps: TypeAlias = tuple[LifeStep, ...]
 
 
 async def _undo_nothing(run: ContainerRun) -> None:
@@ -54,6 +63,20 @@ STEPS = (
 """The life of a container, in order."""
 
 
+def resumed_steps(handover: ReceivedHandover) -> LifeSteps:
+    """The steps of a container with which an earlier supervisor has begun."""
+    from lading.supervisor.lifecycle.resumption import Resumption
+
+    resumption = Resumption(handover)
+    work = (
+        resumption.read_record,
+        resumption.make_inputs,
+        resumption.make_container,
+        resumption.run_command,
+    )
+    return tuple(structs.replace(step, do=do) for step, do in zip(STEPS, work, strict=True))
+
+
 async def supervise(
     config: SupervisorConfig,
     *,
@@ -61,39 +84,48 @@ async def supervise(
     transport: Transport | None = None,
     engines: EngineMaker,
     controls: Controls | None = None,
+    steps: LifeSteps | None = None,
 ) -> int:
     """Carry out `config`; 0 when its life cycle was completed, else 1 (docs/spec/containers).
 
-    The caller holds the lock of the run directory, which has nothing of an earlier run. A given
-    `transport` stays open.
+    The caller holds the lock of the run directory. It has nothing of an earlier run, unless `steps`
+    go on with that run. A given `transport` stays open.
     """
     way = transport or open_transport(config)
     try:
         session = SupervisorSession(config, way)
         run = open_run(
-            config, session, clock=clock, engines=engines, controls=controls or Controls()
+            config,
+            session,
+            clock=clock,
+            engines=engines,
+            controls=controls or Controls(),
+            is_begun=steps is not None,
         )
-        return await drive(run)
+        if steps is None:
+            return await drive(run)
+        # All of them may have left something.
+        return await drive(run, steps, begun=steps)
     finally:
         if transport is None:
             await way.close()
 
 
-async def drive(run: ContainerRun) -> int:
-    """Take a run through all steps, report its end, and undo the steps; the result of `supervise`.
-    The log and the journal are closed.
+async def drive(run: ContainerRun, steps: LifeSteps = STEPS, *, begun: LifeSteps = ()) -> int:
+    """Take a run through all steps, report its end, and undo them and those that were `begun`
+    before; the result of `supervise`. The log and the journal are closed.
     """
-    begun: list[LifeStep] = []
+    to_undo = list(begun)
     try:
         try:
-            ending = await _go_through(run, begun)
+            ending = await _go_through(run, steps, to_undo)
             if run.facts.overfull:
                 # The disk may be full: scratch is removed before anything is saved.
                 run.facts.untold = ending
             reported = run.facts.untold is None and await report_end(run, ending)
         finally:
             # In reverse, and also after a cancellation: a begun step may have left something.
-            for step in reversed(begun):
+            for step in reversed(to_undo):
                 await _undo(run, step)
         if run.facts.untold is not None:
             reported = await report_late(run, run.facts.untold)
@@ -103,10 +135,11 @@ async def drive(run: ContainerRun) -> int:
         run.log.close()
 
 
-async def _go_through(run: ContainerRun, begun: list[LifeStep]) -> Ending:
+async def _go_through(run: ContainerRun, steps: LifeSteps, begun: list[LifeStep]) -> Ending:
     try:
-        for step in STEPS:
-            begun.append(step)
+        for step in steps:
+            if step not in begun:
+                begun.append(step)
             run.journal.write(step.name, StepMark.BEGUN)
             await step.do(run)
             run.journal.write(step.name, StepMark.DONE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lading.supervisor.monitors import Monitors
 
 _Answer = TypeVar("_Answer")
+HandOver: TypeAlias = Callable[[Sequence[int]], None]
+"""Keeps copies of the descriptors of a handover (`lifecycle.handover`)."""
 WaitForTurn: TypeAlias = Callable[[Awaitable[object]], Coroutine[Any, Any, None]]
 
 
@@ -52,6 +54,8 @@ class Controls:
     """Called when the command has ended and the container uses no processors, RAM or GPUs any more;
     for some containers never.
     """
+    hand_over: HandOver | None = None
+    """Keeps all by which another supervisor can go on with the container."""
     turn: WaitForTurn | None = None
     """Awaits a preparation, and after a long one its turn to use processors."""
 
@@ -70,6 +74,8 @@ class Facts:
     """Its command ended after a stop signal."""
     is_timed_out: bool = False
     """It has used up its max_run_time."""
+    is_resumed: bool = False
+    """An earlier supervisor has started its command."""
     is_kept: bool = False
     """It was kept after its command had failed."""
     is_lost: bool = False
@@ -163,12 +169,16 @@ def open_run(
     clock: Clock,
     engines: EngineMaker,
     controls: Controls,
+    is_begun: bool = False,
 ) -> ContainerRun:
-    """A run at its beginning. The run directory gets its journal and log. Raises OSError."""
+    """A run at its beginning. The run directory gets its journal and log, unless they are begun by
+    an earlier supervisor. Raises OSError.
+    """
     directory, settings = Path(config.run_directory), config.engine_settings
     # Before the first step: after a crash the cleaner must know the engine.
     journal = RunJournal(directory, session.trace)
-    journal.open(JournalHeader(engine=config.engine, settings=settings))
+    if not is_begun:
+        journal.open(JournalHeader(engine=config.engine, settings=settings))
     log = Log(directory / "log", clock, limit=config.log_limit, kept=reserve_of(config))
     make_engine = functools.partial(engines, config.engine, settings)
     engine = make_engine()

@@ -20,6 +20,10 @@ answer that names them.
         {"op":"ended","uuid":U}     its supervisor has ended it in good order
     {"op":"signal","id":2,"uuid":U,"signal":"TERM"}         TERM INT QUIT USR1 USR2 CONT KILL
         {"op":"signalled","id":2,"uuid":U,"delivered":true} false: nothing runs under this uuid
+    {"op":"resume","id":6,"uuid":U}
+        {"op":"resumed","id":6,"uuid":U,"pid":P}            and one pidfd
+            another process goes on with a container whose supervisor has ended
+        {"op":"refused","id":6,"uuid":U,"error":"one line"} `clean` must be sent
     {"op":"list","id":3}
         {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
             and one pidfd for each of `live`, in its order. When there are many there are several
@@ -91,6 +95,7 @@ from lading.supervisor import journal, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, EngineMaker, find_engines
 from lading.supervisor.gang import rank_launcher
 from lading.supervisor.process.deferred_removal import DeferredRemoval
+from lading.supervisor.process.resuming import resume
 from lading.supervisor.process.serving import become_root_of_user, ignore_probes
 from lading.supervisor.process.standalone import clean_after_crash as clean
 from lading.supervisor.process.standalone import describe_fault as describe
@@ -143,6 +148,7 @@ class Forkserver:
     def __post_init__(self) -> None:
         self._workers = WorkerPool(
             hire=self._hire,
+            succeed=self._succeed,
             tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
             poll=self._poll,
             clock=time.monotonic,
@@ -165,19 +171,27 @@ class Forkserver:
                 wait = wait if retiring is None else min(wait, retiring)
                 # Milliseconds; one more, so that a rounded-down time does not wake the loop too
                 # early.
-                for descriptor, _ in self._poll.poll(wait * 1000 + 1):
-                    if descriptor != self.connection.fileno():
+                ready = [descriptor for descriptor, _ in self._poll.poll(wait * 1000 + 1)]
+                requests = self.connection.fileno()
+                for descriptor in ready:
+                    if descriptor != requests:
                         self._heed(descriptor)
-                        continue
-                    try:
-                        data = rpc.receive_packet(self.connection).data
-                    except TooLarge as error:
-                        self._send({"op": "error", "id": None, "error": error.message})
-                        continue
-                    if not data:
-                        return
-                    self._answer(data)
+                # Last: what it opens may have the number of a descriptor that was ready and is
+                # closed now.
+                if requests in ready and not self._take_request():
+                    return
                 self._workers.retire()
+
+    def _take_request(self) -> bool:
+        """Answer one request; False at the end of the connection."""
+        try:
+            data = rpc.receive_packet(self.connection).data
+        except TooLarge as error:
+            self._send({"op": "error", "id": None, "error": error.message})
+            return True
+        if data:
+            self._answer(data)
+        return bool(data)
 
     def _heed(self, descriptor: int) -> None:
         """Handle the end of a child, or a message of a worker."""
@@ -201,7 +215,7 @@ class Forkserver:
             request = rpc.decode(data, dict[str, Any])
             handlers = {
                 "start": self._start, "signal": self._signal, "list": self._list,
-                "clean": self._clean, "admit": self._admit,
+                "clean": self._clean, "admit": self._admit, "resume": self._resume,
             }  # fmt: skip
             handlers[request["op"]](request)
         except (KeyError, LadingError, OSError) as error:
@@ -250,6 +264,8 @@ class Forkserver:
         delivered = False
         # Between this look and the kill the holder may end; a worker serves another container only
         # after we assign it (worker_pool).
+        if number is signal.SIGKILL:
+            self._workers.forget(directory.name)
         if holder is not None:
             # The process has ended already.
             with contextlib.suppress(ProcessLookupError):
@@ -262,6 +278,30 @@ class Forkserver:
                 "uuid": request["uuid"],
                 "delivered": delivered,
             }
+        )
+
+    def _resume(self, request: Message) -> None:
+        directory = self._directory(request)
+        uuid = directory.name
+        lock = -1
+        try:
+            if not directory.exists():
+                self._workers.forget(uuid)
+                raise LadingError("it has ended in good order")
+            lock = journal.acquire_lock(directory)
+            worker = self._workers.resume(uuid, lock)
+            if worker is None:
+                raise LadingError("its supervisor has left nothing by which it can go on")
+        except (LadingError, OSError) as error:
+            self._refuse(request, uuid, error)
+            return
+        finally:
+            if lock >= 0:
+                # The successor holds the lock by its own copy of the descriptor.
+                journal.release_lock(lock)
+        self._send(
+            {"op": "resumed", "id": request.get("id"), "uuid": uuid, "pid": worker.pid},
+            (worker.pidfd,),
         )
 
     def _list(self, request: Message) -> None:
@@ -298,6 +338,7 @@ class Forkserver:
 
     def _clean(self, request: Message) -> None:
         directory = self._directory(request)
+        self._workers.forget(directory.name)
         if (
             not directory.exists()
             and not rank_launcher.place(self.run_root, directory.name).exists()
@@ -362,6 +403,9 @@ class Forkserver:
 
     def _hire(self, connection: socket.socket) -> int:
         return self._fork(lambda: work(connection, self.run_root, engines=self.engines))
+
+    def _succeed(self, connection: socket.socket, descriptors: tuple[int, ...], lock: int) -> int:
+        return self._fork(lambda: resume(connection, descriptors, lock, engines=self.engines))
 
     def _fork(self, do: Callable[[], int]) -> int:
         pid = os.fork()

@@ -29,8 +29,8 @@ from lading.supervisor.engines import (
     has_native_program,
     user_namespace,
 )
-from lading.supervisor.lifecycle.driver import supervise
-from lading.supervisor.lifecycle.run import Controls, WaitForTurn
+from lading.supervisor.lifecycle.driver import LifeSteps, supervise
+from lading.supervisor.lifecycle.run import Controls, HandOver, WaitForTurn
 from lading.supervisor.limits.cgroup import read_text
 from lading.supervisor.machine import mount_table
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -143,12 +143,15 @@ async def live(
     transport: Transport | None = None,
     on_idle: Callable[[], None] | None = None,
     turn: WaitForTurn | None = None,
+    hand_over: HandOver | None = None,
+    steps: LifeSteps | None = None,
 ) -> int:
     """Run one container from its assignment to the removal of its run directory; return its exit
     code.
 
     Parts of the run directory that cannot be removed are moved aside (`process.removal`). A given
-    `transport` stays open; `on_idle` and `turn` are those of `Controls`.
+    `transport` stays open; `on_idle`, `turn` and `hand_over` are those of `Controls`; `steps` are
+    those of a container with which an earlier supervisor has begun.
     """
     try:
         controls = Controls(
@@ -157,8 +160,11 @@ async def live(
             reprice=signals.reprice,
             on_idle=on_idle,
             turn=turn,
+            hand_over=hand_over,
         )
-        return await supervise(assignment, engines=engines, transport=transport, controls=controls)
+        return await supervise(
+            assignment, engines=engines, transport=transport, controls=controls, steps=steps
+        )
     finally:
         try:
             # Nothing else happens in this process now, so the removal may block.

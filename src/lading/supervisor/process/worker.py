@@ -9,10 +9,12 @@ that container), no task is left, and the process has not grown. Otherwise it ex
 parent notices at once.
 
 Protocol, in packets (`net.rpc`): the parent sends an assignment, with the locked descriptor of its
-run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
-(`Turn`), {"op": "free"} when the command has ended and only its results are
-still to be saved, and {"op": "done"} when it has ended in good order and released the lock. When
-the parent's end closes, the worker ends as soon as it serves no container.
+run directory. The worker sends {"op": "preparing"} and {"op": "asking"} (`Turn`), {"op":
+"handover"} with the descriptors by which another process can go on with the container
+(`lifecycle.handover`), {"op": "free"} when the command has ended and only its results are still to
+be saved, and {"op": "done"} when it has ended in good order and released the lock, or {"op":
+"last"} when it serves no further one. When the parent's end closes, the worker ends as soon as it
+serves no container.
 
 `WorkerPool` assigns workers to containers and retires idle ones. Only the warm parent gives a
 worker its next container. So a signal that it sends to the worker of a container reaches that
@@ -28,26 +30,30 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError, TooLarge
+from lading.core.scheduling.resumption import MOST_RESUMPTIONS
 from lading.net import rpc
 from lading.process.tracing import TracingSettings
 from lading.supervisor import journal, supervisor_config
 from lading.supervisor.container_trace import close_tracer
 from lading.supervisor.engines import EngineMaker
+from lading.supervisor.lifecycle.handover import MOST_DESCRIPTORS
 from lading.supervisor.process.serving import Signals, ignore_probes, live, take_own_mounts
 from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 PREPARING = rpc.encode({"op": "preparing"})
 ASKING = rpc.encode({"op": "asking"})
+HANDOVER = rpc.encode({"op": "handover"})
 FREE = rpc.encode({"op": "free"})
 DONE = rpc.encode({"op": "done"})
+LAST = rpc.encode({"op": "last"})
 # Seconds of preparation before VCPUs are given back.
 _PATIENCE = 0.5
 # Containers that one process serves at most.
@@ -92,7 +98,8 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
                 signals,
                 engines=engines,
                 transport=await way.to(config),
-                on_idle=lambda: _say(connection, FREE),
+                on_idle=lambda: say_free(connection),
+                hand_over=lambda descriptors: keep_handover(connection, descriptors),
                 turn=_turn(connection, signals.go).prepare,
             )
             # The lock is then released by the end of the process, after which the parent cleans up.
@@ -109,10 +116,18 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
     return 0
 
 
-def _say(connection: socket.socket, word: bytes) -> None:
+def say_free(connection: socket.socket) -> None:
+    """Tell the parent that only results are still to be saved."""
     # The parent may be gone; an unheard word costs only time.
     with contextlib.suppress(OSError):
-        connection.send(word)
+        connection.send(FREE)
+
+
+def keep_handover(connection: socket.socket, descriptors: Sequence[int]) -> None:
+    """Let the parent keep a handover."""
+    # Without a parent nobody goes on with the container.
+    with contextlib.suppress(OSError):
+        rpc.send_packet(connection, HANDOVER, descriptors)
 
 
 class Turn:
@@ -226,6 +241,19 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
 
 
+@dataclass(slots=True)
+class KeptHandover:
+    """Descriptors by which another process can go on with a container, and how often one has."""
+
+    descriptors: tuple[int, ...]
+    resumptions: int = 0
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
 @dataclass(slots=True, eq=False)
 class PooledWorker:
     """A forked process. `uuid` is the container that it serves, "" while it is idle."""
@@ -236,12 +264,15 @@ class PooledWorker:
     uuid: str = ""
     since: float = 0.0
     """Time at which it became idle; seconds, monotonic."""
+    handover: KeptHandover | None = None
+    """That of its container."""
 
 
 @dataclass(slots=True)
 class WorkerPool:
     """The live workers. `hire` forks another one, given its end of a new connection, and returns
-    the pid.
+    the pid. `succeed` forks a process that goes on with the container of a handover, given its end
+    of a connection, the descriptors of the handover, and that of the lock of the run directory.
 
     `tell` is called with reports about the container of a worker: "preparing", "asking"
     (`Turn`), or "idle" when the command has ended and its results are being
@@ -249,12 +280,14 @@ class WorkerPool:
     """
 
     hire: Callable[[socket.socket], int]
+    succeed: Callable[[socket.socket, tuple[int, ...], int], int]
     tell: Callable[[str, str], None]
     poll: select.poll
     clock: Callable[[], float]
     most_idle: int
     _by_descriptor: dict[int, PooledWorker] = field(default_factory=dict)
     _idle: list[PooledWorker] = field(default_factory=list)
+    _handovers: dict[str, KeptHandover] = field(default_factory=dict)
     _new: socket.socket | None = None
 
     def assign(self, uuid: str, message: bytes, lock: int) -> PooledWorker:
@@ -270,9 +303,43 @@ class WorkerPool:
                 # It ended a moment ago; its pidfd will report that.
                 continue
             return worker
-        worker = self._hire()
+        worker = self._hire(self.hire)
         self._send(worker, uuid, message, lock)
         return worker
+
+    def resume(self, uuid: str, lock: int) -> PooledWorker | None:
+        """Let another process go on with a container whose worker has ended, and whose run
+        directory is locked by `lock`; None when there is no
+        handover of it, or when too many processes have ended with it. Raises OSError when none can
+        be forked.
+        """
+        for worker in set(self._by_descriptor.values()):
+            # Its end may not have been noticed yet.
+            if worker.uuid == uuid and _has_ended(worker.pidfd):
+                self._bury(worker)
+        handover = self._handovers.get(uuid)
+        if handover is None or handover.resumptions >= MOST_RESUMPTIONS:
+            return None
+        descriptors = handover.descriptors
+        # A forked process closes all other handovers.
+        del self._handovers[uuid]
+        try:
+            successor = self._hire(lambda theirs: self.succeed(theirs, descriptors, lock))
+        except OSError:
+            self._handovers[uuid] = handover
+            raise
+        successor.uuid = uuid
+        successor.handover = KeptHandover(descriptors, handover.resumptions + 1)
+        return successor
+
+    def forget(self, uuid: str) -> None:
+        """Let no other process go on with a container."""
+        for worker in self._by_descriptor.values():
+            if worker.uuid == uuid and worker.handover is not None:
+                worker.handover.close()
+                worker.handover = None
+        if handover := self._handovers.pop(uuid, None):
+            handover.close()
 
     def take(self, descriptor: int) -> str | None:
         """Handle a ready descriptor of a worker: the uuid of a container that was ended in good
@@ -287,16 +354,29 @@ class WorkerPool:
             self._bury(worker)
             return ""
         try:
-            said = rpc.receive_packet(worker.connection).data
+            packet = rpc.receive_packet(worker.connection, descriptors=MOST_DESCRIPTORS)
+            said = packet.data
         except (OSError, TooLarge):
             said = b""
+        if said == HANDOVER:
+            earlier, worker.handover = worker.handover, KeptHandover(packet.descriptors)
+            if earlier is not None:
+                earlier.close()
+                worker.handover.resumptions = earlier.resumptions
+            return ""
         if said in _WORDS:
             self.tell(_WORDS[said], worker.uuid)
             return ""
-        if said != DONE:
+        if said not in (DONE, LAST):
             self._part(worker)
             return ""
+        if worker.handover is not None:
+            worker.handover.close()
+            worker.handover = None
         uuid, worker.uuid, worker.since = worker.uuid, "", self.clock()
+        if said == LAST:
+            # It ends now.
+            return uuid
         self._idle.append(worker)
         if len(self._idle) > self.most_idle:
             self._part(self._idle[0])
@@ -320,16 +400,25 @@ class WorkerPool:
         for worker in set(self._by_descriptor.values()):
             os.close(worker.pidfd)
             worker.connection.close()
+            if worker.handover is not None:
+                worker.handover.close()
+        for handover in self._handovers.values():
+            handover.close()
         if self._new is not None:
             self._new.close()
 
-    def _hire(self) -> PooledWorker:
+    def _hire(self, fork: Callable[[socket.socket], int]) -> PooledWorker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The child closes this end by `leave`.
         self._new = ours
-        with theirs:
-            pid = self.hire(theirs)
-        self._new = None
+        try:
+            with theirs:
+                pid = fork(theirs)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            self._new = None
         worker = PooledWorker(pid, os.pidfd_open(pid), ours)
         for descriptor in (worker.pidfd, ours.fileno()):
             self._by_descriptor[descriptor] = worker
@@ -357,3 +446,9 @@ class WorkerPool:
         del self._by_descriptor[worker.pidfd]
         os.close(worker.pidfd)
         os.waitpid(worker.pid, 0)
+        if worker.handover is not None:
+            self._handovers[worker.uuid] = worker.handover
+
+
+def _has_ended(pidfd: int) -> bool:
+    return bool(select.select([pidfd], [], [], 0)[0])

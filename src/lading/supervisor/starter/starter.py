@@ -32,6 +32,7 @@ from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
 from lading.process.concurrency import finish_within
+from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Exec, Execution, stopping
 from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.seccomp import make_program
@@ -103,6 +104,21 @@ class Starter:
         with guarded((spec.stdin, spec.stdout, spec.stderr), namespace) as streams:
             return self._spawn(self._run / _STATUS, gate, streams)
 
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Go on with the container of this configuration, which another process has made."""
+        self._config = config
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of the container."""
+        return self._config
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the command; None when it runs, or when its keeper was killed."""
+        code = _read(self._run / _STATUS).code
+        return code if code >= 0 else None
+
     @property
     def first(self) -> int | None:
         """The first process of the container, when it is ready to be entered."""
@@ -142,7 +158,9 @@ class Starter:
                     terminal=client.fileno() if client else -1,
                 )
                 process = executing.make_process(order, dict(self._config))
-                plan = _memory_file(entry_plan(self._config, process, _filter(), entry))
+                plan = linux.memory_file(
+                    "plan", entry_plan(self._config, process, _filter(), entry)
+                )
                 executable, copy = program()
                 try:
                     return await executing.spawn(
@@ -210,7 +228,7 @@ class Starter:
 
     def _spawn(self, status: Path, gate: Gate, streams: Sequence[int]) -> subprocess.Popen[bytes]:
         gate = structs.replace(gate, can_set_groups=_can_set_groups())
-        file = _memory_file(container_plan(self._config, _filter(), gate))
+        file = linux.memory_file("plan", container_plan(self._config, _filter(), gate))
         executable, copy = program()
         try:
             stdin, stdout, stderr = streams
@@ -294,18 +312,3 @@ def program() -> tuple[str, tuple[int, ...]]:
 
 def _open(descriptors: Sequence[int]) -> tuple[int, ...]:
     return tuple(descriptor for descriptor in descriptors if descriptor >= 0)
-
-
-def _memory_file(content: bytes) -> int:
-    """A file in memory: command lines are visible to others, and a plan holds variables. Raises
-    OSError.
-    """
-    descriptor = os.memfd_create("plan", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,25 @@ class StarterRuntime:
         """See `Runtime`."""
         del bundle
         self._config = config
+
+    def adopt(
+        self, state: Path, namespace: UserNamespace | None, config: Mapping[str, Any]
+    ) -> None:
+        """Go on with a container that another process has made, in place of `prepare`, `describe`
+        and `start`.
+        """
+        self._state, self._namespace = state, namespace
+        self._starter.adopt(config)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of the started container."""
+        return self._starter.config
+
+    @property
+    def code(self) -> int | None:
+        """See `Starter.code`."""
+        return self._starter.code
 
     def start(self, spec: ContainerSpec, notice: str) -> subprocess.Popen[bytes]:
         """See `Runtime`."""
