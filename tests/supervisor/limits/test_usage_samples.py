@@ -152,6 +152,30 @@ def test_the_group_of_a_short_command_is_found_at_once(
     assert short.used == {"memory": 99.0, "cpu": 2.0}
 
 
+async def test_a_process_that_joins_its_groups_one_by_one_is_seen_in_all(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = folders(tmp_path, 1, V1)
+    (name, path), *_ = whole.paths.items()
+    answers = [CgroupCounters(1, {name: path}), CgroupCounters(1, {name: path}), whole]
+    monkeypatch.setattr(
+        "lading.supervisor.limits.usage_samples.find_folders",
+        lambda pid, hierarchy: answers.pop(0),
+    )
+    mounts = "".join(f"cgroup /groups/{name} cgroup rw,{name} 0 0\n" for name in whole.paths)
+    sampled = UsageSampler(log, tmp_path, 10, lambda: 0.0, look=0.0)
+    sampled.look_at(5, mounts=mounts)
+    # A short command has at least these.
+    assert sampled.folders is not None
+    task = asyncio.create_task(sampled.run(lambda: 5, interval=0.0, mounts=mounts))
+    async with asyncio.timeout(10):
+        while answers:
+            await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert sampled.folders is whole
+
+
 async def test_after_its_end_nothing_is_sampled(log: Log, tmp_path: Path) -> None:
     sampled = usage(log, tmp_path)
     sampled.finish()

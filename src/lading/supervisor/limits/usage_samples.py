@@ -224,20 +224,24 @@ class UsageSampler:
         return not self._has_finished
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
-        """Wait until the container's control group exists, or its process when it has no group of
-        its own.
+        """Wait until the container's control group exists in each hierarchy, or its process when it
+        has no group of its own.
         """
         looks = 0
-        while self.folders is None:
+        while not self._is_in_all(hierarchy):
             pid = find_pid()
             if pid:
-                self.folders = find_folders(pid, hierarchy)
-                # crun joins its group a moment after its start.
+                # A process that has ended is in none.
+                self.folders = find_folders(pid, hierarchy) or self.folders
+                # Its program joins one group after the other, a moment after its start.
                 looks += 1
                 if looks > _LOOKS or not hierarchy.roots:
-                    self._pid = pid
+                    self._pid = 0 if self.folders is not None else pid
                     return
             await asyncio.sleep(self.look)
+
+    def _is_in_all(self, hierarchy: Hierarchy) -> bool:
+        return self.folders is not None and self.folders.paths.keys() >= hierarchy.roots.keys()
 
     def _sample(self) -> dict[str, Values]:
         samples: dict[str, Values]
