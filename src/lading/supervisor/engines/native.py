@@ -280,7 +280,7 @@ class NativeEngine:
             if self._cgroup.join_files:
                 self._state = namespace.directory
         runtime.adopt(self._state, self._namespace, container.config)
-        self._ways = LimitWays(sampled_ram=container.sampled_ram)
+        self._ways = LimitWays(ram=container.sampled_ram)
         self.root_directory = read_root(container)
         self._process = AdoptedProcess(container.pid, descriptors[PROCESS], lambda: runtime.code)
 
