@@ -138,10 +138,12 @@ async def test_its_time_counts_from_the_first_start(second: Second) -> None:
 async def test_a_stop_reaches_it(second: Second) -> None:
     record = second.bench.server.containers[second.config.container_uuid]
     record["priority"] = 0
+    (second.bench.run_directory / "mounts" / "1" / "file").write_text("made before\n")
     second.controls.stop.set()
     second.say()
     assert await second.run() == 0
     assert record["state"] == "Cancelled"
+    assert second.bench.output() == {"file": b"made before\n"}
 
 
 async def test_a_container_of_others_is_cleared_away_and_not_reported(second: Second) -> None:

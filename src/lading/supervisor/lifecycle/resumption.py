@@ -36,7 +36,8 @@ class Resumption:
         # The command may wait for somebody who reads its output.
         for name, descriptor in self._handover.streams.items():
             run.pumps.append(Pump(run.log, name, reading=descriptor))
-        await run.unless_stopped(run.session.open())
+        # A stop is heeded when the container is adopted: it has output to save.
+        await run.session.open()
         if started_at := run.session.container.started_at:
             run.costing.began = parse_time(started_at)
 

@@ -32,22 +32,24 @@ def resume(
     """
     ignore_probes()
     handover = receive(descriptors)
-    uuid = handover.config.container_uuid
-    journal.write_holder(lock, journal.LockHolder(UUID=uuid, PID=os.getpid()))
     linux.join_mount_namespace(handover.descriptors[MOUNTS])
     try:
-        return asyncio.run(_serve(connection, handover, engines))
+        return asyncio.run(_serve(connection, handover, lock, engines))
     finally:
         close_tracer(handover.config.tracing)
 
 
 async def _serve(
-    connection: socket.socket, handover: ReceivedHandover, engines: EngineMaker
+    connection: socket.socket, handover: ReceivedHandover, lock: int, engines: EngineMaker
 ) -> int:
     connection.setblocking(False)
+    signals = Signals()
+    # Who finds this process there may send a signal.
+    holder = journal.LockHolder(UUID=handover.config.container_uuid, PID=os.getpid())
+    journal.write_holder(lock, holder)
     code = await live(
         handover.config,
-        Signals(),
+        signals,
         engines=engines,
         on_idle=lambda: say_free(connection),
         hand_over=lambda descriptors: keep_handover(connection, descriptors),
