@@ -6,13 +6,14 @@ import pytest
 
 from lading.core.containers.container import Container
 from lading.core.scheduling.resumption import can_be_resumed
+from lading.core.values import JsonObject
 
 UUID = "zzzzz-dz642-000000000000001"
 GPU = {"device_count": 1, "driver_version": "11.0", "hardware_capability": "9.0"}
 
 
 def test_a_plain_container_can_be_resumed() -> None:
-    mounts = {"/out": {"kind": "tmp"}, "/in": {"kind": "collection"}, "/odd": None}
+    mounts: JsonObject = {"/out": {"kind": "tmp"}, "/in": {"kind": "collection"}, "/odd": None}
     assert can_be_resumed(Container(uuid=UUID, mounts=mounts))
 
 
