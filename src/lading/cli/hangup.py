@@ -12,19 +12,20 @@ import os
 import select
 import stat
 import sys
-import termios
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lading.process import portable
+
 _STREAMS = (0, 1, 2)
 # A full disk, a quota of the file system, and the limit of a file's size.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
 
 
 def is_hangup(error: BaseException, streams: Sequence[int] = _STREAMS) -> bool:
     """Whether each error is one of a terminal of this process that has been closed."""
-    return _consists_of(error, errno.EIO) and any(map(_is_closed, streams))
+    return _consists_of(error, errno.EIO) and any(map(portable.is_closed_terminal, streams))
 
 
 def is_broken_pipe(error: BaseException) -> bool:
@@ -49,10 +50,10 @@ def silence(*, is_full: bool = False) -> None:
     """Send what is still to be written to /dev/null: no one can read it. `is_full`: after an error
     of a full disk.
     """
-    aside = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    aside = os.open(os.devnull, os.O_RDWR | portable.NO_INHERIT)
     full = _full_streams() if is_full else frozenset()
     for number in _STREAMS:
-        if number in full or _is_closed(number) or _has_no_reader(number):
+        if number in full or portable.is_closed_terminal(number) or _has_no_reader(number):
             os.dup2(aside, number)
     os.close(aside)
     for stream in (sys.stdout, sys.stderr):
@@ -77,15 +78,6 @@ def _consists_of(error: BaseException, number: int) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(_consists_of(one, number) for one in error.exceptions)
     return isinstance(error, OSError) and error.errno == number
-
-
-def _is_closed(number: int) -> bool:
-    try:
-        termios.tcgetattr(number)
-    except termios.error as error:
-        # Of anything but a terminal this is ENOTTY.
-        return bool(error.args[0] == errno.EIO)
-    return False
 
 
 def _full_streams() -> frozenset[int]:
@@ -115,6 +107,8 @@ def _has_no_room(number: int) -> bool:
 
 def _has_no_reader(number: int) -> bool:
     """Whether a stream is a pipe whose other end was closed."""
+    if not hasattr(select, "poll"):
+        return False
     asked = select.poll()
     asked.register(number, 0)
     return any(found & select.POLLERR for _, found in asked.poll(0))

@@ -10,7 +10,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import FrameType
 from typing import TypeVar
 
@@ -103,7 +103,7 @@ async def interruptible(
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
     for number in numbers:
-        loop.add_signal_handler(number, interrupt)
+        _hear(loop, number, interrupt)
     try:
         yield lambda: count > 0
     except asyncio.CancelledError:
@@ -114,5 +114,15 @@ async def interruptible(
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         for number, handler in zip(numbers, before, strict=True):
-            loop.remove_signal_handler(number)
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
             signal.signal(number, handler)
+
+
+def _hear(loop: asyncio.AbstractEventLoop, number: int, interrupt: Callable[[], None]) -> None:
+    """Call a function in the loop at each signal."""
+    try:
+        loop.add_signal_handler(number, interrupt)
+    except NotImplementedError:
+        # The loops of Windows hear no signals.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(interrupt))

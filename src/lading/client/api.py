@@ -34,6 +34,7 @@ from lading.core.errors import (
 )
 from lading.core.ids import encode
 from lading.core.quantities import shorten, show_bytes
+from lading.process.portable import AS_BYTES, NO_INHERIT
 from lading.process.telemetry import current_request
 from lading.process.tracing import current_traceparent
 
@@ -303,7 +304,7 @@ class ApiClient:
             await asyncio.to_thread(_write_body, file, _singular(plural), attributes, texts, params)
         except OSError as error:
             raise Full(f"{folder}: the request cannot be written: {error.strerror}") from error
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDONLY | NO_INHERIT | AS_BYTES)
         try:
             part = FilePart(descriptor, 0, os.fstat(descriptor).st_size)
             return _record(await self._post_file(_address(plural, ""), part))

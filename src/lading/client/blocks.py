@@ -24,7 +24,7 @@ from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 from lading.process.cancellation import Stop, Stopped
 from lading.process.concurrency import in_thread
-from lading.process.portable import FileAdvice, advise
+from lading.process.portable import FileAdvice, advise, read_into, write_at
 
 Borrow = Callable[[str], Awaitable[int | None]]
 """Gives a descriptor of a file that should be the block of this locator, not verified, for the
@@ -305,7 +305,7 @@ def _write_at(descriptor: int, view: memoryview, place: int) -> None:
     while view:
         # One write of many pages makes the kernel allocate large folios for its page cache, which
         # are seldom free and expensive to make.
-        written = os.pwrite(descriptor, view[:_WRITTEN], place)
+        written = write_at(descriptor, view[:_WRITTEN], place)
         view, place = view[written:], place + written
 
 
@@ -323,7 +323,7 @@ def _copy_block(
         if stop():
             raise Stopped
         try:
-            count = os.preadv(lent, [buffer[: size - done]], done)
+            count = read_into(lent, buffer[: size - done], done)
         except OSError:
             # A fault of the disk of the store, which can have another copy.
             return False
@@ -340,7 +340,7 @@ def _md5_of_part(descriptor: int, start: int, length: int) -> str:
     buffer = memoryview(bytearray(min(_PART, length)))
     done = 0
     while done < length:
-        count = os.preadv(descriptor, [buffer[: length - done]], start + done)
+        count = read_into(descriptor, buffer[: length - done], start + done)
         if not count:
             raise shorter(start + done)
         digest.update(buffer[:count])

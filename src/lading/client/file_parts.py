@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from lading.core.errors import Invalid
-from lading.process.portable import read_cached
+from lading.process.portable import read_at, read_cached
 
 # Bytes read and sent at a time.
 _SENT = 1 << 18
@@ -33,7 +33,7 @@ class FilePart(msgspec.Struct, frozen=True):
             # The bytes were just hashed or written, so they are nearly always in memory, and a
             # thread would take longer than the read.
             part = _read_at_once(self.descriptor, wanted, at)
-            part = part or await asyncio.to_thread(os.pread, self.descriptor, wanted, at)
+            part = part or await asyncio.to_thread(read_at, self.descriptor, wanted, at)
             if not part:
                 raise shorter(at)
             done += len(part)

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Self
 
 from lading.process.cancellation import Stop, check_stop, never
+from lading.process.portable import NO_INHERIT, NO_LINK, NO_TERMINAL, NO_WAIT
 from lading.process.tree_removal import DIRECTORY, TreeRemoval, unlink
 
 # O_NONBLOCK: opening a fifo must not wait for a writer. O_NOCTTY: no terminal becomes ours.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | NO_LINK | NO_WAIT | NO_TERMINAL | NO_INHERIT
 # Descriptors kept open by a walk.
 _OPENED = 32
 SMALL = 1 << 20

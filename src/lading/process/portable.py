@@ -7,22 +7,29 @@ Which system has a name is said by "Availability" in Python's documentation of `
 
 from __future__ import annotations
 
+import errno
+import importlib
 import os
+import sys
 import tempfile
+import threading
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-try:
-    import resource
-except ModuleNotFoundError:
-    # Windows has no limits of processes.
-    CAN_LIMIT_FILES = False
-else:
-    CAN_LIMIT_FILES = hasattr(resource, "prlimit")
-    """Whether the kernel bounds the size of files that another process writes."""
 
-IS_WINDOWS: Final = os.name == "nt"
+def _of_unix(name: str) -> Any:
+    """A module of Python, or None on Windows, which lacks it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
+fcntl, resource, termios = map(_of_unix, ("fcntl", "resource", "termios"))
+CAN_LIMIT_FILES: Final = hasattr(resource, "prlimit")
+"""Whether the kernel bounds the size of files that another process writes."""
+IS_WINDOWS: Final = sys.platform == "win32"
 HAS_FOLDER_DESCRIPTORS: Final = os.open in os.supports_dir_fd
 """Whether calls take the descriptor of a directory; Windows has no such calls."""
 NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
@@ -35,6 +42,11 @@ NO_WAIT: Final[int] = getattr(os, "O_NONBLOCK", 0)
 """Flag that opens a pipe without a wait for its other end."""
 AS_BYTES: Final[int] = getattr(os, "O_BINARY", 0)
 """Flag that keeps line ends as they are, which Windows else changes."""
+NO_TERMINAL: Final[int] = getattr(os, "O_NOCTTY", 0)
+"""Flag that keeps a terminal that is opened from becoming that of the process."""
+_LOCKED_BYTE: Final = 1 << 40
+# Windows reads and writes at the position of the file alone.
+_position: Final = threading.Lock()
 OPEN_NODE: Final[int] = getattr(os, "O_PATH", 0)
 """Flag that opens an entry without permission on it (open(2)); 0 where there is none."""
 
@@ -99,3 +111,81 @@ def limit_files(process: int, size: int) -> None:
     CAN_LIMIT_FILES is true. Raises OSError.
     """
     resource.prlimit(process, resource.RLIMIT_FSIZE, (size, size))
+
+
+def lock_file(descriptor: int, *, is_shared: bool = False) -> None:
+    """Lock an open file until it is closed, as flock(2) does; locks of Windows are never shared.
+    Raises OSError at once if another process has it.
+    """
+    if fcntl is not None:
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return
+    import msvcrt
+
+    # A byte beyond any content: a locked one cannot be read by others.
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+    finally:
+        os.lseek(descriptor, position, os.SEEK_SET)
+
+
+def read_at(descriptor: int, size: int, start: int) -> bytes:
+    """At most `size` bytes of a file from `start` on, for several threads at a time. Raises
+    OSError.
+    """
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, start)
+    with _position:
+        os.lseek(descriptor, start, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+def read_into(descriptor: int, buffer: memoryview, start: int) -> int:
+    """Read bytes of a file from `start` on into a buffer; their number. Raises OSError."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], start)
+    data = read_at(descriptor, len(buffer), start)
+    buffer[: len(data)] = data
+    return len(data)
+
+
+def write_at(descriptor: int, data: memoryview, start: int) -> int:
+    """Write bytes to a file at `start`; the number that was written. Raises OSError."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, start)
+    with _position:
+        os.lseek(descriptor, start, os.SEEK_SET)
+        return os.write(descriptor, data)
+
+
+def waiting_bytes(descriptor: int) -> int:
+    """Number of bytes that a pipe has for its reader; 0 where the system does not tell. Raises
+    OSError.
+    """
+    if fcntl is None or termios is None:
+        return 0
+    size = bytearray(4)
+    fcntl.ioctl(descriptor, termios.FIONREAD, size)
+    return int.from_bytes(size, sys.byteorder)
+
+
+def is_closed_terminal(descriptor: int) -> bool:
+    """Whether a descriptor is of a terminal that has been closed."""
+    if termios is None:
+        return False
+    try:
+        termios.tcgetattr(descriptor)
+    except termios.error as error:
+        # Of anything but a terminal this is ENOTTY.
+        return bool(error.args[0] == errno.EIO)
+    return False
+
+
+def is_mine(owner: int) -> bool:
+    """Whether a file of this owner is one of this user or of the administrator. Windows names no
+    owners by number: there the directory of the user stands for that.
+    """
+    return not hasattr(os, "geteuid") or owner in (0, os.geteuid())

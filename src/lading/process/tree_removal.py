@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from lading.process.cancellation import Stop, check_stop, never
-from lading.process.portable import set_mode
+from lading.process.portable import NO_INHERIT, NO_LINK, ONLY_DIRECTORY, set_mode
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | ONLY_DIRECTORY | NO_LINK | NO_INHERIT
 """Flags to open a directory that is no symbolic link."""
 # Maximum of open descriptors of one removal. Deeper directories are moved up before they are
 # emptied.
@@ -36,7 +36,7 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
     place = Path(place)
     try:
         # The directory that holds it is ours, and may be a link that the operator made.
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(place.parent, os.O_RDONLY | ONLY_DIRECTORY | NO_INHERIT)
     except FileNotFoundError:
         return
     try:

@@ -43,6 +43,13 @@ def test_a_system_without_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "needs Linux" in remedy(missing, "up")
 
 
+def test_a_command_that_windows_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = ModuleNotFoundError(name="fcntl")
+    assert remedy(missing, "mount") == ""
+    monkeypatch.setattr("sys.platform", "win32")
+    assert remedy(missing, "mount").startswith("lading mount does not run on Windows; WSL")
+
+
 def test_other_modules_are_none_of_an_extra() -> None:
     assert remedy(ModuleNotFoundError(name="lading.client.nothing"), "up") == ""
     assert remedy(ModuleNotFoundError(), "up") == ""

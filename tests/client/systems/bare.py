@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from lading.cli.endings.extras import PACKAGES, SERVER
-from tests.client.systems.macos import failed_imports
+from tests.client.systems.imports import failed_imports
 
 
 class Lacking(MetaPathFinder):

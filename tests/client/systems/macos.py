@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 import ctypes.util
 import fcntl
-import importlib
 import json
 import mmap
 import os
-import pkgutil
 import resource
 import select
 import selectors
@@ -28,6 +26,8 @@ import urllib.request
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
+
+from tests.client.systems.imports import failed_imports
 
 LACKING: Final[Mapping[types.ModuleType, str]] = MappingProxyType(
     {
@@ -51,9 +51,6 @@ LACKING: Final[Mapping[types.ModuleType, str]] = MappingProxyType(
         mmap: "MAP_DENYWRITE MAP_EXECUTABLE MAP_POPULATE",
     }
 )
-ROOMS: Final = (
-    "lading.core", "lading.process", "lading.net", "lading.config", "lading.client", "lading.cli",
-)  # fmt: skip
 
 
 def become_macos() -> None:
@@ -72,21 +69,6 @@ def become_macos() -> None:
     tempfile._O_TMPFILE_WORKS = False  # type: ignore[attr-defined]
     assert all((asyncio, ctypes.util, urllib.request))
     sys.platform = "darwin"
-
-
-def failed_imports() -> dict[str, str]:
-    """The modules of the client that cannot be imported, with the error."""
-    failed: dict[str, str] = {}
-    for room in ROOMS:
-        package = importlib.import_module(room)
-        for module in pkgutil.walk_packages(package.__path__, f"{room}."):
-            if module.name.endswith("__main__"):
-                continue
-            try:
-                importlib.import_module(module.name)
-            except (ImportError, AttributeError, OSError) as error:
-                failed[module.name] = f"{type(error).__name__}: {error}"
-    return failed
 
 
 def pytest_configure() -> None:

@@ -34,6 +34,8 @@ _EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
     {"mount": "mount", "export": "export", "import": "export", "replay": "export"}
 )
 _OTHER: Final = "server"
+_OF_UNIX: Final = frozenset({"fcntl", "resource", "termios"})
+"""Modules of Python that Windows lacks: the caches of mounts and of layers need them."""
 
 
 def remedy(error: ModuleNotFoundError, command: str) -> str:
@@ -41,6 +43,8 @@ def remedy(error: ModuleNotFoundError, command: str) -> str:
     name = error.name or ""
     if ".".join(name.split(".")[:2]) in SERVER:
         return _without_server(command, sys.platform)
+    if sys.platform == "win32" and name in _OF_UNIX:
+        return f"lading {command} does not run on Windows; WSL, which is Linux, has it"
     if name.partition(".")[0] not in PACKAGES:
         return ""
     extra = _EXTRAS.get(command, _OTHER)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
 import sys
 import tempfile
-import termios
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TextIO
 
 from lading.cli.running.inputs import STDIN, Input
 from lading.core.errors import Invalid
+from lading.process.portable import waiting_bytes
 
 
 @contextmanager
@@ -45,9 +44,7 @@ def has_data(stream: TextIO) -> bool:
             return held.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
         if not stat.S_ISFIFO(held.st_mode):
             return False
-        size = bytearray(4)
-        fcntl.ioctl(descriptor, termios.FIONREAD, size)
+        return waiting_bytes(descriptor) > 0
     # A stream without a descriptor, or a closed one.
     except (OSError, ValueError):
         return False
-    return any(size)

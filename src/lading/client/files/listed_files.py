@@ -17,6 +17,7 @@ import msgspec
 from lading.core.data.packing import PackedDirectory
 from lading.core.errors import Full
 from lading.core.remarks import Remarks
+from lading.process.portable import read_at
 
 # Bytes of the length before each record.
 _HEAD = 4
@@ -136,7 +137,7 @@ class Listing:
     def _read(self, place: int, size: int) -> bytes:
         if self._file is None:
             return bytes(self._few[place : place + size])
-        return os.pread(self._file.fileno(), size, place)
+        return read_at(self._file.fileno(), size, place)
 
     def add(self, part: ListedPart) -> None:
         """Append a record. Raises Full."""

@@ -23,6 +23,7 @@ from lading.core.data.raw_names import are_plain, spell
 from lading.core.errors import Invalid
 from lading.core.quantities import show_bytes
 from lading.core.remarks import RemarkList
+from lading.process.portable import AS_BYTES, NO_INHERIT, NO_WAIT
 
 # Nested directories; each level is one level of recursion.
 _DEEPEST = 200
@@ -306,7 +307,7 @@ def _stamp(source: str) -> Stamp:
 def _has_content(source: str) -> bool:
     try:
         # O_NONBLOCK: the file may have become a pipe.
-        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(source, os.O_RDONLY | NO_WAIT | NO_INHERIT | AS_BYTES)
     except OSError:
         # An empty file is not read.
         return False

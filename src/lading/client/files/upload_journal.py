@@ -14,7 +14,6 @@ owner may read the file.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -27,6 +26,9 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from lading.process.portable import AS_BYTES, NO_INHERIT, lock_file
+
+_PLAIN = NO_INHERIT | AS_BYTES
 # A journal that was not written for so long is deleted.
 _KEPT_DAYS = 60
 _DAY = 86400.0
@@ -108,11 +110,13 @@ class UploadJournal:
     def _open(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _forget_old(path.parent)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_INHERIT | AS_BYTES, 0o600
+        )
         file = os.fdopen(descriptor, "r+b", buffering=0)
         try:
             # Another upload of the same sources has it: this one continues without a journal.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file.fileno())
             text = path.read_bytes()
         except OSError:
             file.close()
@@ -148,7 +152,9 @@ def _encoded(line: _Line) -> bytes:
 
 def _replace(path: Path, text: bytes) -> None:
     aside = path.with_suffix(".part")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_INHERIT | AS_BYTES, 0o600
+    )
     with os.fdopen(descriptor, "wb") as file:
         file.write(text)
     aside.replace(path)

@@ -42,6 +42,7 @@ from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.manifest import Digest
 from lading.core.data.packing import PackedBlock
 from lading.core.errors import Invalid, Malformed
+from lading.process.portable import AS_BYTES, NO_INHERIT, NO_WAIT, read_at
 
 # Blocks that are hashed or sent at a time.
 _AT_ONCE = 2
@@ -331,7 +332,7 @@ def _read_part(found: ListedFile, start: int, length: int) -> Iterator[bytes]:
     try:
         done = 0
         while done < length:
-            piece = os.pread(descriptor, min(_PIECE, length - done), start + done)
+            piece = read_at(descriptor, min(_PIECE, length - done), start + done)
             if not piece:
                 raise _changed(found.source)
             done += len(piece)
@@ -348,7 +349,7 @@ def _open(found: ListedFile) -> int:
     try:
         # A listed file may have become a pipe; without O_NONBLOCK, opening it would wait for a
         # writer.
-        return os.open(found.source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(found.source, os.O_RDONLY | NO_INHERIT | NO_WAIT | AS_BYTES)
     except OSError as error:
         raise Invalid(f"{found.source}: cannot be read: {error.strerror}") from error
 

@@ -23,6 +23,7 @@ from typing import IO, Any, Final, Protocol, Self
 from lading.client.provenance.crate_writing import CHECKSUMS, unescaped
 from lading.client.provenance.signing import LONGEST, verify
 from lading.core.errors import Corrupt, Invalid, NotFound, TooLarge
+from lading.process.portable import AS_BYTES, NO_INHERIT, NO_LINK, NO_WAIT
 
 MOST_FILES: Final = 1_000_000
 _MOST_TEXT: Final = 256 << 20
@@ -234,7 +235,7 @@ class _Folder:
     def opened(self, path: str) -> IO[bytes]:
         # It may have been replaced since it was listed,
         # by a link or a pipe.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = os.O_RDONLY | NO_LINK | NO_INHERIT | NO_WAIT | AS_BYTES
         descriptor = os.open(self._place / path, flags)
         return os.fdopen(descriptor, "rb")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lading.core.errors import Invalid
+from lading.process.portable import is_mine
 from lading.process.tracing import check_traceparent
 
 # Imported when they are used: a call of the command line needs one of them at most.
@@ -160,7 +161,7 @@ def find_api_socket(environ: Mapping[str, str], data_dir: Path, address: str) ->
     except OSError:
         return None
     # The token is sent to it.
-    is_ours = stat.S_ISSOCK(facts.st_mode) and facts.st_uid in (0, os.geteuid())
+    is_ours = stat.S_ISSOCK(facts.st_mode) and is_mine(facts.st_uid)
     return path if is_ours else None
 
 
@@ -183,9 +184,7 @@ def _own_data(environ: Mapping[str, str], data_dir: Path, address: str) -> Path 
     """
     data = Path(environ.get(_DATA) or data_dir)
     try:
-        if (data / "env").stat().st_uid not in (0, os.geteuid()) or _read(data / "env").get(
-            _HOST
-        ) != address:
+        if not is_mine((data / "env").stat().st_uid) or _read(data / "env").get(_HOST) != address:
             return None
     except (OSError, Invalid):
         return None

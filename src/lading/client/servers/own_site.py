@@ -9,7 +9,6 @@ starts the site, and all wait for it.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from lading.client.servers.site_logins import (
 )
 from lading.client.transport import DEFAULT_TIMEOUT, HttpTransport, Response
 from lading.core.errors import Conflict, Invalid, Unavailable
+from lading.process import portable
 
 START: str = "LADING_START"
 """The variable that forbids the start by its value `never`."""
@@ -69,11 +69,11 @@ class _Refusal(msgspec.Struct, frozen=True):
 def is_locked(data: Path) -> bool:
     """Whether a process holds the lock of a data directory, as `lading up` does until its end."""
     try:
-        descriptor = os.open(data / "lock", os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(data / "lock", os.O_RDWR | portable.NO_INHERIT)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        portable.lock_file(descriptor, is_shared=True)
     except OSError:
         # Another process has it, or the file system has no locks: then nobody may start here.
         return True
