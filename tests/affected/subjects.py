@@ -187,6 +187,10 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_servers.py": ("api.events", "store.databases", "wiring.server"),
     "tests/system/test_services.py": (*ENTERS, "net"),
     "tests/system/test_shell.py": (*ENTERS, "cli.running.shell", "net"),
+    "tests/system/test_slow_link.py": (
+        "cli.session", "client.blocks", "client.retry", "client.servers.site_logins",
+        "client.transport", "net.http_upgrade",
+    ),
     "tests/system/test_slurm.py": ("dispatch.fleets.slurm",),
     "tests/system/test_snakemake.py": ("client.run_submission", "client.runs", "client.site"),
     "tests/system/test_storage.py": ("blobs", "client.blocks"),
@@ -243,7 +247,8 @@ EVERYTHING: Final = (
 """Files whose change reaches everything."""
 
 NOTHING: Final = (
-    ".ci/base", ".gitignore", ".pre-commit-config.yaml", "*/.gitignore", "CHANGELOG.md",
+    ".ci/base", ".github/workflows/*", ".gitignore", ".pre-commit-config.yaml", "*/.gitignore",
+    "CHANGELOG.md",
     "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "bench/*",
     "docs/figures/*", "docs/pictures/*", "docs/static/*", "docs/lading.1", "src/lading/py.typed",
     "scripts/figures.py", "scripts/mutations.py", "scripts/request_files.py",

@@ -102,3 +102,38 @@ def test_what_does_not_pass_is_no_outage() -> None:
     for status in (401, 404, 422, 507):
         with pytest.raises(LadingError):
             Outage().bear(from_status(status, "no"))
+
+
+async def test_a_server_that_has_answered_is_waited_for_longer() -> None:
+    now, told, pauses = 0.0, list[str](), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        pauses.append(seconds)
+        now += seconds
+
+    policy = RetryPolicy(
+        attempts=2, base=1.0, later=RetryPolicy(attempts=99, base=1.0, cap=4.0, give_up_after=60.0)
+    )
+    retries = Retries(
+        policy=policy,
+        sleep=sleep,
+        chance=lambda: 0.0,
+        clock=lambda: now,
+        tell=lambda error: told.append(error.message),
+    )
+
+    async def fail() -> None:
+        raise Unavailable("cut")
+
+    async def succeed() -> int:
+        return 1
+
+    with pytest.raises(Unavailable):
+        await retries.run(fail)
+    assert (pauses, told) == ([1.0], [])
+    assert await retries.run(succeed) == 1
+    with pytest.raises(Unavailable):
+        await retries.run(fail)
+    assert 55 < now <= 61
+    assert told == ["cut"]

@@ -19,7 +19,7 @@ import msgspec
 
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
-from lading.core.errors import Unavailable
+from lading.core.errors import LadingError, Unavailable
 
 # The clients are imported when a session is opened: help and completion need none.
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lading.client.servers.environment import Server
 
 _Answer = TypeVar("_Answer")
+_CUT = 300.0
+"""Seconds for which a site elsewhere that has answered may be out of reach."""
 _NO_START = "lading.no-start"
 """The key of `--no-start` in the context of a command."""
 
@@ -126,19 +128,35 @@ async def session_with(server: Server) -> AsyncGenerator[CliSession]:
     from lading.client.transport import HttpTransport
 
     # A person waits, so it fails sooner than a service.
-    patience = RetryPolicy(attempts=6, give_up_after=15.0)
+    later = RetryPolicy(attempts=1000, give_up_after=_CUT)
     local = find_api_socket(os.environ, default_data_directory(os.environ), server.address)
     async with AsyncExitStack() as opened:
         transport = await opened.enter_async_context(server.transport())
+        # A connection to a site elsewhere may be cut, and comes back.
+        patience = RetryPolicy(
+            attempts=6, give_up_after=15.0, later=later if local is None else None
+        )
         near, borrow = transport, None
         if local is not None:
             near = await opened.enter_async_context(HttpTransport(unix_socket=local))
             borrow = _borrowing(local, server.token)
         yield CliSession(
-            api=ApiClient(transport, server.token, retry=patience),
-            blocks=BlockClient(near, server.token, borrow=borrow, retry=patience),
+            api=ApiClient(transport, server.token, retry=patience, tell=_tell_cut),
+            blocks=BlockClient(
+                near,
+                server.token,
+                borrow=borrow,
+                # The first block may be cut off before one has been answered.
+                retry=later if server.login else patience,
+                tell=_tell_cut,
+            ),
             address=server.address,
         )
+
+
+def _tell_cut(error: LadingError) -> None:
+    """Tell a person that a call is tried again."""
+    display.note(f"{error.message}; trying again for {_CUT / 60:.0f} minutes")
 
 
 def _borrowing(local: Path, token: str) -> Borrow:

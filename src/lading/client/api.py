@@ -65,11 +65,14 @@ class ApiClient:
         retry: RetryPolicy | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        tell: Callable[[LadingError], None] | None = None,
         timeout: float = _TIMEOUT,
     ) -> None:
         self.transport = transport
         self.token = token
-        self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
+        self._retries = Retries(
+            policy=retry or RetryPolicy(), sleep=sleep, chance=chance, tell=tell
+        )
         self._authorization = f"Bearer {token}"
         self._timeout = timeout
         self.busy_at = 0.0

@@ -21,7 +21,7 @@ from lading.client.receiving import Receiving, Sink, Unusual
 from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import Response, Transport
 from lading.core.data import locator as locators
-from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
+from lading.core.errors import Corrupt, Full, LadingError, TooLarge, Unavailable
 from lading.process.cancellation import Stop, Stopped
 from lading.process.concurrency import in_thread
 from lading.process.portable import FileAdvice, advise, read_into, write_at
@@ -109,6 +109,7 @@ class BlockClient:
         retry: RetryPolicy | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        tell: Callable[[LadingError], None] | None = None,
     ) -> None:
         self._transport = transport
         self._token = token
@@ -116,7 +117,9 @@ class BlockClient:
         self._keeping = keeping
         self._borrow = borrow
         self._headers = {"Authorization": f"Bearer {token}", **keeping.headers()}
-        self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
+        self._retries = Retries(
+            policy=retry or RetryPolicy(), sleep=sleep, chance=chance, tell=tell
+        )
 
     def keeping(self, keeping: Keeping) -> BlockClient:
         """The same client for another number of copies or other classes."""
@@ -130,6 +133,7 @@ class BlockClient:
             retry=retries.policy,
             sleep=retries.sleep,
             chance=retries.chance,
+            tell=retries.tell,
         )
 
     async def put(self, data: bytes | bytearray, digest: str = "") -> str:

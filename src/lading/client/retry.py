@@ -24,15 +24,21 @@ OUTAGE = 120.0
 """Seconds for which whoever follows a request waits for a server that does not answer."""
 
 
+PATIENCE: float = 5.0
+"""Seconds without an answer after which a person is told of it."""
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """At most `attempts` attempts, none started later than `give_up_after` seconds after the first.
-    Pauses are in seconds.
+    Pauses are in seconds. `later`: the policy once the server has answered a call, as a connection
+    that was cut comes back, and a wrong address does not.
     """
 
     attempts: int = 10
     base: float = 0.05
     cap: float = 10.0
     give_up_after: float = 120.0
+    later: RetryPolicy | None = None
 
     def pause(self, failures: int, chance: float) -> float:
         """Seconds to wait after so many failures; `chance` is a random number from 0 to 1."""
@@ -44,28 +50,38 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 NO_RETRY = RetryPolicy(attempts=1)
 
 
-class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy with its clock, random numbers and sleep."""
+class Retries(msgspec.Struct, kw_only=True):
+    """A policy with its clock, random numbers and sleep. `tell` is called with the error, once for
+    each call that is in vain for `PATIENCE` seconds.
+    """
 
     policy: RetryPolicy = RetryPolicy()
     sleep: Sleep = asyncio.sleep
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
+    tell: Callable[[LadingError], None] | None = None
 
     async def run(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """The first success of `attempt`; raises its last error when it is not retried, or attempts
         or time are used up.
         """
-        began, failures = self.clock(), 0
+        began, failures, tell = self.clock(), 0, self.tell
         while True:
             try:
-                return await attempt()
+                answer = await attempt()
             except LadingError as error:
                 failures += 1
                 pause = self.policy.pause(failures, self.chance())
-                late = self.clock() - began + pause > self.policy.give_up_after
+                spent = self.clock() - began
+                late = spent + pause > self.policy.give_up_after
                 if error.status not in RETRIED or failures >= self.policy.attempts or late:
                     raise
+                if tell is not None and spent >= PATIENCE:
+                    tell(error)
+                    tell = None
+            else:
+                self.policy = self.policy.later or self.policy
+                return answer
             await self.sleep(pause)
 
 
