@@ -42,6 +42,13 @@ async def test_new_requests_and_missed_events() -> None:
     assert await page.next_events(1) is None
 
 
+async def test_a_page_about_runs_hears_of_all_that_runs_consist_of() -> None:
+    page = OpenPage(frozenset(), new=False, runs=True)
+    for uuid in (REQUEST, CONTAINER, "zzzzz-j7d0g-000000000000001"):
+        page.note(_event(uuid))
+        assert await page.next_events(1) == ["changed"]
+
+
 async def test_changes_come_from_the_api(here: PageSite) -> None:
     live, page = LiveUpdates(), OpenPage(frozenset(), new=True)
     async with live.open(ApiClient(here.files.transport, here.world.admin), page):

@@ -32,6 +32,7 @@ from lading.web import (
     login,
     now,
     requests,
+    runs,
     shell,
     single_sign_on,
     site,
@@ -62,8 +63,8 @@ _TITLES: Final = {
 
 
 ROUTES: Final = (
-    route("GET", "/ui/", now.show),
-    route("GET", "/ui/now", now.refresh),
+    route("GET", "/ui/now", now.show),
+    route("GET", "/ui/now/parts", now.refresh),
     route("GET", _EVENTS, event_stream.stream),
     route("GET", "/ui/login", login.show, open=True),
     route("POST", "/ui/login", login.submit, open=True),
@@ -76,6 +77,7 @@ ROUTES: Final = (
     route("GET", f"{ANSWERS}/{{name}}", show_answer),
     route("GET", "/ui/static/{name}", static_files.serve, open=True),
     route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
+    *runs.ROUTES,
     *requests.ROUTES,
     *workbench.ROUTES,
     *graphs.ROUTES,

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from lading.core.ids import is_uuid
 from lading.process.concurrency import cancel_all
-from lading.web.live_updates import NEW, OpenPage
+from lading.web.live_updates import NEW, RUNS, OpenPage
 from lading.web.visit import Visit
 
 KEEP_ALIVE: Final = 20.0
@@ -24,16 +24,18 @@ _PAUSE: Final = 0.25
 """Seconds between two events of a page: many changes at a time are one event, and yet a row is
 changed within half a second.
 """
+_LONG_PAUSE: Final = 2.0
+"""Seconds between two events of a page about runs, which each step of any run changes."""
 # More than a page of 50 rows asks for, and few enough for one filter.
 _MOST_TOPICS: Final = 60
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def stream(visit: Visit) -> Response:
-    """The events of one page; `topics` are uuids of requests, and `new`."""
+    """The events of one page; `topics` are uuids of requests, `new` and `runs`."""
     names = visit.query("topics").split(",")
     uuids = frozenset([one for one in names if is_uuid(one)][:_MOST_TOPICS])
-    page = OpenPage(uuids, new=NEW in names)
+    page = OpenPage(uuids, new=NEW in names, runs=RUNS in names)
     if uuids:
         found = await visit.api.list(
             "container_requests",
@@ -86,4 +88,4 @@ async def _events(visit: Visit, page: OpenPage) -> AsyncGenerator[bytes]:
             for name in names:
                 # Browsers drop events without data.
                 yield f"event: {name}\ndata: 1\n\n".encode()
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_LONG_PAUSE if page.runs else _PAUSE)

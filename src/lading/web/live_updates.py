@@ -17,17 +17,22 @@ from lading.process.concurrency import cancel_all
 
 _MOST_PAGES: Final = 50
 """Open pages of one session."""
-_KINDS: Final = ("arvados#containerRequest", "arvados#container")
+_KINDS: Final = ("arvados#containerRequest", "arvados#container", "arvados#group")
 NEW: Final = "new"
+RUNS: Final = "runs"
+"""The subject of pages about runs: any request, container or project."""
 _CHANGED: Final = "changed"
 
 
 class OpenPage:
-    """Subjects of updates of one open page: requests with their containers, and new requests."""
+    """Subjects of updates of one open page: requests with their containers, and new requests; with
+    `runs` all requests, containers and projects, which runs consist of.
+    """
 
-    def __init__(self, requests: frozenset[str], *, new: bool) -> None:
+    def __init__(self, requests: frozenset[str], *, new: bool, runs: bool = False) -> None:
         self._requests = requests
         self._new = new
+        self.runs = runs
         # Request -> its container, as far as events have told.
         self._containers: dict[str, str] = {}
         self._due: set[str] = set()
@@ -42,7 +47,9 @@ class OpenPage:
     def note(self, event: RecordEvent) -> None:
         """Take a change into account."""
         uuid = event.object_uuid
-        if uuid in self._requests:
+        if self.runs:
+            self._wake(_CHANGED)
+        elif uuid in self._requests:
             new = event.properties.get("new_attributes") or {}
             self.know(uuid, new.get("container_uuid"))
             self._wake(_CHANGED)

@@ -1,5 +1,5 @@
-"""The first page: what runs, what waits, what failed lately; the use of the machines, the rate and
-the cost of today, the health of the parts.
+"""The page of the present: what runs, what waits, what failed lately; the use of the machines, the
+rate and the cost of today, the health of the parts.
 """
 
 from __future__ import annotations

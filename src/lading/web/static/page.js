@@ -124,7 +124,7 @@
     const search = document.querySelector("main input[type=search]") || document.getElementById("find");
     const actions = {
       "?": () => keys.showModal(), "/": () => search && search.focus(), "g": () => { prefix = "g"; },
-      "g n": () => open("g n"), "g r": () => open("g r"), "g p": () => open("g p"), "g i": () => open("g i"), "g m": () => open("g m"), "g t": () => open("g t"), "g w": () => open("g w"), "g a": () => open("g a"), "j": () => move(1), "k": () => move(-1), "x": pick,
+      "g u": () => open("g u"), "g n": () => open("g n"), "g r": () => open("g r"), "g p": () => open("g p"), "g i": () => open("g i"), "g m": () => open("g m"), "g t": () => open("g t"), "g w": () => open("g w"), "g a": () => open("g a"), "j": () => move(1), "k": () => move(-1), "x": pick,
       "l": () => open("l"), "w": () => open("w"), "u": () => open("u"), "G": end, ".": pause,
     };
     if (actions[pressed]) { event.preventDefault(); actions[pressed](); }
