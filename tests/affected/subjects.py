@@ -161,6 +161,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
         "dispatch.machine_reporter", "web.site",
     ),
     "tests/system/test_page_request.py": ("web.requests",),
+    "tests/system/test_page_runs.py": ("api.resources.runs", "client.run_records", "web.runs"),
     "tests/system/test_page_shell.py": (*ENTERS, "web.shell"),
     "tests/system/test_page_shell_engines.py": (*ENTERS, "web.shell"),
     "tests/system/test_page_site.py": ("web.site",),

@@ -34,8 +34,10 @@ async def submit_step(
     request = await here.world.submit(
         step, number, name=f"{step}_{number}", owner_uuid=run["uuid"], properties=properties, **more
     )
+    if exit_code is None:
+        return request
     container = await here.world.ok("GET", f"containers/{request['container_uuid']}")
-    if exit_code is not None and container["state"] == "Queued":
+    if container["state"] == "Queued":
         ended: dict[str, JSON] = {"exit_code": exit_code, "cost": cost}
         if files is not None:
             ended["output"] = await here.files.pdh(await here.files.collection(files))

@@ -107,7 +107,7 @@ def shown_state(run: Record) -> str:
     return str(run["state"]) + (REUSED if is_reused else "")
 
 
-def bar_shares(counts: Mapping[str, int], width: float = BAR_WIDTH) -> tuple[BarShare, ...]:
+def bar_shares(counts: Mapping[str, Any], width: float = BAR_WIDTH) -> tuple[BarShare, ...]:
     """The bar of some steps: a share for each state, none so small that it cannot be seen."""
     numbers = [(look, counts[word]) for word, look in _SHARES if counts[word]]
     total = sum(number for _, number in numbers)
@@ -121,7 +121,7 @@ def bar_shares(counts: Mapping[str, int], width: float = BAR_WIDTH) -> tuple[Bar
     return tuple(shares)
 
 
-def summary_of(counts: Mapping[str, int]) -> str:
+def summary_of(counts: Mapping[str, Any], noun: str = "step") -> str:
     """The steps of a run in words: `12 steps: 10 done (4 reused), 2 failed`."""
     total = counts["total"]
     if not total:
@@ -132,7 +132,7 @@ def summary_of(counts: Mapping[str, int]) -> str:
         for word, _ in _SHARES
         if counts[word]
     ]
-    return f"{total} step{'' if total == 1 else 's'}: {', '.join(words)}"
+    return f"{total} {noun}{'' if total == 1 else 's'}: {', '.join(words)}"
 
 
 def shown_params(params: Mapping[str, Any]) -> str:

@@ -1,0 +1,113 @@
+"""The graph of a run, in which the requests of one step are one node, and its timeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from lading.core.drawing.folding import FoldedGraph, FoldedNode, LineageNode
+from lading.core.drawing.gantt import TimelineTask, lay_out
+from lading.core.drawing.placement import HEIGHT, WIDTH, place
+from lading.core.quantities import parse_time
+from lading.core.request_status import RequestStatus
+from lading.core.runs.step_groups import RunStep, StepGroup, group_steps, needs_of
+from lading.web.runs.reading import read_view, shown_step_state
+from lading.web.visit import Visit
+
+_NODES: Final = 200
+"""Steps of one drawing: a larger one cannot be read."""
+_ROWS: Final = 60
+"""Requests of a timeline with a row for each; of more, each step is a row."""
+_MOST_ROWS: Final = 200
+_WIDTH: Final = 560
+"""Width of the bars in pixels."""
+_LIVE: Final = (RequestStatus.WAITING, RequestStatus.RUNNING)
+
+
+async def show_graph(visit: Visit) -> Response:
+    """The page with the graph."""
+    view = await read_view(visit)
+    groups = group_steps(view.steps)
+    drawing = place(_graph(groups[:_NODES]), start="")
+    return visit.page(
+        "run_graph.html",
+        view=view,
+        run=view.record,
+        row=view.row,
+        drawing=drawing,
+        left_out=max(0, len(groups) - _NODES),
+        node_width=WIDTH,
+        node_height=HEIGHT,
+    )
+
+
+async def show_timeline(visit: Visit) -> Response:
+    """The page with the timeline; a step that was reused takes no time in it."""
+    view = await read_view(visit)
+    now = visit.services.clock().timestamp()
+    needs = needs_of(view.steps)
+    is_folded = len(view.steps) > _ROWS
+    tasks = [_task(step, needs[step.uuid], is_folded=is_folded) for step in view.steps]
+    most = _ROWS if is_folded else _MOST_ROWS
+    chart = lay_out(tasks, now=now, width=_WIDTH, most=most)
+    return visit.page(
+        "run_timeline.html",
+        view=view,
+        run=view.record,
+        row=view.row,
+        chart=chart,
+        width=_WIDTH,
+        reused=sum(step.is_reused for step in view.steps),
+    )
+
+
+def _graph(groups: tuple[StepGroup, ...]) -> FoldedGraph:
+    drawn = {group.name for group in groups}
+    return FoldedGraph(
+        nodes=tuple(
+            FoldedNode(key=group.name, name=group.name, nodes=_nodes(group)) for group in groups
+        ),
+        edges=tuple(
+            (need, group.name) for group in groups for need in group.needs if need in drawn
+        ),
+        left_out=0,
+    )
+
+
+def _nodes(group: StepGroup) -> tuple[LineageNode, ...]:
+    return tuple(
+        LineageNode(
+            key=step.uuid,
+            kind="request",
+            name=step.name,
+            state=shown_step_state(step),
+            request_uuid=step.uuid,
+        )
+        for step in group.steps
+    )
+
+
+def _task(step: RunStep, needs: tuple[str, ...], *, is_folded: bool) -> TimelineTask:
+    begun = _seconds(step.created_at) or 0.0
+    started, ended = _seconds(step.started_at), _seconds(step.finished_at)
+    if step.is_reused and step.state not in _LIVE:
+        # Its container ran before the run, or in another one: here it took no time.
+        started = ended = begun
+    elif ended is None and step.state not in _LIVE:
+        # It was cancelled without a container of its own: when is not known.
+        started, ended = None, begun
+    return TimelineTask(
+        key=step.uuid,
+        name=step.group if is_folded else step.name,
+        state=shown_step_state(step),
+        made=begun,
+        started=started,
+        ended=ended,
+        needs=needs,
+        is_reused=step.is_reused,
+    )
+
+
+def _seconds(moment: str | None) -> float | None:
+    return parse_time(moment).timestamp() if moment else None
