@@ -24,8 +24,8 @@ from lading.web.visit import Visit
 
 _SHOWN: Final = 5
 """Failures whose last lines are shown."""
-_LINES: Final = 12
-"""Lines of each."""
+_LINES, _FEW_LINES = 12, 5
+"""Lines of a failure: of one or two, and of each of several."""
 _MOST_GROUPS: Final = 200
 _AT_ONCE: Final = 8
 """Calls at a time; the server takes writes one after another."""
@@ -91,9 +91,10 @@ async def cancel(visit: Visit) -> Response:
 async def _values(visit: Visit, view: RunView) -> dict[str, Any]:
     failures = failures_of(view.steps)
     lines: dict[str, list[str]] = {}
+    most = _LINES if len(failures) < 3 else _FEW_LINES
 
     async def read_lines(step: RunStep) -> None:
-        lines[step.uuid] = await reading.last_lines(visit.api, step, most=_LINES)
+        lines[step.uuid] = await reading.last_lines(visit.api, step, most=most)
 
     await together(*(read_lines(step) for step in failures[:_SHOWN]))
     groups = group_steps(view.steps)
