@@ -26,6 +26,7 @@ from lading.core.gpu_architectures import ROCM, default_stack
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_size
 from lading.core.secrets import needed_names, restored
+from lading.web.requests import run_choice
 from lading.web.visit import Visit
 
 _OUTPUT: Final = "/out"
@@ -35,7 +36,7 @@ _PRIORITY: Final = 500
 _MOST_IMAGES: Final = 200
 _GPUS: Final = ("gpus", "gpu_memory", "gpu_type", "gpu_version")
 _TEXTS: Final = (
-    "name", "image", "command", "inputs", "environment", "vcpus", "ram", *_GPUS, "project",
+    "name", "image", "command", "inputs", "environment", "vcpus", "ram", *_GPUS, "project", "run",
 )  # fmt: skip
 _SWITCHES: Final = ("reuse", "internet")
 _EMPTY: Final[Mapping[str, str]] = {
@@ -70,9 +71,11 @@ async def show(visit: Visit) -> Response:
     """The form; filled in from the request `from`, if the address has one."""
     earlier = visit.query("from")
     texts, needed = dict(_EMPTY), list[Any]()
+    for name in ("image", "run"):
+        texts[name] = visit.query(name)[:400]
     if earlier:
         found = await visit.api.get("container_requests", _need_request(earlier))
-        texts, needed = _texts_of(found), found["secrets_needed"]
+        texts, needed = {**texts, **_texts_of(found)}, found["secrets_needed"]
     return await _form(visit, texts, earlier=earlier, needed=needed)
 
 
@@ -103,6 +106,8 @@ async def submit(visit: Visit) -> Response:
         body["secret_mounts"] = restored(needed, contents)
     if not reading.faults:
         try:
+            if texts["run"]:
+                body |= await run_choice.attributes(visit.api, texts["run"], project, body)
             made = await visit.api.create("container_requests", body)
         except LadingError as error:
             if error.status >= 500:
@@ -138,6 +143,7 @@ async def _form(
     status: int = 200,
 ) -> Response:
     images = [name for one in await list_images(visit.api) for name in one.names]
+    runs = await run_choice.names(visit.api)
     return visit.page(
         "submit.html",
         status=status,
@@ -147,6 +153,7 @@ async def _form(
         faults=faults or {},
         refused=refused,
         images=list(dict.fromkeys(images))[:_MOST_IMAGES],
+        runs=runs,
     )
 
 
