@@ -11,6 +11,7 @@ from lading.core.errors import NotFound
 from lading.core.ids import Infix, is_pdh
 from lading.web import previews
 from lading.web.data import entries
+from lading.web.data.result_names import name_results
 from lading.web.requests import files
 from lading.web.visit import Visit
 
@@ -31,10 +32,13 @@ async def show(visit: Visit) -> Response:
     uuid = entries.need_uuid(visit, Infix.COLLECTION)
     record = await visit.api.get("collections", uuid, select=_FIELDS)
     found = await files.look_into(visit, uuid, path=visit.query("path").strip("/"))
+    names = await name_results(visit, [record])
     return visit.page(
         "collection.html",
         collection=record,
-        title=record["name"] or record["portable_data_hash"],
+        title=names[uuid].title
+        if uuid in names
+        else record["name"] or record["portable_data_hash"],
         place=entries.collection_place(uuid),
         files=found,
         parents=await entries.parents_of(visit, record["owner_uuid"]),

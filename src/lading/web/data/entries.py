@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from lading.client.api import Record
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.web.data.result_names import ResultName, name_results
 from lading.web.keyset import (
     LONG_PATIENCE,
     PATIENCE,
@@ -105,8 +106,9 @@ async def find(
     else:
         found = SearchPage(await page_after(visit.api, listed, **asked))
     picked = found.records[:most]
+    names = {} if groups else await name_results(visit, picked)
     return DataPage(
-        rows=[_row(one) for one in picked],
+        rows=[_row(record, names.get(record["uuid"])) for record in picked],
         after=key_of(picked[-1]) if len(found.records) > most else "",
         reached=found.reached,
     )
@@ -170,13 +172,13 @@ def need_name(visit: Visit) -> str:
     return name
 
 
-def _row(one: Record) -> DataRow:
+def _row(one: Record, name: ResultName | None) -> DataRow:
     is_project = is_uuid(one["uuid"], Infix.GROUP)
     return DataRow(
         uuid=one["uuid"],
         place=(project_place if is_project else collection_place)(one["uuid"]),
-        title=one["name"] or one.get("portable_data_hash") or one["uuid"],
-        about=str(one.get("description") or ""),
+        title=name.title if name else one["name"] or one.get("portable_data_hash") or one["uuid"],
+        about=name.about if name else str(one.get("description") or ""),
         created_at=one["created_at"],
         file_count=None if is_project else one["file_count"],
         bytes=one.get("file_size_total") or 0,
