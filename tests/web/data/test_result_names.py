@@ -13,6 +13,8 @@ async def test_an_output_is_named_by_its_step_and_run(here: PageSite, browser: B
     words = await browser.words(path)
     assert "Output of align_1 step align, run cohort-7" in words
     assert "Container output for request" not in words
+    assert "see the page of the run" in words
+    assert "lading_attempts" not in words
     assert "Log of align_1" in await browser.words(f"{path}?logs=1")
     collection = await browser.words(f"/ui/collections/{step['output_uuid']}")
     assert "Output of align_1" in collection
