@@ -365,6 +365,27 @@ async def test_what_a_container_waited_for_is_told_with_its_start(server: FakeCo
     assert server.waited == {second: "waited 41 s for 1 VCPU and 1.0 MiB RAM"}
 
 
+async def test_the_wait_in_a_batch_system_is_told_once_the_container_runs(
+    server: FakeContainers,
+) -> None:
+    now = [0.0]
+    fleet = FakeFleet([SMALL])
+    uuid = server.add()
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        running = run(client, fleet, QUICK, events=server.events(), clock=lambda: now[0])
+        task = tasks.create_task(running)
+        await fleet.wait_for(lambda: fleet.started == [uuid])
+        fleet.keep_waiting(uuid, "in the queue of Slurm")
+        await server.until_told("in the queue of Slurm")
+        now[0] = 41.0
+        server.run(uuid, "secret1")
+        fleet.keep_waiting(uuid, "")
+        await server.wait_for(lambda: any("began" in entry[2] for entry in server.decisions))
+        task.cancel()
+    assert server.decisions[-1][2] == "It began to run; it waited 41 s (in the queue of Slurm)."
+
+
 @pytest.mark.parametrize(
     ("only", "state"), [(False, ContainerState.QUEUED), (True, ContainerState.CANCELLED)]
 )

@@ -55,6 +55,7 @@ class FakeProcess:
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
     spending: Spending | None = None
+    note: str = ""
 
 
 class FakeFleet:
@@ -107,6 +108,8 @@ class FakeFleet:
                 fate=one.fate,
                 failure=one.failure,
                 spending=one.spending,
+                waiting=bool(one.note),
+                note=one.note,
             )
             for uuid, one in self.processes.items()
         }
@@ -180,6 +183,11 @@ class FakeFleet:
     def offer(self, *workers: FleetWorker) -> None:
         """Other workers from now on."""
         self.workers = workers
+        self._touch()
+
+    def keep_waiting(self, uuid: str, note: str) -> None:
+        """Let a process wait in the queue of a batch system, for the reason `note`; "" ends it."""
+        self.processes[uuid].note = note
         self._touch()
 
     def end(

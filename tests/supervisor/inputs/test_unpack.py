@@ -299,6 +299,13 @@ def test_hashing_asks_whether_to_go_on() -> None:
         hash_layer(io.BytesIO(layer), limit=1 << 30, watch=over)
 
 
+def test_hashing_asks_once_for_each_four_mib() -> None:
+    calls: list[None] = []
+    layer = layer_of(member("big", size=40 << 20))
+    hash_layer(io.BytesIO(layer), limit=1 << 30, watch=lambda: calls.append(None))
+    assert len(layer) // (8 << 20) <= len(calls) <= len(layer) // (4 << 20)
+
+
 def test_a_layer_says_what_it_takes(tmp_path: Path) -> None:
     layer = layer_of(member("a/b/c", size=5), member("e", size=1))
     found = unpack_layer(io.BytesIO(gzip.compress(layer)), tmp_path / "t", limit=1 << 20)

@@ -107,6 +107,18 @@ async def test_a_list_has_all_pages() -> None:
     await cluster.close()
 
 
+@pytest.mark.parametrize("items", [b"null", b"[]"])
+async def test_a_list_may_be_empty(items: bytes) -> None:
+    answer = Response(200, {}, b'{"items": %b, "metadata": {"resourceVersion": "7"}}' % items)
+    assert await api_of(Scripted(answer)).list_all("pods", SELECTOR) == ([], "7")
+
+
+async def test_a_list_that_is_none_is_refused() -> None:
+    answer = Response(200, {}, b'{"items": {"a": 1}, "metadata": {"resourceVersion": "7"}}')
+    with pytest.raises(Unavailable, match="the list of pods cannot be read"):
+        await api_of(Scripted(answer)).list_all("pods", SELECTOR)
+
+
 def test_a_pause_that_is_asked_for_is_made() -> None:
     cluster = Scripted(refusal(429, **{"retry-after": "7"}), refusal(503), Response(200, {}, b"{}"))
 
