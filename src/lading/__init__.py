@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lading.client.executor import Executor
     from lading.client.functions import RemoteFunction
+    from lading.client.run_records.program import RunBlock, run
     from lading.client.runs import Output, Run, RunFailed, RunFuture, Runs
     from lading.client.site import Site, connect
 
@@ -18,15 +19,24 @@ __all__ = [
     "Output",
     "RemoteFunction",
     "Run",
+    "RunBlock",
     "RunFailed",
     "RunFuture",
     "Runs",
     "Site",
     "__version__",
     "connect",
+    "run",
 ]
 __version__ = "0.3.0"
-_HOMES = {"Executor": "executor", "RemoteFunction": "functions", "Site": "site", "connect": "site"}
+_HOMES = {
+    "Executor": "executor",
+    "RemoteFunction": "functions",
+    "RunBlock": "run_records.program",
+    "Site": "site",
+    "connect": "site",
+    "run": "run_records.program",
+}
 
 
 def __dir__() -> list[str]:

@@ -204,6 +204,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/snakemake.md": Site(
         TOOLS.replace(" sh ", " sh bash tr tail mkdir ") + COUNTS, ("crun",), snakemake
     ),
+    "docs/runs.md": Site(UP, ("crun",)),
     "docs/provenance.md": Site(TOOLS + COUNTS, ("crun", "unzip", "ssh")),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/web.md": Site(UP),

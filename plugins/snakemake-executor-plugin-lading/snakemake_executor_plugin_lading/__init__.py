@@ -24,6 +24,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 
 import lading
 from lading.core.errors import LadingError
+from lading.core.runs.states import RunOutcome
 from lading.core.secrets import is_telling
 
 from . import containers
@@ -60,6 +61,13 @@ class ExecutorSettings(ExecutorSettingsBase):
             "help": "Secrets of all jobs, as NAME (a variable that is set here), NAME=@FILE or "
             "/PATH=@FILE: variables or files of the command that no record shows.",
             "nargs": "+",
+        },
+    )
+    run: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "Name of the run in Lading; by default that of the variable LADING_RUN, or of "
+            "the working directory."
         },
     )
     no_reuse: bool = field(
@@ -101,6 +109,13 @@ class Executor(RemoteExecutor):
                 f"for a secret add --lading-secret {telling[0]}"
             )
         self.known = KnownFiles(_HOME / "files.json")
+        self.block = lading.run(
+            self.settings.run or os.environ.get("LADING_RUN") or Path.cwd().name or "snakemake",
+            params=_config(self.workflow),
+            project=self.settings.project,
+        )
+        self.faults: dict[str, bool] = {}
+        self.block.__enter__()
 
     async def sleep(self) -> None:
         """Wait between two looks. Snakemake's own pauses are for schedulers that are asked."""
@@ -126,6 +141,8 @@ class Executor(RemoteExecutor):
                 yield one
         faults = await asyncio.gather(*(asyncio.to_thread(self._finish, one) for one in ended))
         for one, fault in zip(ended, faults, strict=True):
+            # A further try of a job counts in place of the one before.
+            self.faults[_name(one.job)] = fault is not None
             if fault is None:
                 self.report_job_success(one)
             else:
@@ -148,6 +165,8 @@ class Executor(RemoteExecutor):
     def shutdown(self) -> None:
         """Stop watching, and close the connection."""
         super().shutdown()
+        self.block.__exit__(None, None, None)
+        self.block.end(RunOutcome.FAILED if any(self.faults.values()) else RunOutcome.DONE)
         self.site.close()
 
     def _submit(self, jobs: list[JobExecutorInterface]) -> None:
@@ -203,7 +222,7 @@ class Executor(RemoteExecutor):
             secrets=self.secrets,
             name=_name(job),
             reuse=not self.settings.no_reuse,
-            project=self.settings.project,
+            step=job.name,
             output_glob=sorted({*own, *(f"{path}/**" for path in own)}),
             **needs,
         )
@@ -285,6 +304,13 @@ def _work(step: Any, workflow: Any, number: int) -> Step:
     if step.is_shell:
         return Step(str(step.shellcmd), {})
     return step_of(step, workflow, number)
+
+
+def _config(workflow: Any) -> dict[str, Any]:
+    """The values of `--config`, which are the parameters of the run."""
+    settings = getattr(workflow, "config_settings", None)
+    values = getattr(settings, "config", None) or getattr(workflow, "overwrite_config", None)
+    return {str(name): value for name, value in dict(values or {}).items()}
 
 
 def _name(job: JobExecutorInterface) -> str:

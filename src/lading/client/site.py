@@ -38,6 +38,7 @@ from lading.client.request_options import (
     secret_mounts,
 )
 from lading.client.run_ends import RunEnds
+from lading.client.run_records.program import membership
 from lading.client.run_submission import RunSubmitter
 from lading.client.runs import Run, Runs, Source, check_inputs, check_runs
 from lading.client.servers.environment import default_data_directory
@@ -106,6 +107,7 @@ class Site:
         start_after: Moment | None = None,
         expires: Moment | None = None,
         deadline: Moment | None = None,
+        step: str | None = None,
         **attributes: Any,
     ) -> Run:
         """Submit a command, and return at once.
@@ -122,7 +124,8 @@ class Site:
         nowhere. `reuse`: whether an earlier result may be used. `after`: runs that must have
         succeeded before. `max_run_time` and `output_ttl` are durations as "2h30m", or seconds;
         `start_after`, `expires` and `deadline` are moments as "18:00", "2h" from now, or a
-        datetime. `attributes` are those of a container request.
+        datetime. `step`: its step in a run (`lading.run`), by default `name` without its number.
+        `attributes` are those of a container request.
 
         Raises Invalid for values that cannot be meant, before anything is sent.
         """
@@ -151,6 +154,7 @@ class Site:
             },
         )
         check_inputs(inputs or {})
+        body |= membership(self, body, program=Path(command[0]).name, step=step)
         run = Run(self, name or Path(command[0]).name)
         work = self._submitter.submit(run, body, dict(inputs or {}), check_runs(after))
         self._start(work, self._submitting)

@@ -43,6 +43,7 @@ COUNTS = st.builds(
         (RunCounts(done=1, failed=1, cancelled=1), None, RunState.FAILED),
         (RunCounts(done=1, cancelled=1), None, RunState.CANCELLED),
         (RunCounts(done=1), RunOutcome.FAILED, RunState.FAILED),
+        (RunCounts(done=1, failed=1), RunOutcome.DONE, RunState.DONE),
     ],
 )
 def test_states(counts: RunCounts, outcome: RunOutcome | None, state: RunState) -> None:
@@ -73,7 +74,8 @@ def test_a_run_has_ended_only_without_live_steps(
         assert state in (RunState.WAITING, RunState.RUNNING)
     else:
         assert state is not RunState.RUNNING
-    assert (state is RunState.DONE) <= (counts.failed == counts.cancelled == 0)
+    if outcome is not RunOutcome.DONE:
+        assert (state is RunState.DONE) <= (counts.failed == counts.cancelled == 0)
 
 
 @given(COUNTS)

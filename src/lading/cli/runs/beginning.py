@@ -71,17 +71,24 @@ def begin_run(
 @click.command("end")
 @click.argument("run", required=False)
 @click.option("--failed", is_flag=True, help="Its program failed.")
+@click.option("--done", is_flag=True, help="It is done, though a step failed: it was made good.")
 @click.option("--note", default="", help="Why.")
 @display.with_json
-def end_run(run: str | None, failed: bool, note: str) -> display.Output:
+def end_run(run: str | None, failed: bool, done: bool, note: str) -> display.Output:
     """Note the end of the program of RUN, by default of that in LADING_RUN. A run needs no end: it
     has ended when its steps have.
     """
-    outcome = RunOutcome.FAILED if failed else RunOutcome.DONE
+    if failed and done:
+        raise click.UsageError("Give --failed or --done, not both.")
 
     async def action(session: CliSession) -> Record:
         name, attempt = need_run(run_of(os.environ, run))
         reference = await find_run(session.api, name)
+        record = await reading.read_run(
+            session.api, RunReference(uuid=reference.uuid, attempt=attempt)
+        )
+        has_failed = failed or (record["counts"]["failed"] and not done)
+        outcome = RunOutcome.FAILED if has_failed else RunOutcome.DONE
         return await reading.end(
             session.api, reference.uuid, attempt=attempt, outcome=str(outcome), note=note
         )

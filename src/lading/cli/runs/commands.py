@@ -23,6 +23,10 @@ from lading.core.runs.states import RunState
 _COMMANDS: Final = {
     "list": "lading.cli.runs.commands",
     "show": "lading.cli.runs.showing",
+    "watch": "lading.cli.runs.watching",
+    "diff": "lading.cli.runs.comparing",
+    "report": "lading.cli.runs.reporting",
+    "get": "lading.cli.runs.fetching",
     "cancel": "lading.cli.runs.ending",
     "rm": "lading.cli.runs.ending",
     "begin": "lading.cli.runs.beginning",
@@ -66,7 +70,7 @@ def runs(ctx: click.Context) -> None:
     \b
     lading run --run cohort-7 --name align -- sh align.sh
     lading runs show cohort-7
-    lading runs cancel cohort-7
+    lading runs diff cohort-7#1 cohort-7#2
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_run)

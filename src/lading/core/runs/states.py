@@ -95,11 +95,14 @@ def run_state(counts: RunCounts, outcome: RunOutcome | None = None) -> RunState:
     if counts.live:
         has_begun = counts.running or counts.finished
         return RunState.RUNNING if has_begun else RunState.WAITING
+    if outcome is RunOutcome.DONE:
+        # Its program knows that failures were made good, as by another try.
+        return RunState.DONE
     if counts.failed or outcome is RunOutcome.FAILED:
         return RunState.FAILED
     if counts.cancelled or outcome is RunOutcome.CANCELLED:
         return RunState.CANCELLED
-    return RunState.DONE if counts.finished or outcome else RunState.WAITING
+    return RunState.DONE if counts.finished else RunState.WAITING
 
 
 def state_with_runner(counts: RunCounts, runner: RequestStatus) -> RunState:
