@@ -181,6 +181,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_rootless.py": (
         "supervisor.engines", "supervisor.limits", "supervisor.rootless",
     ),
+    "tests/system/test_runs.py": (
+        "api.resources.runs", "cli.runs", "client.run_records", "core.runs", "store.runs",
+    ),
     "tests/system/test_samples.py": (
         "cli.running.mapping", "client.functions", "client.run_submission", "client.runs",
         "client.site",

@@ -123,3 +123,19 @@ async def test_the_table_of_all(database: Database) -> None:
     assert rows == [
         {"user_uuid": BOB, "perm_level": level} for level in ("can_write", "can_manage")
     ]
+
+
+async def test_the_records_of_many_projects(database: Database) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.project(Q, ALICE)
+        for number, owner in enumerate((P, Q, BOB)):
+            row = {"uuid": f"c{number}", "owner_uuid": owner, "created_at": str(number)}
+            await records.insert(it.tx, COLLECTIONS, {**COLLECTIONS.defaults, **row})
+        found = await permission_queries.accessible(it.tx, COLLECTIONS, ALICE, many=1)
+        assert (found.owners, found.dense) == (None, True)
+        query = Query(where=(found,), order=(SortKey("created_at", descending=True),))
+        rows = await records.search(it.tx, database.dialect, COLLECTIONS, query)
+        assert [row["uuid"] for row in rows] == ["c1", "c0"]
+        few = await permission_queries.accessible(it.tx, COLLECTIONS, ALICE)
+        assert sorted(few.owners or ()) == sorted((P, Q))

@@ -93,3 +93,17 @@ async def test_a_key_that_another_server_keeps(it: TaskWorld) -> None:
 async def test_a_project_that_is_none(it: TaskWorld) -> None:
     reply = await it.call("POST", "tasks", await it.task(tags={"lading.project": "nope"}))
     assert (reply.status, reply.json["errors"][0]["pointer"]) == (400, "/tags/lading.project")
+
+
+async def test_a_task_is_a_step_of_the_run_of_its_tag(it: TaskWorld) -> None:
+    for session, attempt in (("a", 1), ("a", 1), ("b", 2)):
+        tags = {"lading.run": "cohort", "lading.step": "align", "lading.session": session}
+        await it.ok("POST", "tasks", await it.task(tags=tags))
+        (run,) = (await it.world.ok("GET", "groups/runs"))["items"]
+        assert (run["name"], run["attempt"]) == ("cohort", attempt)
+    path = f"groups/{run['uuid']}/run_steps"
+    items = (await it.world.ok("GET", path, params={"attempt": 1}))["items"]
+    assert [item["properties"]["lading_step"] for item in items] == ["align", "align"]
+    assert len((await it.ok("GET", "tasks"))["tasks"]) == 3
+    reply = await it.call("POST", "tasks", await it.task(tags={"lading.run": "a/b"}))
+    assert (reply.status, reply.json["errors"][0]["pointer"]) == (400, "/tags/lading.run")

@@ -25,6 +25,8 @@ NAMED = 20
 """Most owners or shared records that a list condition names one by one."""
 SPARSE = 2000
 """Most rows that are fetched by owner and then sorted."""
+MANY = 5000
+"""Most projects of which each is looked at for records; a run of a pipeline is one too."""
 # Fields whose change alters the flags of groups below.
 PERMISSION = "permission"
 _STANDING = ("trash_at", "frozen_by_uuid")
@@ -66,16 +68,21 @@ async def levels_on(tx: Transaction, user_uuid: str, targets: Sequence[str]) -> 
     return {str(target): int(level or 0) for target, level in rows}
 
 
-async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Accessible:
+async def accessible(
+    tx: Transaction, kind: RecordType, user_uuid: str, *, many: int = MANY
+) -> Accessible:
     """The condition for readable records of a type, in the form that is fast for this user."""
-    sql = _probe(kind.plural, kind.infix, NAMED, SPARSE)
+    sql = _probe(kind.plural, kind.infix, NAMED, SPARSE, many)
     rows = await tx.fetch(sql, (user_uuid,) * sql.count("?"))
     owners, shared = (_named(rows, name) for name in ("owner", "shared"))
+    if ("many", "") in rows:
+        # Not all projects were looked at: those that were found are not all.
+        owners = None
     return Accessible(user_uuid, owners, shared, ("dense", "") in rows)
 
 
 @cache
-def _probe(table: str, infix: str, named: int, sparse: int) -> str:
+def _probe(table: str, infix: str, named: int, sparse: int, many: int) -> str:
     """The owners, the shared records, and whether there are many rows, of one user: in one
     statement, since three round trips take longer than reading a page.
     """
@@ -87,22 +94,27 @@ def _probe(table: str, infix: str, named: int, sparse: int) -> str:
             f" LIMIT {sparse + 1}) found)"
         )
 
+    # Those of single records have an index: a user may have any number of projects.
+    single = "" if infix in (USERS.infix, GROUPS.infix) else " AND g.owning = 0"
     # At most `named` + 1 rows are read: one more means "too many to name". With at most
     # one owner or shared record, an index lookup is fast even for many rows.
     return (
-        f"WITH owners AS (SELECT DISTINCT o.target_uuid FROM ({reached(owning=True)}) o"
-        f" WHERE EXISTS (SELECT 1 FROM {table} x WHERE x.owner_uuid = o.target_uuid)"
+        f"WITH places AS (SELECT o.target_uuid FROM ({reached(owning=True)}) o LIMIT {many + 1}),"
+        " owners AS (SELECT DISTINCT places.target_uuid FROM places"
+        f" WHERE EXISTS (SELECT 1 FROM {table} x WHERE x.owner_uuid = places.target_uuid)"
         f" LIMIT {named + 1}),"
-        f" shared AS (SELECT DISTINCT o.target_uuid FROM ({reached(owning=False)}) o"
+        f" shared AS (SELECT DISTINCT o.target_uuid FROM ({reached(owning=False)}{single}) o"
         f" WHERE substr(o.target_uuid, 7, 5) = '{infix}' LIMIT {named + 1}),"
         " counts AS (SELECT (SELECT count(*) FROM owners) AS owners,"
-        " (SELECT count(*) FROM shared) AS shared)"
+        " (SELECT count(*) FROM shared) AS shared, (SELECT count(*) FROM places) AS places)"
         " SELECT 'owner', target_uuid FROM owners"
         " UNION ALL SELECT 'shared', target_uuid FROM shared"
         f" UNION ALL SELECT 'dense', '' FROM counts WHERE {sparse} < CASE"
+        f" WHEN places > {many} THEN {sparse + 1}"
         " WHEN owners + shared <= 1 THEN 0"
         f" WHEN owners > {named} THEN {count(reached(owning=True))}"
         f" ELSE {count('SELECT target_uuid FROM owners')} END"
+        f" UNION ALL SELECT 'many', '' FROM counts WHERE places > {many}"
     )
 
 

@@ -71,6 +71,10 @@ def tables(dialect: Dialect) -> Iterator[str]:
     )
     yield "CREATE INDEX IF NOT EXISTS grants_target ON grants (target_uuid)"
     yield (
+        "CREATE INDEX IF NOT EXISTS grants_shared ON grants (subject_uuid, target_uuid)"
+        " WHERE owning = 0"
+    )
+    yield (
         f"CREATE TABLE IF NOT EXISTS group_standing (uuid {text} NOT NULL PRIMARY KEY,"
         f" trash_at {text}, frozen {number} NOT NULL)"
     )

@@ -275,7 +275,13 @@ class ConditionWriter:
         return reaches(self._name(part.column), part.level, owning=part.owning)
 
     def _accessible(self, part: Accessible) -> str:
-        owned = self._among_reached("owner_uuid", part.owners, part.user_uuid, owning=True)
+        if part.dense and part.owners is None:
+            # Of a page in its order few rows are looked at, but the user may have any number of
+            # projects: each run of a pipeline is one.
+            self.values.append(part.user_uuid)
+            owned = reaches(self._name("owner_uuid"), 1, owning=True)
+        else:
+            owned = self._among_reached("owner_uuid", part.owners, part.user_uuid, owning=True)
         shared = self._among_reached("uuid", part.shared, part.user_uuid, owning=False)
         either = f"{owned} OR {shared}" if shared else owned
         return _held_by_many(either) if part.dense else either

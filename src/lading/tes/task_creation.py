@@ -15,11 +15,14 @@ from typing import Final
 
 from lading.client.api import ApiClient, Json
 from lading.client.retry import NO_RETRY
+from lading.client.run_records import reading
 from lading.client.transport import Transport
 from lading.core.containers.request_phases import RequestState
+from lading.core.drawing.step_names import step_name
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.core.quantities import format_time, later
-from lading.core.tes import mapping
+from lading.core.runs import attempts
+from lading.core.tes import document_shapes, mapping
 from lading.core.tes.document import InvalidTask, read_task
 from lading.core.tes.document_shapes import DocumentFault, objects
 from lading.core.tes.mapping import TaskSite
@@ -116,6 +119,7 @@ class TaskCreator:
         # A repeated create could make a second task.
         api = ApiClient(self._transport, caller.token, retry=NO_RETRY)
         try:
+            attributes |= await self._membership(caller, task, attributes)
             if attributes["state"] == RequestState.UNCOMMITTED:
                 await self._check_draft(api, task, attributes)
             made = await api.create("container_requests", attributes, select=["uuid"])
@@ -123,6 +127,29 @@ class TaskCreator:
             raise InvalidTask([DocumentFault(_place_of(error, task), error.message)]) from None
         await self._store_transfer(caller, str(made["uuid"]), task, key)
         return str(made["uuid"])
+
+    async def _membership(
+        self, caller: TaskCaller, task: JsonObject, attributes: JsonObject
+    ) -> JsonObject:
+        """The attributes of a task that is a step of a run, by its tags; {} without. Raises
+        Invalid, also for a name that no run may have.
+        """
+        tags = {name: str(value) for name, value in document_shapes.mapping(task, "tags").items()}
+        if not (name := tags.get("lading.run", "")):
+            return {}
+        begun = await reading.begin(
+            ApiClient(self._transport, caller.token),
+            name,
+            project=tags.get("lading.project"),
+            # Tasks come one by one: all with one tag are one attempt.
+            session=tags.get("lading.session", "TES"),
+            source={"kind": "TES"},
+        )
+        step = tags.get("lading.step") or step_name(str(attributes.get("name") or ""))
+        marks: JsonObject = {attempts.ATTEMPT: begun["attempt"], attempts.STEP: step}
+        stored = attributes.get("properties")
+        properties = stored if isinstance(stored, dict) else {}
+        return {"owner_uuid": begun["uuid"], "properties": {**properties, **marks}}
 
     async def _check_draft(self, api: ApiClient, task: JsonObject, attributes: JsonObject) -> None:
         """Check images and resources of a task before its inputs are fetched: none are for a task
@@ -164,6 +191,8 @@ def _place_of(error: Invalid, task: JsonObject) -> str:
     """The JSON pointer of the part of a task that the API refused; "" where it names none."""
     if error.message.startswith("owner_uuid:"):
         return "/tags/lading.project"
+    if error.message.startswith("name:"):
+        return "/tags/lading.run"
     named = _IMAGE_FAULT.search(error.message)
     # Of several executors, the first one with this image.
     images = [one["image"] for one in objects(task, "executors")]

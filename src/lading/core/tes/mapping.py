@@ -135,6 +135,7 @@ _TAGS: Mapping[str, tuple[Callable[[str], Json], str]] = MappingProxyType(
         "lading.project": (lambda text: text, "the uuid of a project"),
         "lading.retries": (_whole, "a whole number"),
         "lading.reuse": (_flag, "yes or no"),
+        "lading.run": (lambda name: name, "the name of a run"),
     }
 )
 """The tags that have an effect, each with its reader and its values."""
