@@ -45,20 +45,20 @@ def receiver_text(url: str) -> str:
     return f"{scheme}://{host}/{'…' if rest.removeprefix(host).strip('/') else ''}"
 
 
-def delivery_facts(found: Record) -> list[tuple[str, str]]:
+def delivery_facts(webhook: Record) -> list[tuple[str, str]]:
     """Names and values of the position of a webhook; a value is "" where there is none."""
-    behind = max(0, found["last_log_id"] - found["log_id"])
+    behind = max(0, webhook["last_log_id"] - webhook["log_id"])
     return [
-        ("state", found["state"]),
-        ("reason", found["paused_reason"] or ""),
-        ("delivered", str(found["delivered"])),
-        ("last", found["delivered_at"] or ""),
+        ("state", webhook["state"]),
+        ("reason", webhook["paused_reason"] or ""),
+        ("delivered", str(webhook["delivered"])),
+        ("last", webhook["delivered_at"] or ""),
         ("behind", f"{behind} log row{'' if behind == 1 else 's'}"),
-        ("failures", f"{found['failures']} in a row" if found["failures"] else ""),
-        ("attempts", f"{found['attempts']} of the next event" if found["attempts"] else ""),
-        ("since", found["failing_since"] or ""),
-        ("next try", found["next_at"] or ""),
-        ("fault", found["fault"]),
+        ("failures", f"{webhook['failures']} in a row" if webhook["failures"] else ""),
+        ("attempts", f"{webhook['attempts']} of the next event" if webhook["attempts"] else ""),
+        ("since", webhook["failing_since"] or ""),
+        ("next try", webhook["next_at"] or ""),
+        ("fault", webhook["fault"]),
     ]
 
 

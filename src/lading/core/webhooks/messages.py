@@ -21,7 +21,7 @@ _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 def body_of(format: WebhookFormat, event: Record) -> tuple[bytes, str]:
     """The body of a request about a CloudEvent, and its content type."""
     if format is WebhookFormat.SLACK:
-        text = "".join(_ESCAPES.get(one, one) for one in sentence(event))
+        text = "".join(_ESCAPES.get(character, character) for character in sentence(event))
         return _encode({"text": text}), "application/json"
     return _encode(event), "application/cloudevents+json"
 
@@ -58,7 +58,7 @@ def _new_attributes(event: Record) -> Record:
 
 def _line(value: JSON) -> str:
     text = str(value)[:_MOST_TEXT]
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _encode(value: Record) -> bytes:

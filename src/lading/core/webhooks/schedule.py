@@ -177,19 +177,24 @@ def next_webhooks(
     `active` has those that are being served, `most` is the number at a time.
     """
     busy = list(active)
-    known, users = {one.uuid for one in busy}, Counter(one.user_uuid for one in busy)
-    failing = sum(one.is_failing for one in busy)
+    busy_uuids, users = (
+        {webhook.uuid for webhook in busy},
+        Counter(webhook.user_uuid for webhook in busy),
+    )
+    failing = sum(webhook.is_failing for webhook in busy)
     free = most - len(busy)
     chosen: list[WaitingWebhook] = []
-    for one in waiting:
+    for webhook in waiting:
         if len(chosen) >= free:
             break
         of_user, of_failing = max(1, most // 4), max(1, most // 2)
-        is_full = users[one.user_uuid] >= of_user or (one.is_failing and failing >= of_failing)
-        if is_full or one.uuid in known:
+        is_full = users[webhook.user_uuid] >= of_user or (
+            webhook.is_failing and failing >= of_failing
+        )
+        if is_full or webhook.uuid in busy_uuids:
             continue
-        chosen.append(one)
-        known.add(one.uuid)
-        users[one.user_uuid] += 1
-        failing += one.is_failing
+        chosen.append(webhook)
+        busy_uuids.add(webhook.uuid)
+        users[webhook.user_uuid] += 1
+        failing += webhook.is_failing
     return chosen

@@ -40,7 +40,7 @@ def sign(secrets: Sequence[str], *, message_id: str, timestamp: int, body: bytes
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(_signature(one, content) for one in secrets),
+        "webhook-signature": " ".join(_signature(secret, content) for secret in secrets),
     }
 
 

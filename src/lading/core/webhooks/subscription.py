@@ -52,45 +52,43 @@ class Subscription:
     projects: tuple[str, ...] = ()
 
     def takes(self, event_name: str, properties: Mapping[str, JSON]) -> bool:
-        """Whether an event of this type, with these properties, is wanted, wherever its record
-        is.
-        """
-        if not any(matches(one, event_name) for one in self.patterns):
+        """Whether the webhook wants an event of this type with these properties, in any project."""
+        if not any(matches(pattern, event_name) for pattern in self.patterns):
             return False
         return not self.states or _new_state(properties) in self.states
 
     def has_place(self, places: Collection[str]) -> bool:
         """Whether a record is in the wanted projects; `places` are its uuid and its owners'."""
-        return all(one in places for one in self.projects)
+        return all(project in places for project in self.projects)
 
 
 def read_subscription(record: Record) -> Subscription:
-    """The subscription of a stored webhook. That of a project gets events of this project alone."""
+    """The subscription of a stored webhook. A project's webhook gets its events alone."""
     owner = str(record["owner_uuid"])
     projects = (owner if is_uuid(owner, Infix.GROUP) else "", str(record["project_uuid"] or ""))
     return Subscription(
         patterns=tuple(record["event_types"]),
         states=tuple(record["states"]),
-        projects=tuple(dict.fromkeys(one for one in projects if one)),
+        projects=tuple(dict.fromkeys(project for project in projects if project)),
     )
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern, in time proportional to both."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return text == pattern
-    if not text.startswith(first) or len(text) < len(first) + len(rest[-1]):
+def matches(pattern: str, value: str) -> bool:
+    """Whether a value matches a pattern, in time proportional to both."""
+    first, *literals = pattern.split("*")
+    if not literals:
+        return value == pattern
+    if not value.startswith(first) or len(value) < len(first) + len(literals[-1]):
         return False
-    at, end = len(first), len(text) - len(rest[-1])
-    if not text.endswith(rest[-1]):
+    at, end = len(first), len(value) - len(literals[-1])
+    if not value.endswith(literals[-1]):
         return False
-    for part in rest[:-1]:
-        # The first place is always right: a later one leaves less for the parts behind it.
-        found = text.find(part, at, end)
-        if found < 0:
+    for literal in literals[:-1]:
+        # The first position is right: a later position leaves less for the next literals.
+        position = value.find(literal, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(literal)
     return True
 
 
@@ -119,11 +117,11 @@ def check_webhook(record: Record) -> None:
         web_address(record["url"])
 
 
-def _check_texts(name: str, given: Sequence[JSON], form: re.Pattern[str], example: str) -> None:
-    if len(given) > MOST_PATTERNS:
+def _check_texts(name: str, entries: Sequence[JSON], form: re.Pattern[str], example: str) -> None:
+    if len(entries) > MOST_PATTERNS:
         raise Invalid(f"{name}: has more than {MOST_PATTERNS} entries")
-    for one in given:
-        if not isinstance(one, str) or form.fullmatch(one) is None:
+    for entry in entries:
+        if not isinstance(entry, str) or form.fullmatch(entry) is None:
             raise Invalid(f"{name}: each entry must be a text such as {example}")
 
 
@@ -132,14 +130,14 @@ def web_address(url: JSON) -> Location:
     if not isinstance(url, str):
         raise Invalid("url: give the address of the receiver, as https://HOST/PATH")
     try:
-        found = parse_location(url)
+        location = parse_location(url)
     except Malformed as error:
         raise Invalid(f"url: {error.message}") from None
-    if found.scheme not in (LocationScheme.HTTP, LocationScheme.HTTPS):
+    if location.scheme not in (LocationScheme.HTTP, LocationScheme.HTTPS):
         raise Invalid("url: must begin with https:// or http://")
-    if found.user or found.password:
+    if location.user or location.password:
         raise Invalid("url: must have no user and no password; deliveries are signed instead")
-    return found
+    return location
 
 
 def mail_address(url: JSON) -> str:
