@@ -74,35 +74,35 @@ def read_run(
     fields: Mapping[str, str], attachments: Collection[str], *, engine_version: str
 ) -> RunDocument:
     """The run of a form. `attachments` are the checked names of its files; `engine_version` is the
-    one that runs workflows here. Raises InvalidRun.
+    version of the engine here. Raises InvalidRun.
     """
     faults: list[str] = []
-    found = {name: value for name, value in fields.items() if name in _KNOWN and value.strip()}
-    faults += [f"{name}: is missing" for name in _REQUIRED if name not in found]
-    objects = {name: _object(name, found.get(name, "{}"), faults) for name in _JSON}
+    values = {name: value for name, value in fields.items() if name in _KNOWN and value.strip()}
+    faults += [f"{name}: is missing" for name in _REQUIRED if name not in values]
+    objects = {name: _object(name, values.get(name, "{}"), faults) for name in _JSON}
     if faults:
         raise InvalidRun(faults)
     params, tags, parameters = (objects[name] for name in _JSON)
-    url, _, fragment = found["workflow_url"].strip().partition("#")
+    url, _, fragment = values["workflow_url"].strip().partition("#")
     paths = _with_directories(attachments)
     base, fault = find_base(locations(params), paths)
     faults += [f"workflow_params: {fault}"] if fault else []
     run = RunDocument(
         params=below_base(params, base) if base else params,
         sent_params=params,
-        type_version=found["workflow_type_version"],
+        type_version=values["workflow_type_version"],
         url=url,
         fragment=fragment,
         tags=_texts("tags", tags, faults),
-        engine=found.get("workflow_engine", ""),
-        engine_version=found.get("workflow_engine_version", ""),
+        engine=values.get("workflow_engine", ""),
+        engine_version=values.get("workflow_engine_version", ""),
         engine_parameters=_texts("workflow_engine_parameters", parameters, faults),
     )
-    faults += _faults_of_kind(found["workflow_type"], run, engine_version)
+    faults += _faults_of_kind(values["workflow_type"], run, engine_version)
     faults += _faults_of_url(run, attachments)
     faults += _faults_of_engine_parameters(run.engine_parameters)
-    places = (one for one in locations(run.params) if not local_path(one))
-    faults += [fault for one in places if (fault := _fault_of_location(one, paths))]
+    places = (location for location in locations(run.params) if not local_path(location))
+    faults += [fault for location in places if (fault := _fault_of_location(location, paths))]
     if faults:
         raise InvalidRun(faults)
     return run
@@ -114,7 +114,9 @@ def attachment_path(name: str) -> str:
     elements = name.removeprefix("./").split("/")
     if name.startswith("/"):
         raise InvalidRun([f"workflow_attachment: {shown!r} must be a relative path"])
-    if any(one in ("", ".", "..") or len(one.encode()) > _MAX_ELEMENT for one in elements):
+    if any(
+        element in ("", ".", "..") or len(element.encode()) > _MAX_ELEMENT for element in elements
+    ):
         text = "must have no '..', '.', empty or very long element"
         raise InvalidRun([f"workflow_attachment: {shown!r} {text}"])
     if _BAD.search(name) or len(name.encode()) > _MAX_PATH:
@@ -137,43 +139,41 @@ def check_attachments(paths: Collection[str]) -> None:
 
 
 def locations(value: Json) -> Iterator[str]:
-    """The places of all File and Directory objects in parameters: `location`, or `path` without
-    it.
-    """
+    """The locations of all File and Directory objects in parameters: `location`, else `path`."""
     if isinstance(value, list):
-        for one in value:
-            yield from locations(one)
+        for item in value:
+            yield from locations(item)
     elif isinstance(value, dict):
-        place = value.get("location", value.get("path"))
-        if is_file(value) and isinstance(place, str):
-            yield place
-        for one in value.values():
-            yield from locations(one)
+        location = value.get("location", value.get("path"))
+        if is_file(value) and isinstance(location, str):
+            yield location
+        for member in value.values():
+            yield from locations(member)
 
 
 def input_attachments(params: JsonObject, attachments: Iterable[str]) -> frozenset[str]:
     """The attachments that parameters name, with those beside them, which may be their secondary
     files, but without other CWL documents: so a change of the workflow changes no input.
     """
-    named = {attached(one) for one in locations(params) if not scheme_of(one)}
-    folders = {posixpath.dirname(one) for one in named}
+    named = {attached(location) for location in locations(params) if not scheme_of(location)}
+    folders = {posixpath.dirname(path) for path in named}
     return frozenset(
-        one
-        for one in attachments
-        if not named.isdisjoint(_with_directories([one]))
-        or (posixpath.dirname(one) in folders and not one.endswith(".cwl"))
+        attachment
+        for attachment in attachments
+        if not named.isdisjoint(_with_directories([attachment]))
+        or (posixpath.dirname(attachment) in folders and not attachment.endswith(".cwl"))
     )
 
 
 def _with_directories(paths: Iterable[str]) -> frozenset[str]:
-    """Paths, and those of all directories above them."""
-    found: set[str] = set()
+    """Paths, with the paths of all directories above them."""
+    ancestry: set[str] = set()
     for path in paths:
         at = path
-        while at and at not in found:
-            found.add(at)
+        while at and at not in ancestry:
+            ancestry.add(at)
             at = posixpath.dirname(at)
-    return frozenset(found)
+    return frozenset(ancestry)
 
 
 def is_file(value: Mapping[str, Json]) -> bool:
@@ -194,12 +194,12 @@ def attached(url: str) -> str:
     return decoded(url.removeprefix("./").rstrip("/"))
 
 
-def _object(name: str, text: str, faults: list[str]) -> JsonObject:
-    if len(text) > MAX_PARAMS:
-        faults.append(f"{name}: has {len(text)} characters; at most {MAX_PARAMS} are possible")
+def _object(name: str, json_text: str, faults: list[str]) -> JsonObject:
+    if len(json_text) > MAX_PARAMS:
+        faults.append(f"{name}: has {len(json_text)} characters; at most {MAX_PARAMS} are possible")
         return {}
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(json_text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         faults.append(f"{name}: is not JSON: {str(error)[:200]}")
         return {}
@@ -214,18 +214,18 @@ def _object(name: str, text: str, faults: list[str]) -> JsonObject:
     return value
 
 
-def _no_number(text: str) -> Json:
-    raise ValueError(f"{text} is no JSON number")
+def _no_number(constant: str) -> Json:
+    raise ValueError(f"{constant} is no JSON number")
 
 
 def _texts(name: str, value: JsonObject, faults: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key, one in value.items():
-        if isinstance(one, str):
-            found[key] = one
-        elif one is not None:
+    texts: dict[str, str] = {}
+    for key, member in value.items():
+        if isinstance(member, str):
+            texts[key] = member
+        elif member is not None:
             faults.append(f"{name}.{printable(key)}: must be a string")
-    return found
+    return texts
 
 
 def _faults_of_kind(kind: str, run: RunDocument, engine_version: str) -> Iterator[str]:

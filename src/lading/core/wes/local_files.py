@@ -51,7 +51,7 @@ def find_base(locations: Iterable[str], paths: Collection[str]) -> tuple[str, st
             )
         common = bases if common is None else bases & common
     if common is not None and len(common) > 1:
-        shown = " or ".join(printable(one) for one in sorted(common)[:2])
+        shown = " or ".join(printable(base) for base in sorted(common)[:2])
         return "", f"local files may be attachments from {shown}; name them by relative paths"
     return (common.pop(), "") if common else ("", "")
 
@@ -67,23 +67,25 @@ def _bases(path: str, paths: Collection[str]) -> Iterator[str]:
 
 def below_base(value: JsonObject, base: str) -> JsonObject:
     """Parameters in which each local File and Directory is named by its path below `base`."""
-    return {name: _below(one, base) for name, one in _relative(value, base).items()}
+    return {name: _below(parameter, base) for name, parameter in _relative(value, base).items()}
 
 
 def _below(value: Json, base: str) -> Json:
     if isinstance(value, list):
-        return [_below(one, base) for one in value]
+        return [_below(item, base) for item in value]
     return below_base(value, base) if isinstance(value, dict) else value
 
 
 def _relative(value: Mapping[str, Json], base: str) -> Mapping[str, Json]:
     for name in ("location", "path"):
-        place = value.get(name)
-        if value.get("class") in ("File", "Directory") and isinstance(place, str):
-            path = local_path(place)
+        location = value.get(name)
+        if value.get("class") in ("File", "Directory") and isinstance(location, str):
+            path = local_path(location)
             if path.startswith(base):
                 # A percent sign is one of the name: it was decoded.
-                kept = {key: one for key, one in value.items() if key not in ("location", "path")}
-                return {**kept, "location": path[len(base) :].replace("%", "%25")}
+                members = {
+                    key: member for key, member in value.items() if key not in ("location", "path")
+                }
+                return {**members, "location": path[len(base) :].replace("%", "%25")}
             return value
     return value

@@ -63,7 +63,9 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
     project = run.tags.get("lading.project", "")
     constraints: JsonObject = {"vcpus": 1, "ram": _RAM, "API": True}
     # The runner fetches these itself.
-    if any(scheme_of(one).startswith("http") for one in (run.url, *locations(run.params))):
+    if any(
+        scheme_of(location).startswith("http") for location in (run.url, *locations(run.params))
+    ):
         constraints["internet"] = True
     command = [ENGINE, *_OPTIONS]
     command.append(
@@ -85,7 +87,7 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
         PROPERTY: {name: value for name, value in stored.items() if value},
         **{f"{TAG}{name}": value for name, value in run.tags.items()},
     }
-    made: JsonObject = {
+    request: JsonObject = {
         "name": name_of(run),
         "properties": properties,
         "state": "Committed",
@@ -107,8 +109,8 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
         },
     }
     if project:
-        made["owner_uuid"] = project
-    return made
+        request["owner_uuid"] = project
+    return request
 
 
 def name_of(run: RunDocument) -> str:
@@ -117,27 +119,27 @@ def name_of(run: RunDocument) -> str:
 
 
 def resolve(value: Mapping[str, Json], collection: str) -> JsonObject:
-    """Parameters or outputs in which each relative place of a File or Directory is one in a
+    """Parameters or outputs in which each relative location of a File or Directory leads into a
     collection, named by its portable data hash.
     """
-    made = {name: _resolved(one, collection) for name, one in value.items()}
-    place = value.get("location", value.get("path"))
-    if is_file(value) and isinstance(place, str) and not scheme_of(place):
-        made.pop("path", None)
-        made["location"] = f"keep:{collection}/{encode(attached(place))}"
-    return made
+    resolved = {name: _resolved(member, collection) for name, member in value.items()}
+    location = value.get("location", value.get("path"))
+    if is_file(value) and isinstance(location, str) and not scheme_of(location):
+        resolved.pop("path", None)
+        resolved["location"] = f"keep:{collection}/{encode(attached(location))}"
+    return resolved
 
 
 def _resolved(value: Json, collection: str) -> Json:
     if isinstance(value, list):
-        return [_resolved(one, collection) for one in value]
+        return [_resolved(item, collection) for item in value]
     return resolve(value, collection) if isinstance(value, dict) else value
 
 
 def encode(path: str) -> str:
     """A path as it is written in a URL."""
     data = path.encode("utf-8", "surrogatepass")
-    return _SAFE.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
+    return _SAFE.sub(lambda match: b"%%%02X" % match[0][0], data).decode()
 
 
 def sent_params(mounts: Mapping[str, Any]) -> JsonObject:

@@ -104,14 +104,14 @@ def _log(
 def _system_logs(request: Mapping[str, Any], container: Mapping[str, Any] | None) -> list[Json]:
     """The cause of a failure first."""
     status = (container or {}).get("runtime_status") or {}
-    found: list[Json] = []
+    logs: list[Json] = []
     if state_of(request, container) in (TaskState.SYSTEM_ERROR, TaskState.PREEMPTED):
-        found.append(f"{failure(container) or 'error'}: {status.get('error') or 'no cause known'}")
+        logs.append(f"{failure(container) or 'error'}: {status.get('error') or 'no cause known'}")
     elif status.get("error"):
-        found.append(str(status["error"]))
+        logs.append(str(status["error"]))
     if status.get("warning"):
-        found.append(f"warning: {status['warning']}")
-    return found
+        logs.append(f"warning: {status['warning']}")
+    return logs
 
 
 def _times(container: Mapping[str, Any] | None) -> JsonObject:
