@@ -41,45 +41,45 @@ class SshdAddress:
         return ":" in self.host or self.host.replace(".", "").isdigit()
 
 
-def parse_address(text: str) -> SshdAddress:
+def parse_address(address: str) -> SshdAddress:
     """`10.0.0.1`, `10.0.0.1:2222`, `fd00::1`, `[fd00::1]:2222`, `name:22`. Raises Invalid."""
-    bracketed = _BRACKETED.fullmatch(text)
+    bracketed = _BRACKETED.fullmatch(address)
     if bracketed:
         host, port = bracketed[1], bracketed[2]
         fits = ":" in host and _IPV6.fullmatch(host) is not None
-    elif text.count(":") > 1:
-        host, port = text, None
+    elif address.count(":") > 1:
+        host, port = address, None
         fits = _IPV6.fullmatch(host) is not None
     else:
-        host, _, port = text.partition(":")
+        host, _, port = address.partition(":")
         fits = _NAME.fullmatch(host) is not None and (
-            ":" not in text or re.fullmatch("[0-9]{1,5}", port) is not None
+            ":" not in address or re.fullmatch("[0-9]{1,5}", port) is not None
         )
     number = int(port) if fits and port else SSH_PORT
     if not fits or not 0 < number <= _LAST_PORT:
-        raise Invalid(f"address {text[:60]!r} is not IP, IP:PORT or [IPV6]:PORT")
+        raise Invalid(f"address {address[:60]!r} is not IP, IP:PORT or [IPV6]:PORT")
     return SshdAddress(host, number)
 
 
-def machine_address(text: str) -> str:
+def machine_address(address: str) -> str:
     """A machine's IP address in its shortest form: without brackets, IPv4 inside IPv6 as IPv4.
 
     Raises Invalid for anything else, and for addresses that are valid on one link only (RFC 4291,
     2.5.6).
     """
-    bare = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
+    bare = address[1:-1] if address[:1] == "[" and address[-1:] == "]" else address
     try:
-        found = ipaddress.ip_address(bare)
+        ip = ipaddress.ip_address(bare)
     except ValueError as error:
-        raise Invalid(f"{text[:60]!r} is not the IP address of a machine") from error
-    if isinstance(found, ipaddress.IPv6Address):
-        found = found.ipv4_mapped or found
-    if found.version == 6 and found.is_link_local:
+        raise Invalid(f"{address[:60]!r} is not the IP address of a machine") from error
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip
+    if ip.version == 6 and ip.is_link_local:
         raise Invalid(
-            f"{found} is an address for one link only: "
+            f"{ip} is an address for one link only: "
             "the machine needs another one for a gang over several"
         )
-    return str(found)
+    return str(ip)
 
 
 def ip_version(address: str) -> int:
@@ -91,10 +91,10 @@ def common_version(addresses: Iterable[str]) -> int:
     """IP version of all addresses, of which there is at least one. Raises Invalid when both
     occur.
     """
-    found = {ip_version(one): one for one in addresses}
-    if len(found) > 1:
+    by_version = {ip_version(address): address for address in addresses}
+    if len(by_version) > 1:
         raise Invalid(
-            f"machines know the first one as {found[4]} and as {found[6]}: "
+            f"machines know the first one as {by_version[4]} and as {by_version[6]}: "
             "a gang needs one kind of address"
         )
-    return next(iter(found))
+    return next(iter(by_version))

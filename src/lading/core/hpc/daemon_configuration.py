@@ -97,13 +97,13 @@ def pairs(body: object, name: str) -> dict[str, Any]:
     """
     if not isinstance(body, dict):
         raise Invalid(f"the body is not an object with {name}")
-    given = body.get(name, [])
-    if isinstance(given, dict):
-        return dict(given)
-    if not isinstance(given, list):
+    content = body.get(name, [])
+    if isinstance(content, dict):
+        return dict(content)
+    if not isinstance(content, list):
         raise Invalid(f"{name} is not an array of objects with key and value, or an object")
-    found: dict[str, Any] = {}
-    for item in given:
+    values: dict[str, Any] = {}
+    for item in content:
         if (
             not isinstance(item, dict)
             or not isinstance(item.get("key"), str)
@@ -112,8 +112,8 @@ def pairs(body: object, name: str) -> dict[str, Any]:
             raise Invalid(
                 f"{name} has an item that is not an object with a string as key, and a value"
             )
-        found[item["key"]] = item["value"]
-    return found
+        values[item["key"]] = item["value"]
+    return values
 
 
 def daemon_parameters(body: object) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def code_parameters(body: object) -> dict[str, Any]:
     """The parameters of the code in a body, with their types. Raises Invalid for a name or value
     that shells do not accept.
     """
-    found = pairs(body, CODE_PARAMETERS)
-    for name, value in found.items():
+    parameters = pairs(body, CODE_PARAMETERS)
+    for name, value in parameters.items():
         if not _NAME.fullmatch(name):
             raise Invalid(
                 f"parameter {name[:60]!r} is no name: letters, digits and _, "
@@ -152,7 +152,7 @@ def code_parameters(body: object) -> dict[str, Any]:
             )
         if any(char in parameter_text(value) for char in "\0\n\r"):
             raise Invalid(f"parameter {name} has a line break or NUL in its value")
-    return found
+    return parameters
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -161,15 +161,15 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     total = 0
     for name, value in parameters.items():
-        text = parameter_text(value)
-        size = len(text.encode())
+        value_text = parameter_text(value)
+        size = len(value_text.encode())
         most = _MOST_VARIABLE - len(variable_names(name)[-1]) - 1
         if size > most:
             raise Invalid(
                 f"parameter {name} has {size} bytes in its value, but an environment variable "
                 f"holds {most}; send it as a file, by multipart/form-data"
             )
-        total += sum(len(one) + 1 + size + 1 for one in variable_names(name))
+        total += sum(len(variable) + 1 + size + 1 for variable in variable_names(name))
     if total > _MOST_VARIABLES:
         raise Invalid(
             f"the parameters have {total} bytes as environment variables, of two names each, "
@@ -187,12 +187,12 @@ def fits_a_variable(name: str, value: str) -> bool:
     return len(name) + 1 + len(value.encode()) <= _MOST_VARIABLE
 
 
-def missing(settings: DaemonSettings, given: Collection[str]) -> tuple[str, ...]:
-    """The missing keys without which the code is not started. `given`: the keys that were set.
+def missing(settings: DaemonSettings, keys: Collection[str]) -> tuple[str, ...]:
+    """The missing keys without which the code is not started. `keys`: the keys that were set.
 
     A container that is alone in its cluster may have an empty list of addresses.
     """
-    absent = [key for key in REQUIRED if key not in given]
+    absent = [key for key in REQUIRED if key not in keys]
     if not settings.addresses and settings.world_size != 1 and "sshAddresses" not in absent:
         absent.append("sshAddresses")
     return tuple(absent)
@@ -221,12 +221,12 @@ def file_name(name: str) -> str:
 
 def apply(
     settings: DaemonSettings,
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     *,
     started: bool = False,
     allow_http: bool = False,
 ) -> Applied:
-    """The settings with the values in `given`; nothing is changed when one of them is refused.
+    """The settings with the values in `values`; nothing is changed when one of them is refused.
 
     `started`: the code is past Waiting, and only the destination of its results may be changed.
     `allow_http`: results may be sent without encryption. Raises Invalid.
@@ -234,15 +234,15 @@ def apply(
     accepted: list[str] = []
     ignored: list[str] = []
     changes: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         key = ALIASES.get(name, name)
         if key not in _READERS:
             ignored.append(name)
             continue
         if started and key not in _ANY_TIME:
             raise Invalid(f"{key} cannot be changed any more: the code has been started")
-        one, read = _READERS[key]
-        changes[one] = read(key, value)
+        attribute, read = _READERS[key]
+        changes[attribute] = read(key, value)
         accepted.append(key)
     if changes.get("results_url", "").startswith("http:") and not allow_http:
         raise Invalid("resultsUrl is not an https: address; HPCAAS_ALLOW_HTTP=1 allows http:")
@@ -268,8 +268,8 @@ def _text(key: str, value: Any) -> str:
     return value
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
+def _is_unicode(string: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in string)
 
 
 def _count(key: str, value: Any, *, least: int) -> int:
@@ -308,12 +308,12 @@ def _from_json(key: str, value: Any) -> Any:
 def _addresses(key: str, value: Any) -> Mapping[int, SshdAddress]:
     value = _from_json(key, value)
     if isinstance(value, list):
-        value = {str(rank): one for rank, one in enumerate(value)}
+        value = {str(rank): address for rank, address in enumerate(value)}
     if not isinstance(value, dict):
         raise Invalid(f"{key} is not an object of addresses by rank, or a list of addresses")
     return {
-        _rank(f"{key} rank", str(rank)): parse_address(_text(key, one))
-        for rank, one in value.items()
+        _rank(f"{key} rank", str(rank)): parse_address(_text(key, address))
+        for rank, address in value.items()
     }
 
 
@@ -355,10 +355,10 @@ def _arguments(key: str, value: Any) -> tuple[str, ...]:
     value = _from_json(key, value)
     if not isinstance(value, list):
         raise Invalid(f"{key} is not a list of texts")
-    texts = tuple(_text(key, one) for one in value)
-    for one in texts:
-        if len(one.encode()) > _MOST_VARIABLE:
-            size = len(one.encode())
+    texts = tuple(_text(key, item) for item in value)
+    for argument in texts:
+        if len(argument.encode()) > _MOST_VARIABLE:
+            size = len(argument.encode())
             raise Invalid(f"{key} has an argument of {size} bytes; {_MOST_VARIABLE} is the most")
     return texts
 
@@ -375,20 +375,20 @@ def _watched(key: str, value: Any) -> tuple[str, ...]:
         return (SHARED,)
     if value in (False, "false"):
         return ()
-    return tuple(_directory(key, one) for one in _arguments(key, value))
+    return tuple(_directory(key, argument) for argument in _arguments(key, value))
 
 
 def _extra_ports(key: str, value: Any) -> Mapping[str, Mapping[int, str]]:
     value = _from_json(key, value)
     if not isinstance(value, list):
         raise Invalid(f"{key} is not a list")
-    found: dict[str, Mapping[int, str]] = {}
-    for one in value:
-        if not isinstance(one, dict) or not _NAME.fullmatch(_text(key, one.get("Name"))):
+    ports_by_name: dict[str, Mapping[int, str]] = {}
+    for item in value:
+        if not isinstance(item, dict) or not _NAME.fullmatch(_text(key, item.get("Name"))):
             raise Invalid(f"{key} has an item without a Name of letters, digits and _")
-        ports = _addresses(key, one.get("ExternalContainerPorts", {}))
-        found[one["Name"]] = {rank: str(address) for rank, address in ports.items()}
-    return found
+        ports = _addresses(key, item.get("ExternalContainerPorts", {}))
+        ports_by_name[item["Name"]] = {rank: str(address) for rank, address in ports.items()}
+    return ports_by_name
 
 
 _READERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = MappingProxyType(

@@ -155,7 +155,7 @@ def _operation(path: str, route: DaemonRoute) -> dict[str, Any]:
             for code in ("200", "206")
         }
         success["416"] = _json("The log does not reach there")
-    refused = {code: _json(text) for code, text in _REFUSALS.items()}
+    refused = {code: _json(description) for code, description in _REFUSALS.items()}
     operation: dict[str, Any] = {
         "operationId": path.strip("/").replace("/", "-"),
         "summary": route.title,

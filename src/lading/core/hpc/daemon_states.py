@@ -123,12 +123,12 @@ def shell_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def percent(text: str) -> float | None:
+def percent(progress: str) -> float | None:
     """The progress written by the code, clamped to 0 to 100; None for anything that is no
     number.
     """
     try:
-        value = float(text.strip() or "x")
+        value = float(progress.strip() or "x")
     except ValueError:
         return None
     # nan is the only value unequal to itself.

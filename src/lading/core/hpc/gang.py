@@ -141,13 +141,13 @@ class GangResult(msgspec.Struct, frozen=True):
 
 def judge(views: Sequence[RankView], policy: FailurePolicy) -> GangResult | None:
     """The end of the gang; None while it runs."""
-    failed = [one for one in views if one.has_failed]
-    if not any(one.is_running for one in views):
+    failed = [view for view in views if view.has_failed]
+    if not any(view.is_running for view in views):
         return _failure(failed[0]) if failed else GangResult(0)
     ends_all = policy is FailurePolicy.ANY
     if ends_all and failed:
         return _failure(failed[0])
-    lost = [one for one in views if one.is_lost]
+    lost = [view for view in views if view.is_lost]
     if len(lost) >= (1 if ends_all else len(views)):
         return GangResult(
             LOST, f"rank {lost[0].rank} was lost: its daemon has not answered for {PATIENCE:.0f} s"
@@ -162,7 +162,7 @@ def _failure(rank: RankView) -> GangResult:
 
 def are_delivered(views: Sequence[RankView]) -> bool:
     """Whether the results of every reachable rank that ran have been delivered, or cannot be."""
-    return not any(_is_delivering(one) and not one.is_lost for one in views)
+    return not any(_is_delivering(view) and not view.is_lost for view in views)
 
 
 def _is_delivering(view: RankView) -> bool:

@@ -61,27 +61,27 @@ def host_file(addresses: Mapping[int, SshdAddress], *, slots: int) -> str:
 
 def hosts(addresses: Mapping[int, SshdAddress]) -> str:
     """Lines for `/etc/hosts`, for programs that do not use ssh's configuration."""
-    numeric = {rank: one for rank, one in sorted(addresses.items()) if one.is_numeric}
-    return "".join(f"{one.host} {_names(rank)}\n" for rank, one in numeric.items())
+    numeric = {rank: address for rank, address in sorted(addresses.items()) if address.is_numeric}
+    return "".join(f"{address.host} {_names(rank)}\n" for rank, address in numeric.items())
 
 
 def environment(settings: DaemonSettings, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Environment of the code: its parameters, bare and as PARAM_name, and its place in the
     cluster.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, value in parameters.items():
-        found[variable_names(name)[-1]] = parameter_text(value)
-    found |= {name: parameter_text(value) for name, value in parameters.items()}
+        variables[variable_names(name)[-1]] = parameter_text(value)
+    variables |= {name: parameter_text(value) for name, value in parameters.items()}
     if settings.addresses:
         names = {"CLUSTER_CONTAINER_NAMES": ",".join(map(host_name, sorted(settings.addresses)))}
         # A longer variable would keep programs from starting; the cluster's files have the complete
         # lists.
         lists = {**names, **_addresses(settings)}.items()
-        found |= {name: value for name, value in lists if fits_a_variable(name, value)}
+        variables |= {name: value for name, value in lists if fits_a_variable(name, value)}
         # With these a bare `mpirun program` runs on every container, as root, the user of
         # containers.
-        found |= {
+        variables |= {
             "OMPI_MCA_orte_default_hostfile": HOSTFILE,
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -89,16 +89,16 @@ def environment(settings: DaemonSettings, parameters: Mapping[str, Any]) -> dict
             "HYDRA_HOST_FILE": HOSTFILE,
         }
     if settings.watched:
-        found["DISTRIBUTED_FILE_SYSTEM_ENABLED"] = "true"
-    return found | _place(settings)
+        variables["DISTRIBUTED_FILE_SYSTEM_ENABLED"] = "true"
+    return variables | _place(settings)
 
 
 def _addresses(settings: DaemonSettings) -> dict[str, str]:
     """Addresses in the order of the ranks; with ports, IPv6 is in brackets."""
     by_rank = sorted(settings.addresses.items())
     return {
-        "CLUSTER_IPS": ",".join(one.host for _, one in by_rank),
-        "CLUSTER_SSH_ADDRESSES": ",".join(f"{rank}={one}" for rank, one in by_rank),
+        "CLUSTER_IPS": ",".join(address.host for _, address in by_rank),
+        "CLUSTER_SSH_ADDRESSES": ",".join(f"{rank}={address}" for rank, address in by_rank),
     }
 
 
@@ -122,16 +122,19 @@ def variable_lines(parameters: Mapping[str, Any]) -> str:
     return "".join(f"{name}={parameter_text(value)}\n" for name, value in parameters.items())
 
 
-def with_block(text: str, name: str, content: str) -> str:
+def with_block(file_text: str, name: str, content: str) -> str:
     """The text of a file with our block of that name at its top, replacing an earlier one.
 
     At the top, since start-up files often end early for non-interactive shells.
     """
     begin, end = _BLOCK.format(edge=">>>", name=name), _BLOCK.format(edge="<<<", name=name)
-    rest = re.sub(
-        rf"^{re.escape(begin)}\n.*?^{re.escape(end)}\n", "", text, flags=re.MULTILINE | re.DOTALL
+    remainder = re.sub(
+        rf"^{re.escape(begin)}\n.*?^{re.escape(end)}\n",
+        "",
+        file_text,
+        flags=re.MULTILINE | re.DOTALL,
     )
-    return f"{begin}\n{content}{end}\n{rest}"
+    return f"{begin}\n{content}{end}\n{remainder}"
 
 
 def runtime_config(settings: DaemonSettings) -> dict[str, Any]:
@@ -139,12 +142,12 @@ def runtime_config(settings: DaemonSettings) -> dict[str, Any]:
     return {
         "WORLD_RANK": settings.world_rank,
         "WORLD_SIZE": settings.world_size,
-        "CLUSTER_IPS": [one.host for _, one in sorted(settings.addresses.items())],
+        "CLUSTER_IPS": [address.host for _, address in sorted(settings.addresses.items())],
         "CLUSTER_SSH_ADDRESSES": {
-            str(rank): str(one) for rank, one in sorted(settings.addresses.items())
+            str(rank): str(address) for rank, address in sorted(settings.addresses.items())
         },
         "EXTRA_PORTS": {
-            name: {str(at): one for at, one in ports.items()}
+            name: {str(rank): address for rank, address in ports.items()}
             for name, ports in settings.extra_ports.items()
         },
     }
