@@ -78,7 +78,7 @@ class ConnectionTable:
 
     def __init__(self, limits: HttpLimits) -> None:
         self.limits = limits
-        self._trusted = tuple(_network(one) for one in limits.trusted)
+        self._trusted = tuple(_network(network) for network in limits.trusted)
         self._all: dict[Connection, None] = {}
         self._strangers: dict[str, dict[Connection, None]] = {}
         self._waiting: dict[Connection, None] = {}
@@ -87,7 +87,7 @@ class ConnectionTable:
         """
         self._idle: dict[Connection, None] = {}
         """Waiting known peers, in the same order."""
-        self._held: dict[str, int] = {}
+        self._answering: dict[str, int] = {}
         """Number of connections that answer requests of a user."""
         self._remote = 0
         self.listeners: list[Callable[[float], None]] = []
@@ -115,7 +115,7 @@ class ConnectionTable:
         # One that waits is dropped: a stranger who holds connections open without requests loses
         # them to one who uses his.
         if not is_trusted and len(own) >= limits.connections_per_address:
-            dropped = next((one for one in own if one.is_waiting), None)
+            dropped = next((connection for connection in own if connection.is_waiting), None)
             if dropped is None:
                 return None, None
         elif self._remote >= limits.connections:
@@ -173,12 +173,12 @@ class ConnectionTable:
             return True
         if connection.holder == holder:
             return True
-        if self._held.get(holder, 0) >= self.limits.connections_per_user:
+        if self._answering.get(holder, 0) >= self.limits.connections_per_user:
             return False
         # A pipelined request may be one of another user, behind a proxy.
         self._let_go(connection)
         connection.holder = holder
-        self._held[holder] = self._held.get(holder, 0) + 1
+        self._answering[holder] = self._answering.get(holder, 0) + 1
         return True
 
     def release(self, connection: Connection) -> None:
@@ -194,11 +194,11 @@ class ConnectionTable:
 
     def overdue(self, now: float) -> list[Connection]:
         """The connections whose deadline has passed."""
-        return [one for one in self._all if one.deadline <= now]
+        return [connection for connection in self._all if connection.deadline <= now]
 
     def next_deadline(self) -> float:
         """The first deadline of all; NEVER when there is none."""
-        return min((one.deadline for one in self._all), default=NEVER)
+        return min((connection.deadline for connection in self._all), default=NEVER)
 
     def _add(self, connection: Connection) -> Connection:
         self._all[connection] = None
@@ -220,9 +220,9 @@ class ConnectionTable:
 
     def _let_go(self, connection: Connection) -> None:
         if connection.holder:
-            self._held[connection.holder] -= 1
-            if not self._held[connection.holder]:
-                del self._held[connection.holder]
+            self._answering[connection.holder] -= 1
+            if not self._answering[connection.holder]:
+                del self._answering[connection.holder]
             connection.holder = ""
 
     def _forget_stranger(self, connection: Connection) -> None:
@@ -235,18 +235,18 @@ class ConnectionTable:
     def _origin(self, address: str) -> tuple[str, bool]:
         try:
             # Without the zone of a link-local address.
-            found = ipaddress.ip_address(address.partition("%")[0])
+            ip = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             # Not an address, for example a Unix socket.
             return address, False
         # IPv4 addresses on an IPv6 socket count as IPv4.
-        mapped = getattr(found, "ipv4_mapped", None)
-        found = mapped or found
-        is_trusted = any(found in network for network in self._trusted)
-        if found.version == 4:
-            return str(found), is_trusted
+        mapped = getattr(ip, "ipv4_mapped", None)
+        ip = mapped or ip
+        is_trusted = any(ip in network for network in self._trusted)
+        if ip.version == 4:
+            return str(ip), is_trusted
         # A single subscriber has at least a /64, and could take a new address for each connection.
-        return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False)), is_trusted
+        return str(ipaddress.ip_network((ip, _IPV6_PREFIX), strict=False)), is_trusted
 
 
 class SharedAllowance:
@@ -268,11 +268,11 @@ class SharedAllowance:
         self.taken -= size
 
 
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+def _network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     try:
-        return ipaddress.ip_network(text, strict=False)
+        return ipaddress.ip_network(network, strict=False)
     except ValueError as error:
         raise Invalid(
-            f"API.TrustedAddresses, TrustedProxies: {text[:60]!r} is not a network; "
+            f"API.TrustedAddresses, TrustedProxies: {network[:60]!r} is not a network; "
             "write for example 10.0.0.0/8"
         ) from error

@@ -76,14 +76,14 @@ def parse_head(data: bytes) -> RequestHead:
     return RequestHead(head.method, head.target.partition("?")[0], headers, not closing)
 
 
-def media_type(text: str) -> tuple[str, dict[str, str]]:
+def media_type(header: str) -> tuple[str, dict[str, str]]:
     """The media type in lower case and its parameters."""
-    kind, _, _ = text.partition(";")
-    found = {
-        one[1].lower(): _unescape(one[2]) if one[2] is not None else one[3]
-        for one in _PARAMETER.finditer(text)
+    kind, _, _ = header.partition(";")
+    parameters = {
+        parameter[1].lower(): _unescape(parameter[2]) if parameter[2] is not None else parameter[3]
+        for parameter in _PARAMETER.finditer(header)
     }
-    return kind.strip().lower(), found
+    return kind.strip().lower(), parameters
 
 
 def waiting_time(prefer: str) -> float:
@@ -92,8 +92,8 @@ def waiting_time(prefer: str) -> float:
     return min(float(found[1]), MOST_WAIT) if found else 0.0
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
+def _unescape(quoted: str) -> str:
+    return re.sub(r"\\(.)", r"\1", quoted)
 
 
 class Searchable(Protocol):
@@ -125,19 +125,19 @@ def form_parts(body: Searchable, boundary: str) -> list[FormPart]:
         raise Invalid("the form has no valid boundary")
     mark = b"--" + boundary.encode("ascii")
     at = _after_first(body, mark)
-    found: list[FormPart] = []
-    while len(found) <= MOST_PARTS and body[at : at + 2] != b"--":
+    parts: list[FormPart] = []
+    while len(parts) <= MOST_PARTS and body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
             raise Invalid("the form has a boundary that is not a line of its own")
         headed = body.find(b"\r\n\r\n", at)
         end = body.find(b"\r\n" + mark, headed + 4)
         if headed < 0 or end < 0 or headed - at > MOST_HEAD:
             raise Invalid("the form has a part that does not end, or is no part")
-        found.append(_part(body[at + 2 : headed], headed + 4, end))
+        parts.append(_part(body[at + 2 : headed], headed + 4, end))
         at = end + 2 + len(mark)
-    if len(found) > MOST_PARTS:
+    if len(parts) > MOST_PARTS:
         raise Invalid(f"the form has more than {MOST_PARTS} parts")
-    return found
+    return parts
 
 
 def _after_first(body: Searchable, mark: bytes) -> int:
@@ -163,23 +163,23 @@ def _part(head: bytes, start: int, end: int) -> FormPart:
     raise Invalid("the form has a part without a name")
 
 
-def _disposition(text: str) -> tuple[str, dict[str, str]]:
+def _disposition(header: str) -> tuple[str, dict[str, str]]:
     """The type of a part and its parameters. Raises Invalid for one that cannot be read: a file
     would get the name of its field.
     """
-    kind, semicolon, rest = text.partition(";")
-    rest = (semicolon + rest).rstrip("; \t")
-    found: dict[str, str] = {}
+    kind, semicolon, remainder = header.partition(";")
+    remainder = (semicolon + remainder).rstrip("; \t")
+    parameters: dict[str, str] = {}
     at = 0
-    while at < len(rest):
-        match = _FORM_PARAMETER.match(rest, at)
+    while at < len(remainder):
+        match = _FORM_PARAMETER.match(remainder, at)
         if match is None:
-            raise Invalid(f"the form has a part whose name cannot be read: {text.strip()[:80]!r}")
+            raise Invalid(f"the form has a part whose name cannot be read: {header.strip()[:80]!r}")
         escaped, rough, token = match[2], match[3], match[4]
         value = token if escaped is None else re.sub(r'\\(["\\])', r"\1", escaped)
-        found[match[1].lower()] = value if rough is None else rough
+        parameters[match[1].lower()] = value if rough is None else rough
         at = match.end()
-    return kind.strip().lower(), found
+    return kind.strip().lower(), parameters
 
 
 def _text_of(data: bytes) -> str:
@@ -190,28 +190,28 @@ def _text_of(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _percent_decoded(text: str, charset: str) -> str:
+def _percent_decoded(encoded: str, charset: str) -> str:
     data = re.sub(
-        rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
+        rb"%([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), encoded.encode()
     )
     try:
         return data.decode(charset)
     except UnicodeDecodeError:
-        raise Invalid(f"the file name {text[:60]!r} of the form is not {charset}") from None
+        raise Invalid(f"the file name {encoded[:60]!r} of the form is not {charset}") from None
 
 
-def byte_range(text: str, size: int) -> tuple[int, int] | None:
+def byte_range(header: str, size: int) -> tuple[int, int] | None:
     """Start and end of `bytes=A-B`, `bytes=A-` or `bytes=-N` in `size` bytes; None when the range
     is not satisfiable.
 
     Any other value means the whole content (RFC 9110, section 14.2). A range that begins at the end
     of the data is empty: a log may grow.
     """
-    found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", text.strip())
-    if not found or (not found[1] and not found[2]):
+    match = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", header.strip())
+    if not match or (not match[1] and not match[2]):
         return 0, size
-    if not found[1]:
-        return max(0, size - int(found[2])), size
-    start = int(found[1])
-    end = min(size, int(found[2]) + 1) if found[2] else size
+    if not match[1]:
+        return max(0, size - int(match[2])), size
+    start = int(match[1])
+    end = min(size, int(match[2]) + 1) if match[2] else size
     return (start, end) if start <= end and start <= size else None

@@ -50,23 +50,23 @@ class ForwardingClaim:
 def sign(key: bytes, claim: ForwardingClaim) -> str:
     """A claim as the text of a header."""
     # No field contains a line break: uuids, enumerations, URLs and addresses.
-    text = "\n".join(str(one) for one in astuple(claim)).encode()
-    return f"{base64.urlsafe_b64encode(text).decode()}.{_mac(key, text)}"
+    payload = "\n".join(str(field) for field in astuple(claim)).encode()
+    return f"{base64.urlsafe_b64encode(payload).decode()}.{_mac(key, payload)}"
 
 
 def verify(
-    key: bytes, said: str, *, purpose: Purpose, audience: str, now: float
+    key: bytes, header: str, *, purpose: Purpose, audience: str, now: float
 ) -> ForwardingClaim:
     """The claim in a header, checked for this purpose and server. Raises Unauthenticated."""
-    encoded, _, mac = said.partition(".")
+    encoded, _, mac = header.partition(".")
     try:
-        text = base64.b64decode(encoded, altchars=b"-_", validate=True)
+        payload = base64.b64decode(encoded, altchars=b"-_", validate=True)
     except ValueError:
         raise _refused() from None
     # Checked before the text is parsed, in constant time.
-    if not hmac.compare_digest(mac.encode(), _mac(key, text).encode()):
+    if not hmac.compare_digest(mac.encode(), _mac(key, payload).encode()):
         raise _refused()
-    user, container, kind, meant, expires, address = text.decode().split("\n", _FIELDS - 1)
+    user, container, kind, meant, expires, address = payload.decode().split("\n", _FIELDS - 1)
     if (kind, meant) != (purpose, audience) or int(expires) < now:
         raise _refused()
     return ForwardingClaim(
@@ -89,6 +89,6 @@ def _refused() -> Unauthenticated:
     return Unauthenticated("Not logged in: the forwarded call is not proven; call again")
 
 
-def _mac(key: bytes, text: bytes) -> str:
+def _mac(key: bytes, payload: bytes) -> str:
     # The version separates these signatures from others with the same key.
-    return hmac.digest(key, _VERSION.encode() + b"\0" + text, "sha256").hex()
+    return hmac.digest(key, _VERSION.encode() + b"\0" + payload, "sha256").hex()

@@ -89,12 +89,14 @@ class HttpHead(NamedTuple):
 
     def get(self, name: str) -> str:
         """The first value of a field; "" when there is none."""
-        return next((value for one, value in self.fields if one.lower() == name), "")
+        return next((value for field_name, value in self.fields if field_name.lower() == name), "")
 
     def says(self, name: str, token: str) -> bool:
         """Whether a list field contains this element."""
-        values = (value for one, value in self.fields if one.lower() == name)
-        return any(part.strip().lower() == token for value in values for part in value.split(","))
+        values = (value for field_name, value in self.fields if field_name.lower() == name)
+        return any(
+            element.strip().lower() == token for value in values for element in value.split(",")
+        )
 
     @property
     def method(self) -> str:
@@ -178,19 +180,19 @@ def parse_form(raw: bytes, content_type: str) -> list[tuple[str, str]]:
             f"request body: {FORM_MEDIA} ends without its boundary, or has more than {MOST_FIELDS}"
             " parts"
         )
-    return [_field(part) for part in parts[1:-1]]
+    return [_field(body_part) for body_part in parts[1:-1]]
 
 
-def _field(part: bytes) -> tuple[str, str]:
+def _field(body_part: bytes) -> tuple[str, str]:
     # Blanks may follow a boundary (RFC 2046, section 5.1.1).
-    head, found, value = part.lstrip(b" \t").partition(b"\r\n\r\n")
+    head, separator, value = body_part.lstrip(b" \t").partition(b"\r\n\r\n")
     fields = [line.partition(b":") for line in head.split(b"\r\n") if line]
     names = [
-        _NAME.fullmatch(one[2].strip())
-        for one in fields
-        if one[0].strip().lower() == b"content-disposition"
+        _NAME.fullmatch(field[2].strip())
+        for field in fields
+        if field[0].strip().lower() == b"content-disposition"
     ]
-    if not found or len(names) != 1 or names[0] is None:
+    if not separator or len(names) != 1 or names[0] is None:
         raise Malformed(
             f"request body: a part of {FORM_MEDIA} must be a parameter with a name, not a file"
         )
@@ -206,7 +208,7 @@ def read_cookies(header: str) -> list[tuple[str, str]]:
     Only a semicolon ends a cookie. Another host of the domain can set a cookie whose value has a
     space and then looks like a second cookie, with a name that this host could not set.
     """
-    pairs = (one.strip(" ").partition("=") for one in header.split(";"))
+    pairs = (cookie.strip(" ").partition("=") for cookie in header.split(";"))
     return [
         (name, value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value)
         for name, sign, value in pairs
@@ -267,7 +269,7 @@ def passed_on(answer: HttpHead, *, by_path: bool, reserved: tuple[str, ...]) -> 
     whole domain.
     """
     begin = _HOST_WIDE_BEGIN + (_ORIGIN_WIDE_BEGIN if by_path else ())
-    kept = []
+    fields = []
     for name, value in answer.fields:
         lower = name.lower()
         if lower in HOST_WIDE or lower.startswith(begin) or (by_path and lower in ORIGIN_WIDE):
@@ -275,10 +277,10 @@ def passed_on(answer: HttpHead, *, by_path: bool, reserved: tuple[str, ...]) -> 
         if lower == "set-cookie":
             cookie = _own_cookie(value, reserved)
             if cookie:
-                kept.append((name, cookie))
+                fields.append((name, cookie))
             continue
-        kept.append((name, value))
-    return HttpHead(answer.start, tuple(kept))
+        fields.append((name, value))
+    return HttpHead(answer.start, tuple(fields))
 
 
 def _own_cookie(value: str, reserved: tuple[str, ...]) -> str:
@@ -286,11 +288,15 @@ def _own_cookie(value: str, reserved: tuple[str, ...]) -> str:
     would take the value for one.
     """
     pair, *attributes = value.split(";")
-    name, found, _ = pair.partition("=")
-    if not found or not name.strip() or name.strip().startswith(reserved):
+    name, equals, _ = pair.partition("=")
+    if not equals or not name.strip() or name.strip().startswith(reserved):
         return ""
-    kept = [one for one in attributes if one.partition("=")[0].strip().lower() != "domain"]
-    return ";".join((pair, *kept))
+    remaining = [
+        attribute
+        for attribute in attributes
+        if attribute.partition("=")[0].strip().lower() != "domain"
+    ]
+    return ";".join((pair, *remaining))
 
 
 def _scheme_of(headers: Mapping[str, str]) -> str:

@@ -136,31 +136,32 @@ def read_provider(document: Json, issuer: str) -> OpenIdProvider:
     """The provider from its discovery document. Raises Unavailable for a document that cannot be
     used.
     """
-    given: Mapping[str, Json] = document if isinstance(document, dict) else {}
+    metadata: Mapping[str, Json] = document if isinstance(document, dict) else {}
     # Core 1.0 Discovery, section 4.3: else one provider could speak for another.
-    if given.get("issuer") != issuer:
+    if metadata.get("issuer") != issuer:
         raise Unavailable(
-            f"the provider at {issuer} calls itself {str(given.get('issuer'))[:200]!r}; "
+            f"the provider at {issuer} calls itself {str(metadata.get('issuer'))[:200]!r}; "
             "Login.OpenIDConnect.Issuer must be exactly that"
         )
     addresses = {
-        name: given.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        name: metadata.get(name)
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
     }
     for name, address in addresses.items():
         if not isinstance(address, str) or not _is_address(address):
             raise Unavailable(f"the provider at {issuer} has no {name} with https")
-    methods = given.get("token_endpoint_auth_methods_supported")
+    methods = metadata.get("token_endpoint_auth_methods_supported")
     return OpenIdProvider(
         issuer=issuer,
         authorization=str(addresses["authorization_endpoint"]),
         token=str(addresses["token_endpoint"]),
         keys=str(addresses["jwks_uri"]),
-        userinfo=_optional_address(given.get("userinfo_endpoint")),
-        logout=_optional_address(given.get("end_session_endpoint")),
+        userinfo=_optional_address(metadata.get("userinfo_endpoint")),
+        logout=_optional_address(metadata.get("end_session_endpoint")),
         posts_secret=isinstance(methods, list)
         and "client_secret_basic" not in methods
         and "client_secret_post" in methods,
-        names_issuer=given.get("authorization_response_iss_parameter_supported") is True,
+        names_issuer=metadata.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
@@ -339,7 +340,7 @@ def _read_groups(claims: Mapping[str, Json], name: str) -> frozenset[str] | None
     # Nothing, where a list was to be: the person is in no group, which takes away what an earlier
     # login gave.
     listed: Sequence[Json] = found if isinstance(found, list) else [found]
-    return frozenset(one for one in listed[:_MOST_GROUPS] if isinstance(one, str))
+    return frozenset(group for group in listed[:_MOST_GROUPS] if isinstance(group, str))
 
 
 def check_group(person: OpenIdPerson, required: str) -> None:
@@ -386,7 +387,7 @@ def _number(value: Json) -> float | None:
         return None
 
 
-def _is_address(text: str) -> bool:
+def _is_address(url: str) -> bool:
     """Whether a text is an https address, or an http one of this machine."""
-    match = _ADDRESS.fullmatch(text)
+    match = _ADDRESS.fullmatch(url)
     return match is not None and (match[1] == "https" or bool(_LOOPBACK.fullmatch(match[2])))

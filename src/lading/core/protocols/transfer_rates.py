@@ -85,15 +85,15 @@ class StreamAllowance:
         return StreamAllowance(left=filled - size, at=now)
 
 
-def observe(pace: StreamPace, seen: Seen, *, least: float) -> StreamPace:
+def observe(pace: StreamPace, period: Seen, *, least: float) -> StreamPace:
     """The pace after a period; the rate is never below `least`."""
-    if not seen.called or not pace.is_bound:
-        return replace(pace, is_bound=seen.called)
-    waited = seen.waited - seen.turns * TURN
-    if waited > seen.seconds * TARGET:
+    if not period.called or not pace.is_bound:
+        return replace(pace, is_bound=period.called)
+    waited = period.waited - period.turns * TURN
+    if waited > period.seconds * TARGET:
         return replace(pace, rate=max(least, pace.rate * LOWER))
-    if seen.moved >= pace.rate * seen.seconds * USED:
-        return replace(pace, rate=pace.rate + STEP * seen.seconds)
+    if period.moved >= pace.rate * period.seconds * USED:
+        return replace(pace, rate=pace.rate + STEP * period.seconds)
     return pace
 
 

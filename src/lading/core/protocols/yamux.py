@@ -182,15 +182,15 @@ class Multiplexer:
 
     def consumed(self, stream: int, count: int) -> None:
         """The caller has used `count` bytes of the stream: the peer may send as many more."""
-        found = self._streams.get(stream)
-        if found is None or found.theirs_ended:
+        state = self._streams.get(stream)
+        if state is None or state.theirs_ended:
             return
-        found.owed += count
+        state.owed += count
         # Half a window at a time: a frame for each piece would be wasteful.
-        if found.owed >= WINDOW // 2:
-            self._put(FrameKind.WINDOW, Flag.NONE, stream, found.owed)
-            found.may_come += found.owed
-            found.owed = 0
+        if state.owed >= WINDOW // 2:
+            self._put(FrameKind.WINDOW, Flag.NONE, stream, state.owed)
+            state.may_come += state.owed
+            state.owed = 0
 
     def ping(self, value: int) -> None:
         """Send a ping."""
@@ -239,22 +239,22 @@ class Multiplexer:
         if Flag.SYN in flags:
             self._accept(stream, events)
         # None for a stream that has ended here: its frames may still be on the way.
-        found = self._streams.get(stream)
+        state = self._streams.get(stream)
         if kind is FrameKind.WINDOW:
-            if found is not None and length:
-                found.may_send += length
+            if state is not None and length:
+                state.may_send += length
                 events.append(WindowUpdate(stream))
             self._heed_end(stream, flags, events)
             return
-        self._expect_data(found, stream, length)
+        self._expect_data(state, stream, length)
         self._within = (stream, flags, length)
 
-    def _expect_data(self, found: _Stream | None, stream: int, length: int) -> None:
+    def _expect_data(self, state: _Stream | None, stream: int, length: int) -> None:
         """Count the announced bytes against the window of their stream. Raises Malformed."""
-        if found is not None:
-            if length > found.may_come or (length and found.theirs_ended):
+        if state is not None:
+            if length > state.may_come or (length and state.theirs_ended):
                 raise self._fault(f"{length} bytes on stream {stream}, more than there is room for")
-            found.may_come -= length
+            state.may_come -= length
         # More than a window can never be on the way.
         elif length > WINDOW:
             raise self._fault(f"{length} bytes on a stream that is not there")
@@ -286,14 +286,14 @@ class Multiplexer:
         events.append(Opened(stream))
 
     def _heed_end(self, stream: int, flags: Flag, events: list[Event]) -> None:
-        found = self._streams.get(stream)
-        if found is None:
+        state = self._streams.get(stream)
+        if state is None:
             return
         if Flag.RST in flags:
             del self._streams[stream]
             events.append(Reset(stream))
-        elif Flag.FIN in flags and not found.theirs_ended:
-            found.theirs_ended = True
+        elif Flag.FIN in flags and not state.theirs_ended:
+            state.theirs_ended = True
             events.append(Finished(stream))
             self._forget_if_over(stream)
 
@@ -305,6 +305,6 @@ class Multiplexer:
     def _put(self, kind: FrameKind, flags: Flag, stream: int, length: int) -> None:
         self._output += HEADER.pack(_VERSION, kind, flags, stream, length)
 
-    def _fault(self, what: str) -> Malformed:
+    def _fault(self, message: str) -> Malformed:
         self.go_away(1)
-        return Malformed(f"yamux: {what}")
+        return Malformed(f"yamux: {message}")
