@@ -24,7 +24,7 @@ def stored(number: int, place: Place = Place.EXACT, *, tag: int = 5) -> StoredTi
 
 
 async def test_an_account_is_stored_and_replaced(database: Database) -> None:
-    one = ShareAccount(weight=2.5, finish=1 << 60, credit=2, used=3, seen=4, expected=5)
+    one = ShareAccount(weight=2.5, finish=1 << 60, credit=2, used=3, changed_at=4, expected=5)
     async with database.writing() as tx:
         assert await fair_shares.account(tx, 1, "s") is None
         assert await fair_shares.clock(tx, 1) is None
@@ -83,7 +83,9 @@ async def test_a_share_that_was_passed_over_is_found(database: Database) -> None
 async def test_what_nobody_used_for_long_is_forgotten_but_no_clock(database: Database) -> None:
     async with database.writing() as tx:
         for share, seen, reached in (("old", 1, 5), ("clock", 1, 9), ("new", 3, 5), ("s", 1, 5)):
-            await fair_shares.put_account(tx, 1, share, ShareAccount(seen=seen), reached=reached)
+            await fair_shares.put_account(
+                tx, 1, share, ShareAccount(changed_at=seen), reached=reached
+            )
         await fair_shares.put_ticket(tx, stored(1))
         await fair_shares.forget(tx, seen_before=2)
         assert {one.share for one in await fair_shares.uses(tx)} == {"clock", "new", "s"}

@@ -101,7 +101,7 @@ class FairShares:
         tool = tool_of(container, 0)
         clock = await self._clock(claim.level)
         stored = await rows.account(self._tx, claim.level, share)
-        account, reached = stored or (ShareAccount(finish=clock, seen=self._now), clock)
+        account, reached = stored or (ShareAccount(finish=clock, changed_at=self._now), clock)
         account = replace(account, weight=weight)
         expected = await self._expected(tool, account)
         vcpus = fair_share.dominant_vcpus(
@@ -190,7 +190,7 @@ class FairShares:
         """The account of a ticket, brought up, and the largest tag that it locked."""
         stored = await rows.account(self._tx, one.level, one.share)
         account, reached = stored or (
-            ShareAccount(weight=one.ticket.weight, finish=clock, seen=self._now),
+            ShareAccount(weight=one.ticket.weight, finish=clock, changed_at=self._now),
             clock,
         )
         return self._brought_up(account, clock), reached
@@ -247,7 +247,7 @@ class FairShares:
         clock = await self._clock(one.level)
         account, reached = await self._account(one, clock)
         held = max(0, self._now - one.held_at)
-        account = fair_share.finish(account, one.ticket, held=held)
+        account = fair_share.finish(account, one.ticket, held_ms=held)
         await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
         await rows.remove_ticket(self._tx, one.container_uuid)
         await self._align(one.level, one.share, clock)
@@ -332,7 +332,7 @@ class FairShares:
             clock = await self._clock(one.level)
             account, reached = await self._account(one, clock)
             held = self._now - one.held_at
-            account, ticket = fair_share.prolong(account, one.ticket, held=held)
+            account, ticket = fair_share.prolong(account, one.ticket, held_ms=held)
             longer = replace(one, ticket=ticket, due=one.held_at + ticket.expected)
             await rows.put_ticket(self._tx, longer)
             await rows.put_account(self._tx, one.level, one.share, account, reached=reached)

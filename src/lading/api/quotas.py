@@ -498,7 +498,7 @@ async def verdicts(
                 quota,
                 one.reason,
                 used=used[one.subject_uuid],
-                wanted=wanted.get(one.container_uuid, Amounts()),
+                needed=wanted.get(one.container_uuid, Amounts()),
                 spent=spent.get(one.subject_uuid, Spent()),
             )
             if not await is_readable(tx, quota, reader):
@@ -536,7 +536,7 @@ async def check_new(unit: Unit, change: request.RequestChange, container: Contai
         for one in await ledger_of(unit).concerning(change.request):
             single = partial(
                 rules.check_single,
-                wanted=rules.amounts_of(container),
+                needed=rules.amounts_of(container),
                 runs_workflow=rules.runs_workflow(container),
             )
             await check(unit.tx, one, single, await _reader(unit))

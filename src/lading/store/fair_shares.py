@@ -98,7 +98,7 @@ async def account(tx: Transaction, level: int, share: str) -> tuple[ShareAccount
         finish=finish,
         credit=credit,
         used=used,
-        seen=seen,
+        changed_at=seen,
         expected=expected,
     )
     return found, reached
@@ -122,7 +122,7 @@ async def put_account(
         new.finish,
         new.credit,
         new.used,
-        new.seen,
+        new.changed_at,
         new.expected,
         reached,
     )

@@ -29,7 +29,7 @@ ACCOUNTS = st.builds(
     finish=st.integers(0, 1 << 50),
     credit=st.integers(0, 1 << 50),
     used=st.integers(0, 1 << 50),
-    seen=st.integers(NOW - 400 * HOUR, NOW),
+    changed_at=st.integers(NOW - 400 * HOUR, NOW),
 )
 
 
@@ -122,8 +122,8 @@ def test_the_end_corrects_what_was_expected(
 ) -> None:
     account = replace(account, credit=0)
     charged, ticket = fair_share.admit(account, vcpus=vcpus, expected=expected)
-    prolonged, longer = fair_share.prolong(charged, ticket, held=min(held, 2 * expected))
-    after = fair_share.finish(prolonged, longer, held=held)
+    prolonged, longer = fair_share.prolong(charged, ticket, held_ms=min(held, 2 * expected))
+    after = fair_share.finish(prolonged, longer, held_ms=held)
     known, _ = fair_share.admit(account, vcpus=vcpus, expected=held)
     assert after.finish == known.finish
     assert after.used == account.used + round(vcpus * held)
@@ -143,7 +143,7 @@ def test_an_account_that_is_brought_up_is_not_behind_and_decays(
 
 
 def test_half_of_it_is_forgotten_in_a_half_life() -> None:
-    account = ShareAccount(finish=5_000, credit=1_000, used=400, seen=NOW)
+    account = ShareAccount(finish=5_000, credit=1_000, used=400, changed_at=NOW)
     later, clock = NOW + HOUR, 1_000
     after = fair_share.bring_up(account, clock=clock, now=later, half_life=HOUR, floor=clock)
     assert (after.finish, after.credit, after.used) == (3_000, 500, 200)
@@ -154,7 +154,7 @@ def test_half_of_it_is_forgotten_in_a_half_life() -> None:
 
 
 def test_an_idle_share_gets_credit_and_is_charged_half_until_it_is_used_up() -> None:
-    idle = ShareAccount(finish=0, seen=NOW)
+    idle = ShareAccount(finish=0, changed_at=NOW)
     assert fair_share.bring_up(idle, clock=1_000, now=NOW, half_life=HOUR) == idle
     back = fair_share.bring_up(idle, clock=1_000, now=NOW, half_life=HOUR, floor=1_000)
     assert (back.finish, back.credit) == (1_000, 1_000)
@@ -166,16 +166,16 @@ def test_an_idle_share_gets_credit_and_is_charged_half_until_it_is_used_up() -> 
 
 def test_the_mean_time_is_learned() -> None:
     account, ticket = fair_share.admit(ShareAccount(), vcpus=1, expected=60_000)
-    account = fair_share.finish(account, ticket, held=1_000)
+    account = fair_share.finish(account, ticket, held_ms=1_000)
     assert account.expected == 1_000
-    account = fair_share.finish(account, ticket, held=2_000)
+    account = fair_share.finish(account, ticket, held_ms=2_000)
     assert account.expected == 1_250
 
 
 def test_one_that_is_not_held_for_long_is_not_prolonged() -> None:
     account, ticket = fair_share.admit(ShareAccount(), vcpus=1, expected=1_000)
-    assert fair_share.prolong(account, ticket, held=999) == (account, ticket)
-    longer, prolonged = fair_share.prolong(account, ticket, held=1_000)
+    assert fair_share.prolong(account, ticket, held_ms=999) == (account, ticket)
+    longer, prolonged = fair_share.prolong(account, ticket, held_ms=1_000)
     assert (longer.finish, prolonged.expected) == (2_000, 2_000)
 
 
@@ -322,7 +322,7 @@ class Site:
             self.time, _, number, ticket = heapq.heappop(self.running)
             share = self.shares[number]
             held = round(ticket.expected / share.late)
-            share.account = fair_share.finish(share.account, ticket, held=held)
+            share.account = fair_share.finish(share.account, ticket, held_ms=held)
             self.align(share)
         for share in self.shares:
             self.fill(share)
@@ -344,7 +344,7 @@ class Site:
 def sites(late: st.SearchStrategy[float]) -> st.SearchStrategy[Site]:
     share = st.builds(
         Share,
-        account=st.builds(ShareAccount, weight=WEIGHTS, seen=st.just(NOW)),
+        account=st.builds(ShareAccount, weight=WEIGHTS, changed_at=st.just(NOW)),
         works=st.lists(st.integers(1, 10_000), min_size=1, max_size=4),
         late=late,
     )
@@ -406,7 +406,7 @@ def test_a_share_that_comes_waits_for_a_bounded_amount_of_others(
         share.account = replace(share.account, credit=credit)
     for _ in range(before):
         site.start()
-    newcomer = Share(ShareAccount(weight=weight, seen=site.time), [100], 1.0)
+    newcomer = Share(ShareAccount(weight=weight, changed_at=site.time), [100], 1.0)
     site.shares.append(newcomer)
     site.fill(newcomer)
     ahead = newcomer.queue[0].tag - site.clock

@@ -154,7 +154,7 @@ def test_sentences(limit: Limit, text: str) -> None:
     )  # fmt: skip
     used = Amounts(3, 6, 1 << 30)
     wanted = Amounts(1, 9 if limit is Limit.VCPUS else 1, 1 << 29)
-    assert text in shortage_sentence(quota, limit, used=used, wanted=wanted, spent=Spent(7.0, 9.5))
+    assert text in shortage_sentence(quota, limit, used=used, needed=wanted, spent=Spent(7.0, 9.5))
 
 
 def test_crossings() -> None:

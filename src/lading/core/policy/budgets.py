@@ -46,13 +46,13 @@ class Spent:
 
 def period_start(period: Period, day: str) -> str:
     """The first day of the period of a day; days are written as 2026-01-31."""
-    given = date.fromisoformat(day)
+    parsed = date.fromisoformat(day)
     match period:
         case Period.DAY:
             return day
         case Period.WEEK:
-            return (given - timedelta(days=given.weekday())).isoformat()
-    return given.replace(day=1).isoformat()
+            return (parsed - timedelta(days=parsed.weekday())).isoformat()
+    return parsed.replace(day=1).isoformat()
 
 
 def next_period(period: Period, day: str) -> str:
@@ -77,10 +77,10 @@ def exhausted(money: Money, spent: Spent) -> str | None:
 
 
 def crossed(money: Money, before: Spent, after: Spent) -> tuple[tuple[str, bool], ...]:
-    """The limits of which a payment reached the share to warn at, or the end: "money" or "budget",
-    and whether it is the end.
+    """The limits at which a payment reached the warning share or the end: "money" or "budget", and
+    whether it is the end.
     """
-    found = []
+    reached = []
     for name, most, was, now in (
         ("money", money.limit, before.period, after.period),
         ("budget", money.budget, before.total, after.total),
@@ -88,7 +88,7 @@ def crossed(money: Money, before: Spent, after: Spent) -> tuple[tuple[str, bool]
         if most is None:
             continue
         if was < most <= now:
-            found.append((name, True))
+            reached.append((name, True))
         elif was < most * money.warn_share <= now:
-            found.append((name, False))
-    return tuple(found)
+            reached.append((name, False))
+    return tuple(reached)

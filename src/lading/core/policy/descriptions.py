@@ -77,7 +77,7 @@ def kind_text(quota: Record, group_class: str = "") -> str:
 
 def use_lines(quota: Record, use: Record) -> list[UseLine]:
     """The limits of a quota that are set, with their use."""
-    found = []
+    lines = []
     for limit, label in _LABELS.items():
         most, used = quota[limit.value], use.get(limit.value) or 0
         if most is None:
@@ -85,8 +85,8 @@ def use_lines(quota: Record, use: Record) -> list[UseLine]:
         share = used / most if most else 1.0
         if limit is Limit.MONEY:
             label = f"{label} a {quota['period']}"
-        found.append(UseLine(label, _text(limit, used), _text(limit, most), share))
-    return found
+        lines.append(UseLine(label, _text(limit, used), _text(limit, most), share))
+    return lines
 
 
 def _text(limit: Limit, amount: float) -> str:

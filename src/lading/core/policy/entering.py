@@ -87,14 +87,14 @@ def entrants(
     in; only the link of the container's user counts.
     """
     user = container.runtime_user_uuid
-    found = set()
+    relations = set()
     if user is not None and principal.user_uuid == user:
-        found.add(Entrant.USER)
+        relations.add(Entrant.USER)
     if user is not None and user in inviters:
-        found.add(Entrant.GUEST)
+        relations.add(Entrant.GUEST)
     if principal.is_admin:
-        found.add(Entrant.ADMIN)
-    return frozenset(found)
+        relations.add(Entrant.ADMIN)
+    return frozenset(relations)
 
 
 def check_token(container: Container, principal: Principal) -> None:
@@ -135,7 +135,7 @@ def check_session(
     """Check that a caller with these relations may open a session. `admin` and `user` are the keys
     of Containers.ShellAccess. Raises Unavailable, Forbidden.
     """
-    verdicts = {_SESSIONS[one][admin, user] for one in callers or (None,)}
+    verdicts = {_SESSIONS[caller][admin, user] for caller in callers or (None,)}
     if _OK not in verdicts and _OFF in verdicts:
         raise Unavailable(
             "sessions in containers are switched off; "

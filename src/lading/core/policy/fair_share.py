@@ -94,15 +94,15 @@ class Claim:
 class ShareAccount:
     """The account of a share at one level.
 
-    `used`: resource-milliseconds, decayed. `seen`: time of the last change, milliseconds since
-    1970. `expected`: mean time for which its containers were held, 0 before the first.
+    `used`: resource-milliseconds, decayed. `changed_at`: time of the last change, milliseconds
+    since 1970. `expected`: mean time for which its containers were held, 0 before the first.
     """
 
     weight: float = 1.0
     finish: int = 0
     credit: int = 0
     used: int = 0
-    seen: int = 0
+    changed_at: int = 0
     expected: int = 0
 
 
@@ -188,22 +188,24 @@ def bring_up(
     waits, its advance has decayed too.
     """
     # Clocks of servers may differ a little; time does not go back here.
-    halves = max(0, now - account.seen) / max(1, half_life)
-    kept = 2.0**-halves
-    credit, finish = account.credit * kept, account.finish
+    halves = max(0, now - account.changed_at) / max(1, half_life)
+    decay = 2.0**-halves
+    credit, finish = account.credit * decay, account.finish
     if finish > clock and floor == clock:
         # While containers wait, the advance is what was charged for them.
-        finish = clock + int((finish - clock) * kept)
+        finish = clock + int((finish - clock) * decay)
     elif floor is not None and finish < floor:
         # What came in evenly over the time has decayed in part: the mean of 2**-x over it.
-        credit += (floor - finish) * ((1 - kept) / (halves * math.log(2)) if halves > 1e-9 else 1.0)
+        credit += (floor - finish) * (
+            (1 - decay) / (halves * math.log(2)) if halves > 1e-9 else 1.0
+        )
         finish = floor
     return replace(
         account,
         finish=finish,
         credit=min(int(credit), _MOST_CHARGE),
-        used=int(account.used * kept),
-        seen=max(now, account.seen),
+        used=int(account.used * decay),
+        changed_at=max(now, account.changed_at),
     )
 
 
@@ -241,7 +243,9 @@ def virtual_start(account: ShareAccount, ticket: Ticket, waiting: Sequence[Ticke
     `waiting` are the exact tickets of the share, this one included. Thus a container that cannot
     run anywhere moves no clock, whatever it asks for.
     """
-    return min(ticket.tag, account.finish - sum(one.charge for one in waiting))
+    return min(
+        ticket.tag, account.finish - sum(waiting_ticket.charge for waiting_ticket in waiting)
+    )
 
 
 def align(account: ShareAccount, waiting: Sequence[Ticket], *, floor: int) -> list[Ticket]:
@@ -250,33 +254,33 @@ def align(account: ShareAccount, waiting: Sequence[Ticket], *, floor: int) -> li
     The first is due when all that was charged for others of the share is used; the tags of those
     behind it, which were given earlier, are raised to that of the first where they are below.
     """
-    due = max(floor, account.finish - sum(one.charge for one in waiting))
+    due = max(floor, account.finish - sum(ticket.charge for ticket in waiting))
     first = waiting[0]
     if abs(due - first.tag) <= first.charge // _EXACT:
         return []
     if due < first.tag:
         return [replace(first, tag=due)]
-    return [replace(one, tag=due) for one in waiting if one.tag < due]
+    return [replace(ticket, tag=due) for ticket in waiting if ticket.tag < due]
 
 
-def prolong(account: ShareAccount, ticket: Ticket, *, held: int) -> tuple[ShareAccount, Ticket]:
+def prolong(account: ShareAccount, ticket: Ticket, *, held_ms: int) -> tuple[ShareAccount, Ticket]:
     """The account and the ticket of a container that was held for longer than it was charged for:
     it is charged for twice the time.
     """
-    if held < ticket.expected:
+    if held_ms < ticket.expected:
         return account, ticket
-    longer = _recharged(ticket, max(1, held) * 2)
+    longer = _recharged(ticket, max(1, held_ms) * 2)
     return _moved(account, ticket, longer), longer
 
 
-def finish(account: ShareAccount, ticket: Ticket, *, held: int) -> ShareAccount:
+def finish(account: ShareAccount, ticket: Ticket, *, held_ms: int) -> ShareAccount:
     """The account after the end of a container that was held for so many milliseconds."""
-    real = _recharged(ticket, held)
+    real = _recharged(ticket, held_ms)
     mean = account.expected
     return replace(
         _moved(account, ticket, real),
-        used=account.used + round(ticket.vcpus * held),
-        expected=max(1, round(mean + (held - mean) * _LEARNS) if mean else held),
+        used=account.used + round(ticket.vcpus * held_ms),
+        expected=max(1, round(mean + (held_ms - mean) * _LEARNS) if mean else held_ms),
     )
 
 
@@ -313,13 +317,16 @@ def claims(
     wanting: dict[str, list[ContainerRequest]] = {}
     for request in requests:
         wanting.setdefault(request.container_uuid or "", []).append(request)
-    levels = {uuid: None if one is None else level_of(one) for uuid, one in priorities.items()}
+    levels = {
+        uuid: None if priority is None else level_of(priority)
+        for uuid, priority in priorities.items()
+    }
     levels |= dict.fromkeys(recompute, 0)
-    found: dict[str, Claim | None] = {}
+    claim_of: dict[str, Claim | None] = {}
     for uuid in parents_first(dict.fromkeys(recompute, 0), wanting):
-        found[uuid] = claim = _best(wanting.get(uuid, ()), levels)
+        claim_of[uuid] = claim = _best(wanting.get(uuid, ()), levels)
         levels[uuid] = claim.level if claim else 0
-    return found
+    return claim_of
 
 
 def times_its_share(used: float, weight: float, all_used: float, all_weights: float) -> float:
@@ -330,15 +337,15 @@ def times_its_share(used: float, weight: float, all_used: float, all_weights: fl
 
 
 def _best(requests: Iterable[ContainerRequest], levels: Mapping[str, int | None]) -> Claim | None:
-    wanted: list[Claim] = []
-    for one in requests:
-        inherited = levels.get(one.requesting_container_uuid or "")
-        level = (one.priority or 0) if inherited is None else inherited
-        if one.is_wanted and level > 0:
-            wanted.append(Claim(level, one))
+    candidates: list[Claim] = []
+    for request in requests:
+        inherited = levels.get(request.requesting_container_uuid or "")
+        level = (request.priority or 0) if inherited is None else inherited
+        if request.is_wanted and level > 0:
+            candidates.append(Claim(level, request))
     return min(
-        wanted,
-        key=lambda one: (-one.level, one.request.created_at, one.request.uuid),
+        candidates,
+        key=lambda claim: (-claim.level, claim.request.created_at, claim.request.uuid),
         default=None,
     )
 

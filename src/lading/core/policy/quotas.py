@@ -101,20 +101,20 @@ class Amounts:
     ram: int = 0
     gpus: int = 0
 
-    def __add__(self, other: Amounts) -> Amounts:
+    def __add__(self, amounts: Amounts) -> Amounts:
         return Amounts(
-            self.containers + other.containers,
-            self.vcpus + other.vcpus,
-            self.ram + other.ram,
-            self.gpus + other.gpus,
+            self.containers + amounts.containers,
+            self.vcpus + amounts.vcpus,
+            self.ram + amounts.ram,
+            self.gpus + amounts.gpus,
         )
 
-    def __sub__(self, other: Amounts) -> Amounts:
+    def __sub__(self, amounts: Amounts) -> Amounts:
         return Amounts(
-            self.containers - other.containers,
-            self.vcpus - other.vcpus,
-            self.ram - other.ram,
-            self.gpus - other.gpus,
+            self.containers - amounts.containers,
+            self.vcpus - amounts.vcpus,
+            self.ram - amounts.ram,
+            self.gpus - amounts.gpus,
         )
 
     def of(self, limit: Limit) -> int:
@@ -248,34 +248,36 @@ class Room:
     displaces: Mapping[str, Amounts]
 
 
-def find_room(wanted: Amounts, standings: Iterable[Standing]) -> Room | Shortage:
+def find_room(needed: Amounts, standings: Iterable[Standing]) -> Room | Shortage:
     """Whether there is room for a container in all these quotas."""
     displaces: dict[str, Amounts] = {}
-    for one in standings:
-        short = _shortage(wanted, one)
+    for standing in standings:
+        short = _shortage(needed, standing)
         if short is not None:
             return short
-        lacking = _excess(wanted + one.used, one.quota)
+        lacking = _excess(needed + standing.used, standing.quota)
         if lacking != Amounts():
-            displaces[one.quota.subject_uuid] = lacking
+            displaces[standing.quota.subject_uuid] = lacking
     return Room(displaces)
 
 
-def _shortage(wanted: Amounts, one: Standing) -> Shortage | None:
-    quota = one.quota
-    alone = _first_excess(wanted, quota)
+def _shortage(needed: Amounts, standing: Standing) -> Shortage | None:
+    quota = standing.quota
+    alone = _first_excess(needed, quota)
     if alone is not None:
         return Shortage(quota.subject_uuid, alone, for_ever=True)
-    if one.workflows is not None and _first_excess(wanted + one.workflows, quota, parts=2):
-        is_alone = _first_excess(wanted, quota, parts=2) is not None
+    if standing.workflows is not None and _first_excess(
+        needed + standing.workflows, quota, parts=2
+    ):
+        is_alone = _first_excess(needed, quota, parts=2) is not None
         return Shortage(quota.subject_uuid, Limit.WORKFLOWS, for_ever=is_alone)
-    spent = exhausted(quota.money, one.spent)
+    spent = exhausted(quota.money, standing.spent)
     if spent is not None:
         return Shortage(quota.subject_uuid, Limit(spent))
-    full = _first_excess(wanted + one.used - one.yielding, quota)
+    full = _first_excess(needed + standing.used - standing.yielding, quota)
     if full is not None:
         return Shortage(quota.subject_uuid, full)
-    return Shortage(quota.subject_uuid, Limit.ORDER) if one.is_behind else None
+    return Shortage(quota.subject_uuid, Limit.ORDER) if standing.is_behind else None
 
 
 def _first_excess(used: Amounts, quota: Quota, *, parts: int = 1) -> Limit | None:
@@ -316,13 +318,13 @@ def choose_displaced(lacking: Amounts, waiting: Sequence[Charge]) -> list[str] |
     first; None if all of them are not enough.
     """
     chosen: list[str] = []
-    for one in sorted(waiting, key=lambda one: (one.rank, one.container_uuid)):
+    for charge in sorted(waiting, key=lambda charge: (charge.rank, charge.container_uuid)):
         if not any(lacking.of(name) > 0 for name in AMOUNTS):
             break
-        # Only those whose room helps.
-        if any(lacking.of(name) > 0 and one.amounts.of(name) > 0 for name in AMOUNTS):
-            chosen.append(one.container_uuid)
-            lacking -= one.amounts
+        # Only containers whose room helps.
+        if any(lacking.of(name) > 0 and charge.amounts.of(name) > 0 for name in AMOUNTS):
+            chosen.append(charge.container_uuid)
+            lacking -= charge.amounts
     return None if any(lacking.of(name) > 0 for name in AMOUNTS) else chosen
 
 
@@ -337,7 +339,7 @@ def amount_text(limit: Limit, amount: float) -> str:
 
 
 def shortage_sentence(
-    quota: Quota, limit: Limit, *, used: Amounts, wanted: Amounts, spent: Spent
+    quota: Quota, limit: Limit, *, used: Amounts, needed: Amounts, spent: Spent
 ) -> str:
     """Why a request waits for a quota: whose, how much is used of how much, and what helps."""
     if limit in (Limit.MONEY, Limit.BUDGET):
@@ -354,17 +356,17 @@ def shortage_sentence(
             f"{use_text(quota, used)}. Its turn comes when some of it is free."
         )
     most = quota.limit(limit) or 0
-    if wanted.of(limit) > most:
+    if needed.of(limit) > most:
         return (
-            f"It can never run: it needs {amount_text(limit, wanted.of(limit))}, and "
+            f"It can never run: it needs {amount_text(limit, needed.of(limit))}, and "
             f"{quota.title} is {amount_text(limit, most)} in all; ask for less, or "
             f"{quota.help} for more."
         )
     if limit is Limit.RAM:
         use = f"{format_bytes(used.ram)} of {format_bytes(most)} of RAM"
-        needs = format_bytes(wanted.ram)
+        needs = format_bytes(needed.ram)
     else:
-        use, needs = f"{used.of(limit)} of {amount_text(limit, most)}", str(wanted.of(limit))
+        use, needs = f"{used.of(limit)} of {amount_text(limit, most)}", str(needed.of(limit))
     return (
         f"It waits for {quota.title}: {use} are in use, and it needs {needs}; "
         f"it runs when others end, or {quota.help} for more."
@@ -409,13 +411,13 @@ def use_text(quota: Quota, used: Amounts) -> str:
     return ", ".join(parts) or "no limit"
 
 
-def check_single(quota: Quota, wanted: Amounts, *, runs_workflow: bool = False) -> None:
+def check_single(quota: Quota, needed: Amounts, *, runs_workflow: bool = False) -> None:
     """Check that a container could run within a quota that nobody else uses. Raises Invalid."""
-    limit = _first_excess(wanted, quota, parts=2 if runs_workflow else 1)
+    limit = _first_excess(needed, quota, parts=2 if runs_workflow else 1)
     if limit is not None:
         half = ", of which a workflow has half, so that its steps can run" if runs_workflow else ""
         raise Invalid(
-            f"Runtime constraints need {amount_text(limit, wanted.of(limit))}, and {quota.title} "
+            f"Runtime constraints need {amount_text(limit, needed.of(limit))}, and {quota.title} "
             f"is {amount_text(limit, quota.limit(limit) or 0)} in all{half}; ask for less, or "
             f"{quota.help} for more"
         )
@@ -461,8 +463,8 @@ def check_quota(record: Record) -> None:
         _check_line(name, record[name] or "")
 
 
-def _check_line(name: str, text: str) -> None:
-    if len(text) > _LONGEST or not text.isprintable():
+def _check_line(name: str, line: str) -> None:
+    if len(line) > _LONGEST or not line.isprintable():
         raise Invalid(f"{name}: must be a line of at most {_LONGEST} characters")
 
 

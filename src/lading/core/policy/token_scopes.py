@@ -21,11 +21,11 @@ Scopes).
 """
 
 
-def read_scope(text: str) -> str | None:
+def read_scope(scope: str) -> str | None:
     """The scope of a text `METHOD /path`, whose path may lack /arvados/v1/; None for another
     text.
     """
-    method, _, path = text.strip().partition(" ")
+    method, _, path = scope.strip().partition(" ")
     path = path.strip()
     if method.upper() not in METHODS or not path or " " in path:
         return None
