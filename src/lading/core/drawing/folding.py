@@ -35,9 +35,9 @@ class FoldedNode:
     def states(self) -> dict[str, int]:
         """The states of the nodes with their numbers."""
         found: dict[str, int] = {}
-        for one in self.nodes:
-            if one.state:
-                found[one.state] = found.get(one.state, 0) + 1
+        for node in self.nodes:
+            if node.state:
+                found[node.state] = found.get(node.state, 0) + 1
         return found
 
 
@@ -62,10 +62,10 @@ def fold(
     `by_step` False each node stays alone.
     """
     groups: dict[tuple[str, str], list[LineageNode]] = {}
-    for one in nodes:
-        name = step_name(one.name) if by_step and not one.sealed else one.key
-        groups.setdefault((one.kind, name), []).append(one)
-    key_of = {one.key: some[0].key for some in groups.values() for one in some}
+    for node in nodes:
+        name = step_name(node.name) if by_step and not node.sealed else node.key
+        groups.setdefault((node.kind, name), []).append(node)
+    key_of = {node.key: some[0].key for some in groups.values() for node in some}
     linked = _linked(edges, key_of)
     near = _by_distance(linked, key_of[start])
     folded = {some[0].key: _folded(some) for some in groups.values()}
@@ -73,7 +73,7 @@ def fold(
     chosen = set(kept)
     return FoldedGraph(
         nodes=tuple(folded[key] for key in kept),
-        edges=tuple(one for one in linked if chosen.issuperset(one)),
+        edges=tuple(edge for edge in linked if chosen.issuperset(edge)),
         left_out=len(near) - len(kept),
     )
 
@@ -92,16 +92,16 @@ def _by_distance(edges: Iterable[Edge], start: str) -> list[str]:
     for first, second in edges:
         beside.setdefault(first, []).append(second)
         beside.setdefault(second, []).append(first)
-    found = dict.fromkeys([start])
+    reached = dict.fromkeys([start])
     ahead = [start]
     while ahead:
         ahead = [
-            one
-            for one in dict.fromkeys(o for key in ahead for o in beside[key])
-            if one not in found
+            neighbour
+            for neighbour in dict.fromkeys(o for key in ahead for o in beside[key])
+            if neighbour not in reached
         ]
-        found |= dict.fromkeys(ahead)
-    return list(found)
+        reached |= dict.fromkeys(ahead)
+    return list(reached)
 
 
 def _folded(some: list[LineageNode]) -> FoldedNode:

@@ -60,8 +60,8 @@ class TimelineRow:
     def states(self) -> dict[str, int]:
         """The states of the tasks with their numbers, in the order of the tasks."""
         found: dict[str, int] = {}
-        for one in self.tasks:
-            found[one.state] = found.get(one.state, 0) + 1
+        for task in self.tasks:
+            found[task.state] = found.get(task.state, 0) + 1
         return found
 
 
@@ -78,11 +78,13 @@ class Timeline:
 def lay_out(tasks: Sequence[TimelineTask], *, now: float, width: float, most: int) -> Timeline:
     """The timeline of tasks, at most `most` rows; a step is one row when there are more tasks."""
     ordered = _in_order(tasks)
-    begin = min((one.made for one in ordered), default=now)
-    end = max((_end(one, now) for one in ordered), default=now)
+    begin = min((task.made for task in ordered), default=now)
+    end = max((_end(task, now) for task in ordered), default=now)
     groups: dict[str, list[TimelineTask]] = {}
-    for one in ordered:
-        groups.setdefault(step_name(one.name) if len(ordered) > most else one.key, []).append(one)
+    for task in ordered:
+        groups.setdefault(step_name(task.name) if len(ordered) > most else task.key, []).append(
+            task
+        )
     scale = width / max(end - begin, 1e-3)
     rows = tuple(
         _row(some, begin=begin, scale=scale, now=now) for some in list(groups.values())[:most]
@@ -91,29 +93,29 @@ def lay_out(tasks: Sequence[TimelineTask], *, now: float, width: float, most: in
 
 
 def place_at_use(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
-    """The tasks, those of earlier runs at the time of their use.
+    """The tasks; tasks of earlier runs move to the time of their use.
 
-    Of an earlier run are tasks that had ended long before each task that needs them was made, and
-    those that were made by a task which is reused, before it was asked for; and all that such tasks
-    need or made.
+    A task is of an earlier run if it ended long before each task that needs it was created, or if a
+    reused task made it before the request for the reuse. All tasks that such a task needs or made
+    are of an earlier run too.
     """
     users: dict[str, list[str]] = defaultdict(list)
-    for one in tasks:
-        for need in one.needs:
-            users[need].append(one.key)
-        if one.maker:
-            users[one.key].append(one.maker)
+    for task in tasks:
+        for need in task.needs:
+            users[need].append(task.key)
+        if task.maker:
+            users[task.key].append(task.maker)
     placed: dict[str, TimelineTask] = {}
-    known = {one.key: one for one in tasks}
+    by_key = {task.key: task for task in tasks}
     # The users of a task come before it.
-    for key in _after_needs(list(known), users):
-        one = known[key]
+    for key in _after_needs(list(by_key), users):
+        task = by_key[key]
         by = [placed[user] for user in users[key] if user in placed]
-        if by and all(_is_earlier(one, user) for user in by):
+        if by and all(_is_earlier(task, user) for user in by):
             at = min(user.made for user in by)
-            one = replace(one, made=at, started=at, ended=at, is_earlier=True)
-        placed[key] = one
-    return [placed[one.key] for one in tasks]
+            task = replace(task, made=at, started=at, ended=at, is_earlier=True)
+        placed[key] = task
+    return [placed[task.key] for task in tasks]
 
 
 def _is_earlier(task: TimelineTask, user: TimelineTask) -> bool:
@@ -125,23 +127,32 @@ def _is_earlier(task: TimelineTask, user: TimelineTask) -> bool:
 
 
 def _in_order(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
-    """The tasks in the order of time, each after those that it needs and the one that made it."""
-    known = {one.key: one for one in sorted(tasks, key=lambda one: (one.made, one.name, one.key))}
-    needs = {one.key: (*one.needs, one.maker) for one in tasks}
-    return [known[key] for key in _after_needs(list(known), needs)]
+    """The tasks in the order of time, each after its needs and the task that made it."""
+    by_key = {
+        task.key: task for task in sorted(tasks, key=lambda task: (task.made, task.name, task.key))
+    }
+    needs = {task.key: (*task.needs, task.maker) for task in tasks}
+    return [by_key[key] for key in _after_needs(list(by_key), needs)]
 
 
 def _after_needs(keys: Sequence[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The keys in their order, but each after those that it needs, as far as there is no circle."""
+    """The keys in their order, but each after its needs, as far as there is no circle."""
     begun: set[str] = set()
-    known = set(keys)
+    all_keys = set(keys)
     for key in keys:
         # Pairs of a key and the iterator of its needs: no recursion, a chain may be long.
         stack = [(key, iter(needs.get(key, ())))] if key not in begun else []
         begun.add(key)
         while stack:
-            top, rest = stack[-1]
-            need = next((one for one in rest if one in known and one not in begun), None)
+            top, needs_left = stack[-1]
+            need = next(
+                (
+                    candidate
+                    for candidate in needs_left
+                    if candidate in all_keys and candidate not in begun
+                ),
+                None,
+            )
             if need is None:
                 yield top
                 stack.pop()
@@ -155,11 +166,11 @@ def _end(task: TimelineTask, now: float) -> float:
 
 
 def _row(tasks: list[TimelineTask], *, begin: float, scale: float, now: float) -> TimelineRow:
-    made = tasks[0].made
-    end = max(_end(one, now) for one in tasks)
-    starts = [one.started for one in tasks if one.started is not None]
+    created = tasks[0].made
+    end = max(_end(task, now) for task in tasks)
+    starts = [task.started for task in tasks if task.started is not None]
     # The result of an earlier container may be older than the request.
-    start = max(min(starts), made) if starts else end
+    start = max(min(starts), created) if starts else end
 
     def bar(first: float, last: float) -> TimelineBar:
         return TimelineBar(
@@ -170,6 +181,6 @@ def _row(tasks: list[TimelineTask], *, begin: float, scale: float, now: float) -
     return TimelineRow(
         name=name,
         tasks=tuple(tasks),
-        waiting=bar(made, start),
+        waiting=bar(created, start),
         running=bar(start, end) if starts else None,
     )

@@ -28,27 +28,27 @@ _STYLE: Final = (
 
 def to_dot(graph: FoldedGraph) -> str:
     """The graph as a directed graph of DOT, from left to right."""
-    numbers = {one.key: number for number, one in enumerate(graph.nodes)}
+    numbers = {node.key: number for number, node in enumerate(graph.nodes)}
     lines = ["digraph lineage {", "  rankdir=LR;"]
-    for one in graph.nodes:
-        shape = _SHAPES.get(one.nodes[0].kind, "box")
-        style = ", style=dashed" if one.nodes[0].sealed else ""
-        label = _quoted("\n".join(_words(one)))
-        lines.append(f"  n{numbers[one.key]} [shape={shape}, label={label}{style}];")
+    for node in graph.nodes:
+        shape = _SHAPES.get(node.nodes[0].kind, "box")
+        style = ", style=dashed" if node.nodes[0].sealed else ""
+        label = _quoted("\n".join(_words(node)))
+        lines.append(f"  n{numbers[node.key]} [shape={shape}, label={label}{style}];")
     lines += [f"  n{numbers[first]} -> n{numbers[second]};" for first, second in graph.edges]
     return "\n".join((*lines, "}", ""))
 
 
 def to_mermaid(graph: FoldedGraph) -> str:
     """The graph as a flow chart of Mermaid, from left to right."""
-    numbers = {one.key: number for number, one in enumerate(graph.nodes)}
+    numbers = {node.key: number for number, node in enumerate(graph.nodes)}
     lines = ["flowchart LR"]
-    for one in graph.nodes:
-        left, right = _MERMAID.get(one.nodes[0].kind, ("[", "]"))
+    for node in graph.nodes:
+        left, right = _MERMAID.get(node.nodes[0].kind, ("[", "]"))
         # Mermaid reads HTML entities in quoted text, and nothing else of it.
-        text = "<br>".join(escape(word).replace("#", "#35;") for word in _words(one))
-        text = text.replace("&quot;", "#quot;").replace("&#x27;", "'")
-        lines.append(f'  n{numbers[one.key]}{left}"{text}"{right}')
+        label = "<br>".join(escape(word).replace("#", "#35;") for word in _words(node))
+        label = label.replace("&quot;", "#quot;").replace("&#x27;", "'")
+        lines.append(f'  n{numbers[node.key]}{left}"{label}"{right}')
     lines += [f"  n{numbers[first]} --> n{numbers[second]}" for first, second in graph.edges]
     return "\n".join((*lines, ""))
 
@@ -63,8 +63,8 @@ def to_svg(graph: FoldedGraph, *, start: str) -> str:
         f"<style>{_STYLE}</style>",
         *(f'<path d="{path}"/>' for path in drawing.paths),
     ]
-    for one in drawing.nodes:
-        lines += _svg_node(one)
+    for node in drawing.nodes:
+        lines += _svg_node(node)
     return "\n".join((*lines, "</svg>", ""))
 
 
@@ -95,14 +95,14 @@ def _words(node: FoldedNode) -> list[str]:
     return [name, ", ".join(map(_plain, states)) or node.nodes[0].kind]
 
 
-def _plain(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)
+def _plain(label: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in label)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _cut(label: str) -> str:
+    return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
 
 
-def _quoted(text: str) -> str:
+def _quoted(label: str) -> str:
     # The escapes of JSON that occur here are those of DOT; control characters were left out.
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(label, ensure_ascii=False)

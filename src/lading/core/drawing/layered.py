@@ -18,22 +18,22 @@ def layers(nodes: Sequence[str], edges: Iterable[Edge]) -> tuple[tuple[str, ...]
     """The nodes of each layer in their order. Edges between other nodes are ignored."""
     after = _successors(nodes, edges)
     order = _break_cycles(after)
-    before: dict[str, list[str]] = {one: [] for one in after}
-    for one, following in after.items():
-        for other in following:
-            before[other].append(one)
-    made = _stack(after, _depths(order, after, before))
+    before: dict[str, list[str]] = {node: [] for node in after}
+    for node, following in after.items():
+        for successor in following:
+            before[successor].append(node)
+    stacked = _stack(after, _depths(order, after, before))
     for sweep in range(_SWEEPS):
         if sweep % 2 == 0:
-            _sort(made, before)
+            _sort(stacked, before)
         else:
-            _sort(made[::-1], after)
-    return tuple(tuple(one) for one in made)
+            _sort(stacked[::-1], after)
+    return tuple(tuple(layer) for layer in stacked)
 
 
 def _successors(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, list[str]]:
     """The successors of each node, without edges that are given twice or lead elsewhere."""
-    after: dict[str, list[str]] = {one: [] for one in nodes}
+    after: dict[str, list[str]] = {node: [] for node in nodes}
     for first, second in dict.fromkeys(edges):
         if first in after and second in after:
             after[first].append(second)
@@ -42,10 +42,10 @@ def _successors(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, list[s
 
 def _stack(nodes: Iterable[str], depth: Mapping[str, int]) -> list[list[str]]:
     """The nodes of each depth. A depth without nodes has no layer."""
-    made: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for one in nodes:
-        made[depth[one]].append(one)
-    return [one for one in made if one]
+    by_depth: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for node in nodes:
+        by_depth[depth[node]].append(node)
+    return [layer for layer in by_depth if layer]
 
 
 def _break_cycles(after: dict[str, list[str]]) -> list[str]:
@@ -60,14 +60,14 @@ def _break_cycles(after: dict[str, list[str]]) -> list[str]:
         open_.add(start)
         stack: list[tuple[str, Iterator[str]]] = [(start, iter(list(after[start])))]
         while stack:
-            one, left = stack[-1]
+            node, left = stack[-1]
             following = next(left, None)
             if following is None:
                 stack.pop()
-                open_.remove(one)
-                done.append(one)
+                open_.remove(node)
+                done.append(node)
             elif following in open_:
-                after[one].remove(following)
+                after[node].remove(following)
             elif following not in begun:
                 begun.add(following)
                 open_.add(following)
@@ -79,21 +79,21 @@ def _depths(
     order: Sequence[str], after: Mapping[str, Sequence[str]], before: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
     depth = dict.fromkeys(order, 0)
-    for one in order:
-        for other in after[one]:
-            depth[other] = max(depth[other], depth[one] + 1)
-    for one in order:
-        if not before[one] and after[one]:
-            depth[one] = min(depth[other] for other in after[one]) - 1
+    for node in order:
+        for successor in after[node]:
+            depth[successor] = max(depth[successor], depth[node] + 1)
+    for node in order:
+        if not before[node] and after[node]:
+            depth[node] = min(depth[successor] for successor in after[node]) - 1
     return depth
 
 
-def _sort(made: Sequence[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
+def _sort(stacked: Sequence[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
     """Sort each layer by the mean place of the neighbours of its nodes."""
-    place: dict[str, float] = {}
-    for layer in made:
-        for index, one in enumerate(layer):
-            near = [place[other] for other in neighbours[one] if other in place]
-            place[one] = sum(near) / len(near) if near else index
-        layer.sort(key=lambda one: place[one])
-        place |= {one: float(index) for index, one in enumerate(layer)}
+    position: dict[str, float] = {}
+    for layer in stacked:
+        for index, node in enumerate(layer):
+            near = [position[neighbour] for neighbour in neighbours[node] if neighbour in position]
+            position[node] = sum(near) / len(near) if near else index
+        layer.sort(key=lambda node: position[node])
+        position |= {node: float(index) for index, node in enumerate(layer)}

@@ -56,15 +56,15 @@ def neighbours_of(edges: Iterable[Edge]) -> tuple[dict[str, list[str]], dict[str
 
 def within(start: str, neighbours: Mapping[str, Iterable[str]], depth: int) -> set[str]:
     """The nodes at most `depth` steps from `start`, with `start`."""
-    found, ahead = {start}, [start]
+    reached, ahead = {start}, [start]
     for _ in range(depth):
         ahead = [
-            one
-            for one in dict.fromkeys(o for key in ahead for o in neighbours.get(key, ()))
-            if one not in found
+            neighbour
+            for neighbour in dict.fromkeys(o for key in ahead for o in neighbours.get(key, ()))
+            if neighbour not in reached
         ]
-        found.update(ahead)
-    return found
+        reached.update(ahead)
+    return reached
 
 
 def _lines(above: str, keys: Iterable[str]) -> Iterator[tuple[str, str, str]]:

@@ -50,7 +50,7 @@ class GraphDrawing:
 
 def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
     """The drawing of a graph, in which `start` is the key of one of the nodes that were folded."""
-    placed = layers([one.key for one in graph.nodes], graph.edges)
+    placed = layers([node.key for node in graph.nodes], graph.edges)
     tallest = max((len(layer) for layer in placed), default=0)
     corner = {
         key: (
@@ -61,21 +61,21 @@ def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
         for column, layer in enumerate(placed)
         for row, key in enumerate(layer)
     }
-    names = {one.key: one.name for one in graph.nodes}
+    names = {node.key: node.name for node in graph.nodes}
     before, after = neighbours_of(graph.edges)
     nodes = [
         PlacedNode(
-            node=one,
-            x=corner[one.key][0],
-            y=corner[one.key][1],
-            is_start=any(each.key == start for each in one.nodes),
-            sources=[names[key] for key in before.get(one.key, ())],
-            users=[names[key] for key in after.get(one.key, ())],
+            node=node,
+            x=corner[node.key][0],
+            y=corner[node.key][1],
+            is_start=any(member.key == start for member in node.nodes),
+            sources=[names[key] for key in before.get(node.key, ())],
+            users=[names[key] for key in after.get(node.key, ())],
         )
-        for one in graph.nodes
+        for node in graph.nodes
     ]
     return GraphDrawing(
-        nodes=tuple(sorted(nodes, key=lambda one: (one.x, one.y))),
+        nodes=tuple(sorted(nodes, key=lambda node: (node.x, node.y))),
         paths=tuple(
             _path(corner[first], corner[second], above=len(after[first]) > len(before[second]))
             for first, second in graph.edges
@@ -89,10 +89,10 @@ def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
 def follows(
     nodes: Iterable[FoldedNode], edges: Iterable[Edge], chosen: Collection[str]
 ) -> tuple[frozenset[str], frozenset[Edge]]:
-    """The path of the nodes that have a member in `chosen`: their keys with those of the nodes that
-    lie between two of them, and the edges of the path.
+    """The path of the nodes that have a member in `chosen`: their keys with the keys of nodes
+    between two of them, and the edges of the path.
     """
-    marked = {one.key for one in nodes if any(each.key in chosen for each in one.nodes)}
+    marked = {node.key for node in nodes if any(member.key in chosen for member in node.nodes)}
     links = list(edges)
     before, after = neighbours_of(links)
     between = {
@@ -101,7 +101,7 @@ def follows(
         if marked.intersection(before[key]) and marked.intersection(after[key])
     }
     path = frozenset(marked | between)
-    return path, frozenset(one for one in links if path.issuperset(one))
+    return path, frozenset(edge for edge in links if path.issuperset(edge))
 
 
 def _path(first: tuple[int, int], second: tuple[int, int], *, above: bool) -> str:
