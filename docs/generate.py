@@ -264,7 +264,7 @@ def _path(kind: schema.RecordType, action: schema.RecordAction) -> str:
     return (
         f"/{kind.plural}{member}"
         + (f"/{action.path}" if action.path else "")
-        + ("/..." if action.rest else "")
+        + ("/..." if action.has_subpath else "")
     )
 
 

@@ -102,7 +102,7 @@ def _one(site: Site, kind: RecordType, action: RecordAction, body: bytes) -> str
     if action.scope is Scope.MEMBER:
         path += f"/{site.uuid(kind.plural) or 'zzzzz-4zz18-000000000000000'}"
     path += f"/{action.path}" if action.path else ""
-    path += "/a.txt" if action.rest else ""
+    path += "/a.txt" if action.has_subpath else ""
     headers = {"Authorization": f"Bearer {site.token()}", "content-type": "application/json"}
     reply = site.send(action.method, path, headers, body)
     if reply.status < 500 and isinstance(json.loads(reply.body), dict):

@@ -195,7 +195,7 @@ class Routes:
             table = self._collection if action.scope is Scope.COLLECTION else self._member
             for method in _methods(action):
                 table.setdefault((kind.plural, action.path), {})[method] = route
-            if action.rest:
+            if action.has_subpath:
                 self._rest.add((kind.plural, action.path))
         self._member["permissions", ""] = {
             "GET": ApiRoute(handler=links.get_permissions, name="permissions")
@@ -280,6 +280,6 @@ def _route(kind: RecordType, action: RecordAction) -> ApiRoute:
 
 
 def _methods(action: RecordAction) -> tuple[str, ...]:
-    if action.rest and action.method == "GET":
+    if action.has_subpath and action.method == "GET":
         return ("GET", "PROPFIND")
     return ("PUT", "PATCH") if action.method == "PUT" else (action.method,)

@@ -180,7 +180,7 @@ class ConditionWriter:
 
     def _key_exists(self, part: KeyExists) -> str:
         found = self._in_key(part.key, "1 = 1")
-        return found if part.wanted else f"NOT {found}"
+        return found if part.exists else f"NOT {found}"
 
     def _key_contains(self, part: KeyContains) -> str:
         self.values.append(part.key.key)
@@ -211,14 +211,14 @@ class ConditionWriter:
         # Its values come after those of conditions written before: placeholders are numbered by
         # position.
         inner = ConditionWriter(self._dialect, "containers")
-        condition = inner.write(part.part)
+        condition = inner.write(part.condition)
         self.values += inner.values
         link = f"containers.uuid = {self._table}.container_uuid"
         return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({condition}))"
 
     def _of_request(self, part: OfRequest) -> str:
         inner = ConditionWriter(self._dialect, "container_requests")
-        condition = inner.write(part.part)
+        condition = inner.write(part.condition)
         self.values += inner.values
         link = f"container_requests.container_uuid = {self._table}.uuid"
         return f"EXISTS (SELECT 1 FROM container_requests WHERE {link} AND ({condition}))"
@@ -232,13 +232,13 @@ class ConditionWriter:
         return f"{self._name(part.column)} IN ({' UNION '.join(queries)})"
 
     def _outside(self, part: Outside) -> str:
-        return f"({self.write(part.part)}) IS NOT TRUE"
+        return f"({self.write(part.condition)}) IS NOT TRUE"
 
     def _all(self, part: All) -> str:
         return " AND ".join(f"({self.write(one)})" for one in part.parts)
 
     def _not(self, part: Not) -> str:
-        return f"NOT ({self.write(part.part)})"
+        return f"NOT ({self.write(part.condition)})"
 
     def _requested(self, part: Requested) -> str:
         return self._through_requests(self._name("uuid"), part.user_uuid, part.now)

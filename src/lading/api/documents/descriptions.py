@@ -236,7 +236,7 @@ def _path(kind: RecordType, action: RecordAction) -> str:
         kind.plural,
         "{uuid}" if action.scope is Scope.MEMBER else "",
         action.path,
-        "{rest}" if action.rest else "",
+        "{rest}" if action.has_subpath else "",
     ]
     return "/arvados/v1/" + "/".join(part for part in parts if part)
 
@@ -245,7 +245,7 @@ def _operation(kind: RecordType, action: RecordAction, method: str) -> Record:
     parameters = [_parameter(one) for one in action.parameters]
     if action.scope is Scope.MEMBER:
         parameters.append({"name": "uuid", "in": "path", "required": True, "schema": _uuid(kind)})
-    if action.rest:
+    if action.has_subpath:
         parameters.append(
             {"name": "rest", "in": "path", "required": True, "schema": {"type": "string"}}
         )
@@ -261,7 +261,7 @@ def _operation(kind: RecordType, action: RecordAction, method: str) -> Record:
         operation["security"] = []
     if action.body:
         operation["requestBody"] = {"content": {"application/json": {"schema": _body(kind)}}}
-    elif action.rest and action.method == "POST":
+    elif action.has_subpath and action.method == "POST":
         content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"content": content}
     return operation

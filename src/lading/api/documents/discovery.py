@@ -104,7 +104,7 @@ def _tables() -> Record:
         schemas[kind.schema] = _discovery_schema(kind)
         schemas[f"{kind.schema}List"] = _discovery_list_schema(kind)
         resources[kind.plural] = {
-            "methods": {one.name: _method(kind, one) for one in kind.actions if not one.rest}
+            "methods": {one.name: _method(kind, one) for one in kind.actions if not one.has_subpath}
         }
     return {"schemas": schemas, "resources": resources}
 

@@ -167,10 +167,10 @@ def names_dispatching(scopes: Iterable[str]) -> bool:
     return any(scope.partition(" ")[2].startswith(_DISPATCHING) for scope in scopes)
 
 
-def check_dispatching(principal: Principal, what: str) -> None:
+def check_dispatching(principal: Principal, action: str) -> None:
     """Raise Forbidden unless a dispatcher or an admin calls."""
     if not (principal.is_dispatcher or principal.is_admin):
-        raise Forbidden(f"Forbidden: only dispatchers and admins may {what}")
+        raise Forbidden(f"Forbidden: only dispatchers and admins may {action}")
 
 
 def is_limited(principal: Principal) -> bool:
@@ -265,10 +265,10 @@ def _uses_collections(principal: Principal, *, writing: bool) -> bool:
     return False
 
 
-def check_admin(principal: Principal, what: str) -> None:
+def check_admin(principal: Principal, action: str) -> None:
     """Raise Forbidden unless an admin calls."""
     if not principal.is_admin:
-        raise Forbidden(f"Forbidden: only admins may {what}")
+        raise Forbidden(f"Forbidden: only admins may {action}")
 
 
 def readable(
@@ -292,11 +292,17 @@ def readable(
     if principal.readers:
         each = (
             readable(
-                kind, one, now=now, include_trash=include_trash, roles=roles, few=few, asked=asked
+                kind,
+                caller,
+                now=now,
+                include_trash=include_trash,
+                roles=roles,
+                few=few,
+                asked=asked,
             )
             # Each caller by itself: a row must pass all conditions of one of them, not some of
             # each.
-            for one in principal.everybody
+            for caller in principal.everybody
         )
         return (Either(tuple(All(parts) if parts else Constant(True) for parts in each)),)
     trash = _outside_trash(kind, principal, now, include_trash=include_trash)
@@ -322,12 +328,12 @@ def _shown(kind: RecordType, user: str, asked: frozenset[str]) -> tuple[Expressi
 def sortable(
     kind: RecordType, principal: Principal, order: tuple[SortKey, ...]
 ) -> tuple[SortKey, ...]:
-    """Those sort keys that the caller sees of each readable row: the places of the rows would
-    reveal the others.
+    """The sort keys that the caller sees of each readable row. The order of the rows would reveal
+    the values of other keys.
     """
-    if kind is not USERS or all(one.is_admin for one in principal.everybody):
+    if kind is not USERS or all(caller.is_admin for caller in principal.everybody):
         return order
-    return tuple(one for one in order if one.column in PUBLIC)
+    return tuple(key for key in order if key.column in PUBLIC)
 
 
 def _outside_trash(
@@ -427,7 +433,7 @@ def data_scopes(
         f"POST {path}/progress",
         "GET /arvados/v1/containers/current",
         "GET /arvados/v1/users/current",
-        *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
+        *(f"GET /arvados/v1/collections/{collection}" for collection in dict.fromkeys(collections)),
         "POST /arvados/v1/collections",
     )
     # The supervisor works with the same token: it needs its calls, whatever the user has granted.

@@ -38,7 +38,12 @@ _FALSE: Final = ("0", "f", "false", "n", "no")
 
 
 def check(
-    given: Mapping[str, JSON], kind: RecordType, *, stored: Record | None, admin: bool, cluster: str
+    attributes: Mapping[str, JSON],
+    kind: RecordType,
+    *,
+    stored: Record | None,
+    admin: bool,
+    cluster: str,
 ) -> Record:
     """The attributes to write, converted to their types.
 
@@ -46,45 +51,45 @@ def check(
     for a `uuid` that only an admin may choose.
     """
     checked: Record = {}
-    for name, value in given.items():
-        found = kind.by_name.get(name)
-        if name in _DROPPED or (found is not None and found.fixed):
+    for name, value in attributes.items():
+        field = kind.by_name.get(name)
+        if name in _DROPPED or (field is not None and field.fixed):
             continue
-        if found is None or found.hidden:
+        if field is None or field.hidden:
             raise Invalid(f"unknown attribute '{name}' for {kind.schema}.")
         if name == "uuid":
             _check_uuid(value, kind, stored=stored, admin=admin, cluster=cluster)
             if stored is None and value is not None:
                 checked[name] = value
-        elif found.readonly:
-            _check_readonly(found, value, stored)
+        elif field.readonly:
+            _check_readonly(field, value, stored)
         else:
-            checked[name] = convert(found, value)
+            checked[name] = convert(field, value)
             if name in kind.looked_up:
                 _check_length(name, checked[name], stored=stored)
     return checked
 
 
-def convert(found: Field, value: JSON) -> JSON:
+def convert(field: Field, value: JSON) -> JSON:
     """The value in the form that the field stores. Raises Invalid naming the field."""
     if value is None:
-        return _null(found)
-    match found.type:
+        return _null(field)
+    match field.type:
         case Type.STRING:
-            return _string(found.name, value)
+            return _string(field.name, value)
         case Type.INTEGER:
-            return _integer(found.name, value)
+            return _integer(field.name, value)
         case Type.FLOAT:
-            return _real(found.name, value)
+            return _real(field.name, value)
         case Type.BOOLEAN:
-            return _boolean(found.name, value)
+            return _boolean(field.name, value)
         case Type.TIME:
-            return moment(found.name, value)
+            return moment(field.name, value)
         case Type.OBJECT if isinstance(value, dict):
-            return _nested(found.name, value)
+            return _nested(field.name, value)
         case Type.ARRAY if isinstance(value, list):
-            return _nested(found.name, value)
-    raise Invalid(f"{found.name}: must be an {found.type}, not {_kind(value)}")
+            return _nested(field.name, value)
+    raise Invalid(f"{field.name}: must be an {field.type}, not {_kind(value)}")
 
 
 def moment(name: str, value: JSON) -> str:
@@ -127,18 +132,18 @@ def _check_length(name: str, value: JSON, *, stored: Record | None) -> None:
         )
 
 
-def _check_readonly(found: Field, value: JSON, stored: Record | None) -> None:
-    if found.derived or value is None or (stored is None and value == found.default):
+def _check_readonly(field: Field, value: JSON, stored: Record | None) -> None:
+    if field.derived or value is None or (stored is None and value == field.default):
         return
-    if stored is None or value != stored[found.name]:
-        raise Invalid(f"{found.name}: cannot be written; the server sets it")
+    if stored is None or value != stored[field.name]:
+        raise Invalid(f"{field.name}: cannot be written; the server sets it")
 
 
-def _null(found: Field) -> JSON:
+def _null(field: Field) -> JSON:
     # Null means empty for objects and arrays.
-    if found.null and not found.nested:
+    if field.null and not field.nested:
         return None
-    return found.default
+    return field.default
 
 
 def _nested(name: str, value: JSON) -> JSON:
@@ -199,22 +204,22 @@ def _kind(value: JSON) -> str:
     return "a number" if value is not None else "null"
 
 
-def parse_operand(found: Field, value: JSON) -> JSON:
-    """The operand in the form that the attribute `found` is stored in. Raises Invalid."""
-    match found.type:
+def parse_operand(field: Field, value: JSON) -> JSON:
+    """The operand in the form that the attribute `field` is stored in. Raises Invalid."""
+    match field.type:
         case Type.TIME:
-            return _moment(value, found.name)
+            return _moment(value, field.name)
         case Type.BOOLEAN:
-            return parse_boolean(value, found.name)
+            return parse_boolean(value, field.name)
         case Type.INTEGER:
-            return _integer_operand(value, found.name)
+            return _integer_operand(value, field.name)
         case Type.FLOAT:
-            return _real_operand(value, found.name)
+            return _real_operand(value, field.name)
         case Type.OBJECT | Type.ARRAY:
-            return _document(value, found.name)
+            return _document(value, field.name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    return parse_text(value, found.name, "=")
+    return parse_text(value, field.name, "=")
 
 
 def _moment(value: JSON, name: str) -> str:
@@ -275,13 +280,13 @@ def parse_text(value: JSON, name: str, operator: str) -> str:
 
 def parse_pattern(value: JSON, name: str, operator: str) -> str:
     """A pattern of `like`. Raises Invalid when it is too long."""
-    text = parse_text(value, name, operator)
-    if len(text) > MAX_PATTERN:
+    pattern = parse_text(value, name, operator)
+    if len(pattern) > MAX_PATTERN:
         raise Invalid(
             f"Invalid operand for '{operator}' in filter on '{name}': "
             f"more than {MAX_PATTERN} characters"
         )
-    return text
+    return pattern
 
 
 def parse_list(value: JSON, name: str) -> Sequence[JSON]:

@@ -118,11 +118,11 @@ def is_trashed(record: Record, now: str) -> bool:
     return record["trash_at"] is not None and record["trash_at"] <= now
 
 
-def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Record:
+def times(old: Record, changes: Record, *, now: str, lifetimes: Lifetimes) -> Record:
     """The three attributes after a write; empty if it names none of them. Raises Invalid."""
-    if not any(name in given for name in TIMES):
+    if not any(name in changes for name in TIMES):
         return {}
-    trash_at, delete_at = _wanted(old, given, now)
+    trash_at, delete_at = _wanted(old, changes, now)
     if trash_at is None:
         if delete_at is not None:
             raise Invalid("delete_at: must be set together with trash_at")
@@ -136,13 +136,13 @@ def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Reco
     return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
 
 
-def _wanted(old: Record, given: Record, now: str) -> tuple[str | None, str | None]:
+def _wanted(old: Record, changes: Record, now: str) -> tuple[str | None, str | None]:
     """`trash_at` and `delete_at` as the client means them; a None `delete_at` is to be chosen."""
-    if "trash_at" in given:
-        return given["trash_at"], given.get("delete_at")
-    if "is_trashed" in given and given["is_trashed"] != is_trashed(old, now):
-        return (now if given["is_trashed"] else None), None
-    return old["trash_at"], given.get("delete_at", old["delete_at"])
+    if "trash_at" in changes:
+        return changes["trash_at"], changes.get("delete_at")
+    if "is_trashed" in changes and changes["is_trashed"] != is_trashed(old, now):
+        return (now if changes["is_trashed"] else None), None
+    return old["trash_at"], changes.get("delete_at", old["delete_at"])
 
 
 def shortened(record: Record, seconds: float) -> Record:

@@ -125,7 +125,8 @@ REQUESTS: Final = RecordType(
         *PLANNING,
         *RUN_READING,
         RecordAction(
-            name="log", method="GET", scope=Scope.MEMBER, path="log", rest=True, answer="bytes",
+            name="log", method="GET", scope=Scope.MEMBER, path="log", has_subpath=True,
+            answer="bytes",
             doc=(
                 "The logs of its containers, while they run and afterwards: "
                 "log/{container uuid}/{path}."
@@ -242,7 +243,8 @@ CONTAINERS: Final = RecordType(
             parameters=(Parameter(name="hash", required=True, doc="Of the tree or blob."),),
         ),
         RecordAction(
-            name="live", method="POST", scope=Scope.MEMBER, path="live", rest=True, answer="object",
+            name="live", method="POST", scope=Scope.MEMBER, path="live", has_subpath=True,
+            answer="object",
             doc="Append to a live log: live/{file}?offset=N, raw body (supervisor).",
         ),
     ),

@@ -107,10 +107,10 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class KeyExists:
-    """A key exists, or does not."""
+    """A key exists, or is missing where `exists` is false."""
 
     key: PropertyKey
-    wanted: bool
+    exists: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class OfContainer:
-    """The container of a request satisfies `part`."""
+    """The container of a request satisfies `condition`."""
 
-    part: Expression
+    condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +151,23 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """The condition does not hold."""
 
-    part: Expression
+    condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The part does not hold; it does not hold either where it compares with a missing value."""
+    """The condition does not hold. A comparison with a missing value does not hold either."""
 
-    part: Expression
+    condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class OfRequest:
-    """A request that has this container satisfies `part`."""
+    """A request that has this container satisfies `condition`."""
 
-    part: Expression
+    condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,10 @@ def columns_of(expression: Expression) -> Iterator[str]:
         case KeyExists(key) | KeyContains(key):
             yield key.column
         case Either(parts) | All(parts):
-            for part in parts:
-                yield from columns_of(part)
-        case Not(part) | Outside(part):
-            yield from columns_of(part)
+            for condition in parts:
+                yield from columns_of(condition)
+        case Not(negated) | Outside(negated):
+            yield from columns_of(negated)
 
 
 def _column_of(target: Target) -> str:

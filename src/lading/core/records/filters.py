@@ -85,13 +85,15 @@ def check_include(include: JSON, kind: RecordType) -> tuple[str, ...]:
     Invalid.
     """
     entries = (
-        [one.strip() for one in include.split(",")] if isinstance(include, str) else include or []
+        [entry.strip() for entry in include.split(",")]
+        if isinstance(include, str)
+        else include or []
     )
-    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise Invalid('include: must be an array such as ["owner_uuid"]')
     for name in entries:
-        found = kind.by_name.get(name)
-        if found is None or not found.stored or found.hidden or not name.endswith("_uuid"):
+        field = kind.by_name.get(name)
+        if field is None or not field.stored or field.hidden or not name.endswith("_uuid"):
             raise Invalid(f"include: '{name}' is no attribute of {kind.schema} that names a record")
     return tuple(dict.fromkeys(entries))
 
@@ -116,12 +118,12 @@ def check_select(select: JSON, kind: RecordType) -> tuple[str, ...] | None:
     if not isinstance(select, list) or not select:
         raise Invalid("select: must be an array of at least one attribute name")
     names: dict[str, None] = {}
-    for one in select:
-        name = one.removeprefix(f"{kind.plural}.") if isinstance(one, str) else one
-        found = kind.by_name.get(name) if isinstance(name, str) else None
-        if found is None or found.hidden:
-            raise Invalid(f"Invalid attribute '{one}' of {kind.schema} in select parameter")
-        names[found.name] = None
+    for entry in select:
+        name = entry.removeprefix(f"{kind.plural}.") if isinstance(entry, str) else entry
+        field = kind.by_name.get(name) if isinstance(name, str) else None
+        if field is None or field.hidden:
+            raise Invalid(f"Invalid attribute '{entry}' of {kind.schema} in select parameter")
+        names[field.name] = None
     return tuple(names)
 
 
@@ -139,9 +141,9 @@ def order_entries(order: JSON) -> list[str]:
     array of texts.
     """
     entries = order.split(",") if isinstance(order, str) else order or []
-    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise Invalid('order: must be an array such as ["created_at desc"]')
-    return [str(one) for one in entries if str(one).strip()]
+    return [str(entry) for entry in entries if str(entry).strip()]
 
 
 def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[SortKey, ...]:
@@ -197,7 +199,7 @@ def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
         if isinstance(value, list) and value[:1] == ["contains"] and len(value) == 2:
             triples.append([name, "ilike", f"%{_literal(value[1])}%"])
         elif isinstance(value, dict):
-            triples += [[f"{name}.{key}", "=", wanted] for key, wanted in value.items()]
+            triples += [[f"{name}.{key}", "=", operand] for key, operand in value.items()]
         else:
             triples.append([name, "in" if isinstance(value, list) else "=", value])
     return check_filters(triples, kind)
@@ -214,12 +216,12 @@ def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
         return ()
     if not isinstance(filters, list):
         raise Invalid("filters: must be an array of [attribute, operator, operand]")
-    if sum(_weight(one) for one in filters) > MAX_CONDITIONS:
+    if sum(_weight(triple) for triple in filters) > MAX_CONDITIONS:
         raise Invalid(
             f"filters: more than {MAX_CONDITIONS} conditions; "
             "to look for many values use 'in' with an array"
         )
-    return tuple(_triple(one, kind) for one in filters)
+    return tuple(_triple(triple, kind) for triple in filters)
 
 
 def _weight(entry: JSON) -> int:
@@ -251,7 +253,7 @@ def _parts(entry: JSON) -> tuple[JSON, str, JSON]:
 def _triple(entry: JSON, kind: RecordType) -> Expression:
     attribute, operator, operand = _parts(entry)
     # No attribute has one (`attributes.parse`), and SQLite ends a pattern at it.
-    if any(_has_nul(one) for one in (attribute, operand)):
+    if any(_has_nul(value) for value in (attribute, operand)):
         raise Invalid(f"Invalid filter {shorten(entry)}: must not contain a NUL character")
     if isinstance(attribute, str) and attribute.lstrip().startswith("("):
         return _columns(attribute, operator, operand, kind)
@@ -268,15 +270,15 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
 
 def _has_nul(value: JSON) -> bool:
     some = value if isinstance(value, list) else (value,)
-    return any(isinstance(one, str) and "\0" in one for one in some)
+    return any(isinstance(item, str) and "\0" in item for item in some)
 
 
-def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
+def _columns(attribute: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
     """Comparison of two columns: `(started_at < finished_at)`."""
-    match = _COLUMNS.fullmatch(text.strip())
+    match = _COLUMNS.fullmatch(attribute.strip())
     if match is None or operator != "=" or operand is not True:
         raise Invalid(
-            f"Invalid filter {shorten([text, operator, operand])}: "
+            f"Invalid filter {shorten([attribute, operator, operand])}: "
             "must be '(attribute < attribute)' = true"
         )
     left, right = (
@@ -285,7 +287,8 @@ def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expre
     )
     if left.type is not right.type:
         raise Invalid(
-            f"Invalid filter '{text[:80]}': {left.name} and {right.name} are of different types"
+            f"Invalid filter '{attribute[:80]}': {left.name} and {right.name} are of different"
+            " types"
         )
     sign = "!=" if match[2] == "<>" else match[2]
     return CompareColumns(Column(left.name, left.type), sign, Column(right.name, right.type))
@@ -316,17 +319,17 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
     if kind is LINKS and name in ("head_kind", "tail_kind"):
         return _end_kind(name, operator, operand, kind)
     top, dot, key = name.partition(".")
-    found = _stored(top, kind, attribute)
+    field = _stored(top, kind, attribute)
     if dot:
-        if found.type is not Type.OBJECT:
+        if field.type is not Type.OBJECT:
             raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
         # Keys may be written in angle brackets, as for JSON-LD properties.
         return _key(
             PropertyKey(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute
         )
     if operator == "is_a":
-        return _is_a(found, operand, kind)
-    return _OPERATORS[operator](found, operator, operand)
+        return _is_a(field, operand, kind)
+    return _OPERATORS[operator](field, operator, operand)
 
 
 def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
@@ -340,84 +343,84 @@ def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expr
 
 def _any(operator: str, operand: JSON, kind: RecordType) -> Expression:
     texts = tuple(
-        Column(one.name, one.type)
-        for one in kind.columns
-        if one.type is Type.STRING and not one.hidden
+        Column(column.name, column.type)
+        for column in kind.columns
+        if column.type is Type.STRING and not column.hidden
     )
     if operator in ("like", "ilike"):
         return Like(texts, parse_pattern(operand, "any", operator), operator == "ilike")
     if operator in ("=", "in"):
         values = parse_list(operand, "any") if operator == "in" else [operand]
-        wanted = tuple(parse_text(value, "any", operator) for value in values)
-        return Either(tuple(Among(one, wanted) for one in texts))
+        operands = tuple(parse_text(value, "any", operator) for value in values)
+        return Either(tuple(Among(column, operands) for column in texts))
     raise Invalid(f"Invalid operator '{operator}' for attribute 'any'")
 
 
-def _equal(found: Field, operator: str, operand: JSON) -> Expression:
+def _equal(field: Field, operator: str, operand: JSON) -> Expression:
     operator = "!=" if operator == "<>" else operator
     return Compare(
-        Column(found.name, found.type),
+        Column(field.name, field.type),
         operator,
-        None if operand is None else parse_operand(found, operand),
+        None if operand is None else parse_operand(field, operand),
     )
 
 
-def _range(found: Field, operator: str, operand: JSON) -> Expression:
-    if found.nested or found.type is Type.BOOLEAN:
-        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+def _range(field: Field, operator: str, operand: JSON) -> Expression:
+    if field.nested or field.type is Type.BOOLEAN:
+        raise Invalid(f"Invalid operator '{operator}' for {field.type} attribute '{field.name}'")
     if operand is None:
-        raise Invalid(f"Invalid operand type 'null' for '{operator}' in filter on '{found.name}'")
-    return Compare(Column(found.name, found.type), operator, parse_operand(found, operand))
+        raise Invalid(f"Invalid operand type 'null' for '{operator}' in filter on '{field.name}'")
+    return Compare(Column(field.name, field.type), operator, parse_operand(field, operand))
 
 
-def _like(found: Field, operator: str, operand: JSON) -> Expression:
-    if found.type not in (Type.STRING, Type.TIME):
-        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+def _like(field: Field, operator: str, operand: JSON) -> Expression:
+    if field.type not in (Type.STRING, Type.TIME):
+        raise Invalid(f"Invalid operator '{operator}' for {field.type} attribute '{field.name}'")
     return Like(
-        (Column(found.name, found.type),),
-        parse_pattern(operand, found.name, operator),
+        (Column(field.name, field.type),),
+        parse_pattern(operand, field.name, operator),
         operator == "ilike",
     )
 
 
-def _in(found: Field, operator: str, operand: JSON) -> Expression:
-    values = parse_list(operand, found.name)
-    wanted = tuple(parse_operand(found, value) for value in values if value is not None)
+def _in(field: Field, operator: str, operand: JSON) -> Expression:
+    values = parse_list(operand, field.name)
+    operands = tuple(parse_operand(field, value) for value in values if value is not None)
     return Among(
-        Column(found.name, found.type), wanted, len(wanted) != len(values), operator == "not in"
+        Column(field.name, field.type), operands, len(operands) != len(values), operator == "not in"
     )
 
 
-def _is_a(found: Field, operand: JSON, kind: RecordType) -> Expression:
+def _is_a(field: Field, operand: JSON, kind: RecordType) -> Expression:
     names = operand if isinstance(operand, list) else [operand]
     infixes = tuple(infix for infix, name in KINDS.items() if name in names)
-    if not all(isinstance(name, str) for name in names) or found.type is not Type.STRING:
+    if not all(isinstance(name, str) for name in names) or field.type is not Type.STRING:
         raise Invalid(
-            f"Invalid operand {shorten(operand)} for 'is_a' in filter on '{found.name}': "
+            f"Invalid operand {shorten(operand)} for 'is_a' in filter on '{field.name}': "
             "must be a kind"
         )
     # All uuids of a table have one infix: no row need be looked at.
-    return Constant(kind.infix in infixes) if found.name == "uuid" else IsKind(found.name, infixes)
+    return Constant(kind.infix in infixes) if field.name == "uuid" else IsKind(field.name, infixes)
 
 
-def _exists(found: Field, operator: str, operand: JSON) -> Expression:
-    return Holds(_nested(found, operator), (parse_text(operand, found.name, operator),))
+def _exists(field: Field, operator: str, operand: JSON) -> Expression:
+    return Holds(_nested(field, operator), (parse_text(operand, field.name, operator),))
 
 
-def _contains(found: Field, operator: str, operand: JSON) -> Expression:
+def _contains(field: Field, operator: str, operand: JSON) -> Expression:
     names = operand if isinstance(operand, list) else [operand]
-    column = _nested(found, operator)
+    column = _nested(field, operator)
     if not names:
         raise Invalid(
-            f"Invalid operand [] for 'contains' in filter on '{found.name}': must not be empty"
+            f"Invalid operand [] for 'contains' in filter on '{field.name}': must not be empty"
         )
-    return Holds(column, tuple(parse_text(name, found.name, operator) for name in names))
+    return Holds(column, tuple(parse_text(name, field.name, operator) for name in names))
 
 
-def _nested(found: Field, operator: str) -> str:
-    if not found.nested:
-        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
-    return found.name
+def _nested(field: Field, operator: str) -> str:
+    if not field.nested:
+        raise Invalid(f"Invalid operator '{operator}' for {field.type} attribute '{field.name}'")
+    return field.name
 
 
 _OPERATORS: Final[Mapping[str, _Check]] = {

@@ -211,20 +211,20 @@ def phrases() -> Iterator[tuple[str, str]]:
     yield from _CODES.items()
 
 
-def shorten(text: str, columns: LogColumns) -> str | None:
+def shorten(json_text: str, columns: LogColumns) -> str | None:
     """The short form of the properties of a log row, a JSON text; None where there is none."""
     *uuids, time = columns
     # A text that is short or empty would be found everywhere.
     if len(time) != _TIME_SIZE or not all(len(uuid) == _UUID_SIZE for uuid in uuids):
         return None
-    short = text
+    short = json_text
     for code, value in columns.codes():
         short = short.replace(value, code)
-    by_kind = _OF_UPDATES if text.startswith(_UPDATE) else _BY_KIND
+    by_kind = _OF_UPDATES if json_text.startswith(_UPDATE) else _BY_KIND
     for phrase, code in by_kind.get(columns.object_uuid[6:11], _OF_OTHERS):
         short = short.replace(phrase, code)
     # Nothing that is stored may be lost, whatever an attribute has in it.
-    return short if lengthen(short, columns) == text else None
+    return short if lengthen(short, columns) == json_text else None
 
 
 def lengthen(short: str, columns: LogColumns) -> str:

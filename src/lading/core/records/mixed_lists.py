@@ -50,14 +50,14 @@ def split(
     """
     filters = params.get("filters")
     triples = [] if filters is None else filters
-    wanted = (
+    queried = (
         kinds
         if not isinstance(triples, list)
-        else [one for one in kinds if _is_wanted(triples, one)]
+        else [kind for kind in kinds if _is_wanted(triples, kind)]
     )
     selected = _selected(params.get("select"), kinds, beside)
     parts = []
-    for kind in wanted:
+    for kind in queried:
         own: Record = {
             **params,
             "filters": _own(triples, kind, kinds),
@@ -77,9 +77,12 @@ def check_group_filters(filters: JSON, kinds: Sequence[RecordType]) -> None:
 
 def _is_wanted(triples: list[JSON], kind: RecordType) -> bool:
     picks = [
-        one
-        for one in triples
-        if isinstance(one, list) and len(one) == 3 and one[0] == "uuid" and one[1] == "is_a"
+        triple
+        for triple in triples
+        if isinstance(triple, list)
+        and len(triple) == 3
+        and triple[0] == "uuid"
+        and triple[1] == "is_a"
     ]
     # A type whose infix does not match gets a condition that is never true.
     return Constant(False) not in check_filters(picks, kind)
@@ -88,19 +91,21 @@ def _is_wanted(triples: list[JSON], kind: RecordType) -> bool:
 def _own(triples: JSON, kind: RecordType, kinds: Sequence[RecordType]) -> JSON:
     if not isinstance(triples, list):
         return triples
-    others = {one.plural for one in kinds} - {kind.plural}
+    others = {listed_kind.plural for listed_kind in kinds} - {kind.plural}
     return [
-        one for one in triples if not (isinstance(one, list) and one and _table(one[0]) in others)
+        triple
+        for triple in triples
+        if not (isinstance(triple, list) and triple and _table(triple[0]) in others)
     ]
 
 
 def _own_order(order: JSON, kind: RecordType, kinds: Sequence[RecordType]) -> list[JSON]:
-    """Those entries of an order whose attribute a type has. Raises Invalid for one of no type."""
+    """The entries of an order whose attribute a type has. Raises Invalid for one of no type."""
     own: list[JSON] = []
     for entry in order_entries(order):
         if _sorts(entry, kind):
             own.append(entry)
-        elif not any(_sorts(entry, one) for one in kinds):
+        elif not any(_sorts(entry, listed_kind) for listed_kind in kinds):
             check_order([entry], kind)
     return own
 
@@ -159,5 +164,7 @@ def _knows(kind: RecordType, name: JSON) -> bool:
 def _in_order(parts: list[MixedListPart]) -> tuple[MixedListPart, ...]:
     first = parts[0].query.order[0] if parts else SortKey("modified_at")
     if first.column == "uuid":
-        parts = sorted(parts, key=lambda part: part.kind.infix, reverse=first.descending)
+        parts = sorted(
+            parts, key=lambda mixed_part: mixed_part.kind.infix, reverse=first.descending
+        )
     return tuple(parts)

@@ -143,7 +143,7 @@ class View:
         return self._containers if kind is CONTAINERS else None
 
     def heed(self, kind: RecordType, where: Sequence[Expression]) -> tuple[Expression, ...]:
-        """The conditions on stored records of a type that hold for those which are shown so."""
+        """The conditions that a stored record meets when its shown values meet `where`."""
         covered = self.covered(kind)
         if covered is None:
             return tuple(where)
@@ -154,16 +154,18 @@ class View:
                 uncovered,
                 *(unindexed(condition) for condition in where if condition != settled),
             )
-        return tuple(self._heed(one, SHOWN[kind.plural], covered) for one in where)
+        return tuple(self._heed(condition, SHOWN[kind.plural], covered) for condition in where)
 
     def _heed(
         self, condition: Expression, shown: Mapping[str, JSON], covered: Expression
     ) -> Expression:
         match condition:
             case Either(parts):
-                return Either(tuple(self._heed(one, shown, covered) for one in parts))
+                return Either(
+                    tuple(self._heed(alternative, shown, covered) for alternative in parts)
+                )
             case All(parts):
-                return All(tuple(self._heed(one, shown, covered) for one in parts))
+                return All(tuple(self._heed(conjunct, shown, covered) for conjunct in parts))
             case Not(inner):
                 return Not(self._heed(inner, shown, covered))
             case OfContainer(inner):
@@ -186,20 +188,20 @@ class View:
         """
         if len(self.pending) != 1:
             return None
-        (one,) = self.pending
-        parts: tuple[Expression, ...] = (All((COMMITTED, *_since(one.start))),)
-        if one.exceptions:
-            parts += (All((COMMITTED, Among(_UUID, one.exceptions))),)
+        (cancellation,) = self.pending
+        parts: tuple[Expression, ...] = (All((COMMITTED, *_since(cancellation.start))),)
+        if cancellation.exceptions:
+            parts += (All((COMMITTED, Among(_UUID, cancellation.exceptions))),)
         if kind is REQUESTS and COMMITTED in where:
             # What the list leaves out is no exception to it.
-            if one.exceptions is None and not set(one.conditions) <= set(where):
+            if cancellation.exceptions is None and not set(cancellation.conditions) <= set(where):
                 return None
             taken = All((COMMITTED, _IS_TAKEN))
             return AmongFound("uuid", REQUESTS.plural, "uuid", (*parts, taken))
         # A container with priority has a request.
         if kind is CONTAINERS and {QUEUED, _HAS_PRIORITY} <= set(where):
-            if one.exceptions is None:
-                others = All((COMMITTED, Outside(one.meant)))
+            if cancellation.exceptions is None:
+                others = All((COMMITTED, Outside(cancellation.meant)))
                 return AmongFound("uuid", REQUESTS.plural, "container_uuid", (others,))
             return AmongFound("uuid", REQUESTS.plural, "container_uuid", parts)
         return None

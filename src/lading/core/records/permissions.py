@@ -110,9 +110,9 @@ def subjects(user: str, links: Mapping[str, Mapping[str, int]]) -> dict[str, int
     # A node is visited again when a better level is found; levels are at most 3, so this ends.
     while waiting:
         tail = waiting.pop()
-        for head, given in links.get(tail, {}).items():
+        for head, granted in links.get(tail, {}).items():
             # The weakest link of the way counts.
-            level = min(given, best[tail])
+            level = min(granted, best[tail])
             # A user stands for another one only with can_manage.
             if level > best.get(head, Level.NONE) and (level == Level.MANAGE or not is_user(head)):
                 best[head] = level
@@ -130,25 +130,25 @@ def inherit(
     `nodes` are (group, owner), owners first; `links` the levels of links by head and tail; `above`
     the levels of owners that are not among the nodes. An owning user has MANAGE.
     """
-    found: dict[str, dict[str, int]] = {}
+    inherited: dict[str, dict[str, int]] = {}
     for node, owner in nodes:
         levels = (
             {owner: int(Level.MANAGE)}
             if is_user(owner)
             # A copy, to which the links of this group are added.
-            else dict(found.get(owner) or above.get(owner, {}))
+            else dict(inherited.get(owner) or above.get(owner, {}))
         )
         for tail, level in links.get(node, {}).items():
             # A link adds to what is inherited, and never takes from it.
             levels[tail] = max(level, levels.get(tail, Level.NONE))
-        found[node] = levels
-    return found
+        inherited[node] = levels
+    return inherited
 
 
 def stand(own: GroupFlags, above: GroupFlags) -> GroupFlags:
     """Properties of a group from its own and its owner's."""
     # The earlier one: a project in the trash takes all below it along.
-    times = [one.trash_at for one in (own, above) if one.trash_at is not None]
+    times = [flags.trash_at for flags in (own, above) if flags.trash_at is not None]
     return GroupFlags(min(times, default=None), own.frozen or above.frozen)
 
 
@@ -259,7 +259,7 @@ def frozen_refusal(uuid: str) -> Forbidden:
 
 def _check_shape(filters: JSON) -> None:
     fits = isinstance(filters, list) and all(
-        isinstance(one, list) and len(one) == _PARTS for one in filters
+        isinstance(entry, list) and len(entry) == _PARTS for entry in filters
     )
     if not fits:
         raise Invalid(

@@ -295,8 +295,8 @@ def satisfiable(actions: tuple[RecordAction, ...]) -> tuple[RecordAction, ...]:
         name="satisfy", type=Type.BOOLEAN, default=False, doc="Answer as satisfy does."
     )
     return tuple(
-        replace(one, parameters=(*one.parameters, wait))
-        if one.name in ("create", "update")
-        else one
-        for one in actions
+        replace(action, parameters=(*action.parameters, wait))
+        if action.name in ("create", "update")
+        else action
+        for action in actions
     )

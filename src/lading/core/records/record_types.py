@@ -367,9 +367,11 @@ RECORDS: Final = (
     QUOTAS,
     COMPUTED_PERMISSIONS,
 )
-BY_PLURAL: Final = {one.plural: one for one in RECORDS}
-BY_INFIX: Final = {one.infix: one for one in RECORDS if one.infix}
-KINDS: Final = {str(one.infix): one.kind for one in RECORDS if one.infix}
+BY_PLURAL: Final = {record_type.plural: record_type for record_type in RECORDS}
+BY_INFIX: Final = {record_type.infix: record_type for record_type in RECORDS if record_type.infix}
+KINDS: Final = {
+    str(record_type.infix): record_type.kind for record_type in RECORDS if record_type.infix
+}
 
 
 def kind_of(uuid: str | None) -> str | None:

@@ -89,8 +89,8 @@ class Parameter:
 class RecordAction:
     """One call: `method` on `/arvados/v1/<plural>[/{uuid}][/<path>]`.
 
-    `rest`: further path elements may follow; `body`: attributes are sent; `answer` names the schema
-    of the response, "" for the record type itself, "List" for its list.
+    `has_subpath`: further path elements may follow; `body`: attributes are sent; `answer` names the
+    schema of the response, "" for the record type itself, "List" for its list.
     """
 
     name: str
@@ -101,7 +101,7 @@ class RecordAction:
     parameters: tuple[Parameter, ...] = ()
     body: bool = False
     answer: str = ""
-    rest: bool = False
+    has_subpath: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class RecordType:
     @cached_property
     def schema(self) -> str:
         """Name in the discovery document: `ContainerRequest`."""
-        return "".join(part.capitalize() for part in self.singular.split("_"))
+        return "".join(word.capitalize() for word in self.singular.split("_"))
 
     @cached_property
     def kind(self) -> str:
@@ -153,22 +153,22 @@ class RecordType:
     @cached_property
     def by_name(self) -> dict[str, Field]:
         """Fields by name."""
-        return {one.name: one for one in self.fields}
+        return {field.name: field for field in self.fields}
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
         """The stored fields."""
-        return tuple(one for one in self.fields if one.stored)
+        return tuple(field for field in self.fields if field.stored)
 
     @cached_property
     def visible(self) -> tuple[str, ...]:
         """Names of the fields that clients may see, in order."""
-        return tuple(one.name for one in self.fields if not one.hidden)
+        return tuple(field.name for field in self.fields if not field.hidden)
 
     @cached_property
     def listed(self) -> tuple[str, ...]:
         """Names in lists without a selection."""
-        return tuple(one.name for one in self.fields if not one.hidden and not one.unlisted)
+        return tuple(field.name for field in self.fields if not field.hidden and not field.unlisted)
 
     @cached_property
     def looked_up(self) -> frozenset[str]:
@@ -180,7 +180,7 @@ class RecordType:
     @cached_property
     def defaults(self) -> dict[str, JSON]:
         """Stored fields with their defaults; copy nested values before changing them."""
-        return {one.name: one.default for one in self.columns}
+        return {field.name: field.default for field in self.columns}
 
 
 def text(name: str, doc: str = "", *, readonly: bool = False, hidden: bool = False) -> Field:

@@ -70,21 +70,21 @@ class Vocabulary:
     def _check_one(self, key: str, value: object) -> None:
         tag = self.tags.get(key)
         if tag is None:
-            known = self.aliases.get(key.lower())
-            if known is not None:
+            canonical = self.aliases.get(key.lower())
+            if canonical is not None:
                 raise Malformed(
-                    f"properties: tag key '{key}' is an alias, must be provided as '{known}'"
+                    f"properties: tag key '{key}' is an alias, must be provided as '{canonical}'"
                 )
             if self.strict:
                 raise Malformed(f"properties: tag key '{key}' is not defined in the vocabulary")
             return
         values = value if isinstance(value, list) else [value]
-        for one in values:
-            if not isinstance(one, str):
+        for item in values:
+            if not isinstance(item, str):
                 raise Malformed(
                     f"properties: value for tag key '{key}' must be a string or an array of strings"
                 )
-            _check_value(key, one, tag)
+            _check_value(key, item, tag)
 
 
 def _check_value(key: str, value: str, tag: Tag) -> None:
@@ -108,8 +108,8 @@ def read(document: object) -> Vocabulary:
         raise Invalid(f"vocabulary: unknown key '{unknown[0]}'; known here: strict_tags, tags")
     strict = _flag(top.get("strict_tags", False), "strict_tags")
     entries = {
-        key: _object(one, f"tags.{key}")
-        for key, one in _object(top.get("tags") or {}, "tags").items()
+        key: _object(definition, f"tags.{key}")
+        for key, definition in _object(top.get("tags") or {}, "tags").items()
     }
     for key in entries:
         if key in RESERVED or key.startswith(_PREFIX):
@@ -117,7 +117,7 @@ def read(document: object) -> Vocabulary:
     return Vocabulary(
         document={"strict_tags": strict, "tags": dict(entries)},
         strict=strict,
-        tags={key: _tag(key, one) for key, one in entries.items()},
+        tags={key: _tag(key, entry) for key, entry in entries.items()},
         aliases=_aliases("tags", entries),
     )
 
@@ -126,8 +126,8 @@ def _tag(key: str, entry: JsonObject) -> Tag:
     where = f"tags.{key}"
     strict = _flag(entry.get("strict", False), f"{where}.strict")
     values = {
-        name: _object(one, f"{where}.values.{name}")
-        for name, one in _object(entry.get("values") or {}, f"{where}.values").items()
+        name: _object(definition, f"{where}.values.{name}")
+        for name, definition in _object(entry.get("values") or {}, f"{where}.values").items()
     }
     if strict and not values:
         raise Invalid(f"vocabulary: {where}: is strict, but lists no values")
@@ -139,36 +139,36 @@ def _aliases(where: str, entries: Mapping[str, JsonObject]) -> dict[str, str]:
     entry.
     """
     folded = {name.lower(): name for name in entries}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, entry in entries.items():
         for label in _labels(f"{where}.{name}", entry):
-            other = found.get(label.lower(), folded.get(label.lower(), name))
-            if other != name:
+            taken_by = names.get(label.lower(), folded.get(label.lower(), name))
+            if taken_by != name:
                 raise Invalid(
-                    f"vocabulary: {where}.{name}: label '{label}' already stands for '{other}'"
+                    f"vocabulary: {where}.{name}: label '{label}' already stands for '{taken_by}'"
                 )
-            found[label.lower()] = name
-    return found
+            names[label.lower()] = name
+    return names
 
 
 def _labels(where: str, entry: JsonObject) -> Iterable[str]:
     labels = entry.get("labels") or []
     if not isinstance(labels, list):
         raise Invalid(f"vocabulary: {where}.labels: must be a list")
-    for one in labels:
-        label = _object(one, f"{where}.labels").get("label")
+    for item in labels:
+        label = _object(item, f"{where}.labels").get("label")
         if not isinstance(label, str) or not label:
             raise Invalid(f"vocabulary: {where}.labels: each must have a text as its label")
         yield label
 
 
-def _object(value: object, what: str) -> JsonObject:
+def _object(value: object, where: str) -> JsonObject:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise Invalid(f"vocabulary: {what}: must be an object")
+        raise Invalid(f"vocabulary: {where}: must be an object")
     return value
 
 
-def _flag(value: object, what: str) -> bool:
+def _flag(value: object, where: str) -> bool:
     if not isinstance(value, bool):
-        raise Invalid(f"vocabulary: {what}: must be true or false")
+        raise Invalid(f"vocabulary: {where}: must be true or false")
     return value

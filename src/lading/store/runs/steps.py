@@ -61,7 +61,7 @@ def owned_scope(
         return RunScope(key=key, condition=condition, values=values)
     numbered: Expression = Compare(_ATTEMPT, "=", number)
     if is_latest:
-        numbered = Either((numbered, KeyExists(_ATTEMPT, wanted=False)))
+        numbered = Either((numbered, KeyExists(_ATTEMPT, exists=False)))
     further, more = alias_condition(dialect, "r", (numbered,))
     return RunScope(key=key, condition=f"{condition}{further}", values=(*values, *more))
 
