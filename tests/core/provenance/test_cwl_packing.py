@@ -26,11 +26,11 @@ def flow(**steps: Any) -> dict[str, Any]:
 
 def test_documents_are_wanted_until_they_are_given() -> None:
     document = runner(f"keep:{PDH}/flow.cwl", **{"http://x#git": "main"})
-    assert pack(document, {}, place="p").wanted == (f"{PDH}/flow.cwl",)
+    assert pack(document, {}, directory="p").missing == (f"{PDH}/flow.cwl",)
     given = {f"{PDH}/flow.cwl": flow(a={"run": "tools/tool.cwl"}, b={"run": "tools/tool.cwl"})}
-    assert pack(document, given, place="p").wanted == (f"{PDH}/tools/tool.cwl",)
-    packed = pack(document, {**given, f"{PDH}/tools/tool.cwl": TOOL}, place="p")
-    assert packed.wanted == ()
+    assert pack(document, given, directory="p").missing == (f"{PDH}/tools/tool.cwl",)
+    packed = pack(document, {**given, f"{PDH}/tools/tool.cwl": TOOL}, directory="p")
+    assert packed.missing == ()
     assert [one["id"] for one in packed.document["$graph"]] == ["#main", "#flow.cwl", "#tool.cwl"]
     assert packed.document["http://x#git"] == "main"
     assert packed.main == "#main"
@@ -43,7 +43,7 @@ def test_documents_are_wanted_until_they_are_given() -> None:
 def test_tools_in_place_get_addresses() -> None:
     inner = flow(deep={"run": {**TOOL, "inputs": [{"id": "x"}, {"id": "#t/y"}, "odd"]}})
     given = {f"{PDH}/f.cwl": flow(sub={"run": inner}, odd={"run": {"$graph": []}}, bare="x")}
-    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, place="p")
+    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, directory="p")
     ids = [one["id"] for one in packed.document["$graph"]]
     assert ids == ["#main", "#f.cwl", "#f.cwl/sub/run", "#f.cwl/sub/run/deep/run"]
     found = find_step(packed, "deep_2", ["x", "y"])
@@ -53,16 +53,19 @@ def test_tools_in_place_get_addresses() -> None:
 
 
 def test_a_single_document_is_packed() -> None:
-    packed = pack({"cwlVersion": "v1.2", "class": "Workflow"}, {}, place="p")
+    packed = pack({"cwlVersion": "v1.2", "class": "Workflow"}, {}, directory="p")
     assert packed.document == {
         "cwlVersion": "v1.2", "$graph": [{"class": "Workflow", "id": "#main", "steps": []}],
     }  # fmt: skip
     assert find_step(packed, "x", []) is None
     named = {"cwlVersion": "v1.2", "class": "Workflow", "id": "file:///a#flow"}
-    assert pack(named, {}, place="p").main == "#flow"
-    assert pack({"$graph": []}, {}, place="p").main == "#main"
+    assert pack(named, {}, directory="p").main == "#flow"
+    assert pack({"$graph": []}, {}, directory="p").main == "#main"
     several = {"$graph": [{"id": "#a"}, {"class": "Operation"}]}
-    assert [one["id"] for one in pack(several, {}, place="p").document["$graph"]] == ["#a", "#1"]
+    assert [one["id"] for one in pack(several, {}, directory="p").document["$graph"]] == [
+        "#a",
+        "#1",
+    ]
 
 
 def test_what_cannot_be_packed_is_named_where_it_is() -> None:
@@ -80,8 +83,8 @@ def test_what_cannot_be_packed_is_named_where_it_is() -> None:
         f"{PDH}/old.cwl": {**TOOL, "cwlVersion": "v1.0"},
         f"{PDH}/text.cwl": "",
     }
-    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, place="../snapshot")
-    assert packed.wanted == ()
+    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, directory="../snapshot")
+    assert packed.missing == ()
     runs = {
         one["id"].rpartition("/")[2]: one["run"] for one in packed.document["$graph"][1]["steps"]
     }
@@ -106,7 +109,7 @@ def test_files_are_named_relative_to_the_new_place() -> None:
         "inputs": {"ref": {"type": "File", "default": file}, "k": {"default": f"keep:{PDH}/../x"}},
     }
     given = {f"{PDH}/sub/tool.cwl": tool}
-    packed = pack(runner(f"keep:{PDH}/sub/tool.cwl"), given, place="../snapshot")
+    packed = pack(runner(f"keep:{PDH}/sub/tool.cwl"), given, directory="../snapshot")
     made = packed.document["$graph"][1]
     assert made["inputs"]["ref"]["default"]["location"] == f"../snapshot/{PDH}/sub/ref.fa"
     assert made["requirements"][0] == {"$import": f"../snapshot/{PDH}/sub/types.yml"}
@@ -122,13 +125,13 @@ def test_names_that_are_taken_get_a_number() -> None:
         {"id": "#main/two", "run": f"keep:{PDH}/a/t"},
         {"id": "#main/three", "run": f"keep:{PDH}/b/t"},
     ]
-    packed = pack(document, given, place="p")
+    packed = pack(document, given, directory="p")
     assert [one["id"] for one in packed.document["$graph"]] == ["#main", "#main_2", "#t", "#t_2"]
 
 
 def test_a_document_that_names_itself_ends() -> None:
     given = {f"{PDH}/f.cwl": flow(again={"run": "f.cwl"})}
-    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, place="p")
+    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, directory="p")
     assert packed.document["$graph"][1]["steps"][0]["run"] == "#f.cwl"
     # A loop has no tool.
     assert find_step(packed, "again", []) is None
@@ -138,13 +141,13 @@ def test_steps_of_one_name_differ_by_their_inputs() -> None:
     one = flow(sort={"run": {**TOOL, "inputs": {"a": "int"}}})
     two = flow(sort={"run": {**TOOL, "inputs": {"b": "int"}}}, sort_2={"run": TOOL})
     given = {f"{PDH}/f.cwl": flow(x={"run": one}, y={"run": two})}
-    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, place="p")
+    packed = pack(runner(f"keep:{PDH}/f.cwl"), given, directory="p")
     assert find_step(packed, "sort", ["a"]) != find_step(packed, "sort", ["b"])
     exact = find_step(packed, "sort_2", ["file"])
     assert exact is not None
     assert exact.name == "sort_2"
     assert find_step(packed, "sort", ["c"]) is None
-    single = pack(runner(f"keep:{PDH}/t"), {f"{PDH}/t": TOOL}, place="p")
+    single = pack(runner(f"keep:{PDH}/t"), {f"{PDH}/t": TOOL}, directory="p")
     assert find_step(single, "any name", []) == single.steps["#main"][0]
 
 
@@ -155,12 +158,12 @@ def test_too_large_and_no_cwl_are_refused() -> None:
     for document in (bomb, {"$graph": 3}, {"$graph": [3]}):
         given = document if isinstance(document, dict) else {"cwlVersion": "v1.2", "x": document}
         with pytest.raises(ValueError, match="too many|no list"):
-            pack(given, {}, place="p")
+            pack(given, {}, directory="p")
     deep: Any = 1
     for _ in range(200):
         deep = {"x": deep}
     with pytest.raises(ValueError, match="too many"):
-        pack(runner(f"keep:{PDH}/t"), {f"{PDH}/t": {**TOOL, "x": deep}}, place="p")
+        pack(runner(f"keep:{PDH}/t"), {f"{PDH}/t": {**TOOL, "x": deep}}, directory="p")
 
 
 def test_collections_that_a_document_names() -> None:

@@ -26,7 +26,7 @@ FILE = {"class": "File", "basename": "a", "checksum": "sha1$aa"}
 
 def make_run(agent: str = "Ann", **container: Any) -> WorkflowRun:
     """The run of a workflow of one step."""
-    workflow = pack(FLOW, {}, place="../snapshot")
+    workflow = pack(FLOW, {}, directory="../snapshot")
     return WorkflowRun(make_step(1, agent=agent, **container), workflow, version="1")
 
 

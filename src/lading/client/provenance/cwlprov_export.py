@@ -159,12 +159,12 @@ class _Documents:
         self.collections |= set(collections_of(document))
         while True:
             try:
-                packed = pack(document, given, place=f"../{SNAPSHOT}")
+                packed = pack(document, given, directory=f"../{SNAPSHOT}")
             except ValueError as error:
                 raise Conflict(f"{self.uuid}: its workflow {error}") from error
-            if not packed.wanted:
+            if not packed.missing:
                 return packed
-            for one in packed.wanted:
+            for one in packed.missing:
                 given[one] = await self._read(one)
                 self.collections |= set(collections_of(given[one]))
 

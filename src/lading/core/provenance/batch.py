@@ -22,9 +22,9 @@ class BatchSteps:
         self._number = 0
         self._makers: dict[str, int] = {}
 
-    def step(self, one: CrateStep) -> dict[str, Any]:
+    def step(self, step: CrateStep) -> dict[str, Any]:
         """The attributes of a step; steps come in the order in which they were made."""
-        container, request = one.container, one.request
+        container, request = step.container, step.request
         item = {
             "name": request["name"],
             **{name: container[name] for name in _RESOLVED},
@@ -59,10 +59,10 @@ def cwl_of(container: Mapping[str, Any]) -> tuple[Any, Any] | None:
     """The workflow and the input object that the container of `arvados-cwl-runner` was given; None
     for any other container.
     """
-    found = []
+    documents = []
     for name in ("workflow.json", "cwl.input.json"):
         mount = (container["mounts"] or {}).get(f"/var/lib/cwl/{name}") or {}
         if mount.get("kind") != "json":
             return None
-        found.append(mount.get("content"))
-    return found[0], found[1]
+        documents.append(mount.get("content"))
+    return documents[0], documents[1]

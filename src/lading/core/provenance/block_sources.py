@@ -35,23 +35,23 @@ def block_sources(
     `contents`: trees by the directories of their files in the crate.
     """
     spans: dict[str, list[_Span]] = {}
-    for place, tree in contents.items():
+    for directory, tree in contents.items():
         for name, file in filetree.files(tree):
             at = 0
             for segment in file.segments:
-                piece = BlockPiece(f"{place}/{name}", at, segment.length)
+                piece = BlockPiece(f"{directory}/{name}", at, segment.length)
                 spans.setdefault(filetree.bare(segment.locator), []).append(
                     _Span(segment.offset, piece)
                 )
                 at += segment.length
-    found, missing = {}, []
+    sources, missing = {}, []
     for block, some in spans.items():
         pieces = tuple(_cover(some, int(block.partition("+")[2])))
-        if sum(one.length for one in pieces) == int(block.partition("+")[2]):
-            found[block] = pieces
+        if sum(piece.length for piece in pieces) == int(block.partition("+")[2]):
+            sources[block] = pieces
         else:
             missing.append(block)
-    return found, tuple(missing)
+    return sources, tuple(missing)
 
 
 def _cover(spans: list[_Span], size: int) -> Iterator[BlockPiece]:

@@ -32,10 +32,10 @@ Making = Generator[ProvRecord, None, QualifiedName]
 """Makes records, and returns the name of the entity that they describe."""
 
 
-def derived_uuid(text: str) -> str:
+def derived_uuid(name: str) -> str:
     """The uuid of version 5 that a name has in the namespace of URLs (RFC 9562)."""
     digest = hashlib.sha1(
-        _NAMESPACE + text.encode("utf-8", "surrogatepass"), usedforsecurity=False
+        _NAMESPACE + name.encode("utf-8", "surrogatepass"), usedforsecurity=False
     ).digest()
     number = int.from_bytes(digest[:16], "big")
     number = number & ~(0xF << 76) | 5 << 76
@@ -48,12 +48,12 @@ class ValueEntities:
     """Makes the entities of values with files of the bag; what is known is not repeated."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._recorded: set[str] = set()
 
     def new(self, record: ProvRecord) -> Iterator[ProvRecord]:
         """The record of an element, unless it has been made."""
-        if record.key not in self._known:
-            self._known.add(record.key)
+        if record.key not in self._recorded:
+            self._recorded.add(record.key)
             yield record
 
     def value(self, value: Any, use: str, depth: int = 0) -> Making:
@@ -66,24 +66,24 @@ class ValueEntities:
                 return (yield from self._directory(value, depth))
             return (yield from self._collection(value.items(), use, depth))
         if depth < _DEEPEST and isinstance(value, list):
-            pairs = ((str(number), one) for number, one in enumerate(value))
+            pairs = ((str(number), item) for number, item in enumerate(value))
             return (yield from self._collection(pairs, use, depth))
         key = _named(use)
-        told = value if isinstance(value, str | int | float) else json.dumps(value)
-        attributes = [*types("wfprov:Artifact"), ProvAttribute("prov:value", told)]
+        literal = value if isinstance(value, str | int | float) else json.dumps(value)
+        attributes = [*types("wfprov:Artifact"), ProvAttribute("prov:value", literal)]
         yield from self.new(element("entity", key, attributes))
         return key
 
     def _file(self, file: Mapping[str, Any], depth: int) -> Making:
         key = _named(_canonical(file))
-        if key in self._known:
+        if key in self._recorded:
             return key
         basename = str(file.get("basename") or "")
         root, extension = posixpath.splitext(basename)
-        told = {"basename": basename, "nameroot": root, "nameext": extension}
+        names = {"basename": basename, "nameroot": root, "nameext": extension}
         attributes = [
             *types("wfprov:Artifact", "wf4ever:File"),
-            *(ProvAttribute(f"cwlprov:{name}", one) for name, one in told.items() if one),
+            *(ProvAttribute(f"cwlprov:{name}", value) for name, value in names.items() if value),
         ]
         digest = str(file.get("checksum") or "")
         if not digest.startswith(_CHECKSUM):
@@ -95,26 +95,26 @@ class ValueEntities:
             yield from self.new(element("entity", content, types("wfprov:Artifact")))
             yield relation("specializationOf", key, content)
         secondary = [ProvAttribute("prov:type", QualifiedName("cwlprov:SecondaryFile"))]
-        for one in file.get("secondaryFiles") or ():
-            other = yield from self.value(one, key, depth + 1)
-            yield relation("wasDerivedFrom", other, key, attributes=secondary)
+        for secondary_file in file.get("secondaryFiles") or ():
+            derived = yield from self.value(secondary_file, key, depth + 1)
+            yield relation("wasDerivedFrom", derived, key, attributes=secondary)
         return key
 
     def _directory(self, directory: Mapping[str, Any], depth: int) -> Making:
         key = _named(_canonical(directory))
-        if key in self._known:
+        if key in self._recorded:
             return key
-        self._known.add(key)
+        self._recorded.add(key)
         basename = str(directory.get("basename") or "")
         attributes = [
             *types("wfprov:Artifact", "prov:Collection", "prov:Dictionary", "ro:Folder"),
             *([ProvAttribute("cwlprov:basename", basename)] if basename else ()),
         ]
         members = []
-        for one in directory.get("listing") or ():
-            member = yield from self.value(one, key, depth + 1)
+        for entry in directory.get("listing") or ():
+            member = yield from self.value(entry, key, depth + 1)
             members.append(member)
-            name = str(one.get("basename") or "")
+            name = str(entry.get("basename") or "")
             pair = _named(f"{key} {name}")
             attributes.append(ProvAttribute("prov:hadDictionaryMember", pair))
             about = [
@@ -131,15 +131,15 @@ class ValueEntities:
     def _collection(self, pairs: Any, use: str, depth: int) -> Making:
         key = _named(use)
         yield from self.new(element("entity", key, types("wfprov:Artifact", "prov:Collection")))
-        for name, one in pairs:
-            if one is not None:
-                member = yield from self.value(one, f"{use}/{name}", depth + 1)
+        for name, value in pairs:
+            if value is not None:
+                member = yield from self.value(value, f"{use}/{name}", depth + 1)
                 yield relation("hadMember", key, member)
         return key
 
 
-def _named(text: str) -> QualifiedName:
-    return qualified("id", derived_uuid(f"urn:lading:{text}"))
+def _named(name: str) -> QualifiedName:
+    return qualified("id", derived_uuid(f"urn:lading:{name}"))
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
@@ -149,4 +149,4 @@ def _canonical(value: Mapping[str, Any]) -> str:
     parts = [*(value.get("secondaryFiles") or ()), *(value.get("listing") or ())]
     content = value.get("checksum") or value.get("location") or ""
     own = [value.get("class"), value.get("basename"), content]
-    return json.dumps([own, [_canonical(one) for one in parts]])
+    return json.dumps([own, [_canonical(entry) for entry in parts]])

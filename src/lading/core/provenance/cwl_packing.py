@@ -43,62 +43,68 @@ class WorkflowStep:
 class PackedWorkflow:
     """The document, and its steps by the addresses of their workflows.
 
-    `wanted`: documents, as `HASH/PATH`, that are named and were not given.
+    `missing`: documents, as `HASH/PATH`, that are named and were not given.
     """
 
     document: dict[str, Any]
     main: str
     steps: Mapping[str, tuple[WorkflowStep, ...]]
-    wanted: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
-def pack(document: Document, given: Mapping[str, Any], *, place: str) -> PackedWorkflow:
-    """Pack a document with those that it names, as far as they are `given`, by `HASH/PATH`.
+def pack(document: Document, documents: Mapping[str, Any], *, directory: str) -> PackedWorkflow:
+    """Pack a document with the documents that it names, if `documents` has them by `HASH/PATH`.
 
-    Documents that cannot be packed, and other files, are named relative to `place`, the directory
+    Documents that cannot be packed, and other files, are named relative to `directory`, that
     of the collections. Raises ValueError for a document that is too large or no CWL.
     """
-    packing = _Packing(given=given, place=place, version=str(document.get("cwlVersion") or ""))
+    packing = _Packing(
+        documents=documents, directory=directory, version=str(document.get("cwlVersion") or "")
+    )
     packing.measure(document, 0)
     graph = _graph(document)
     main = _main(graph)
-    ids = [_id(one) or (f"#{number}" if number else main) for number, one in enumerate(graph)]
+    ids = [
+        _id(process) or (f"#{number}" if number else main) for number, process in enumerate(graph)
+    ]
     # All of them first: what is packed besides must get other ids.
     packing.taken.update(ids)
-    for id, one in zip(ids, graph, strict=True):
-        packing.process(one, id, "")
-    kept = {name: value for name, value in document.items() if name.startswith("http")}
-    made = {
+    for id, process in zip(ids, graph, strict=True):
+        packing.process(process, id, "")
+    extensions = {name: value for name, value in document.items() if name.startswith("http")}
+    packed = {
         "cwlVersion": packing.version,
-        **kept,
+        **extensions,
         **({"$namespaces": packing.namespaces} if packing.namespaces else {}),
         "$graph": packing.graph,
     }
     steps = {name: tuple(packing.leaves(some)) for name, some in packing.steps.items()}
     return PackedWorkflow(
-        document=made, main=main, steps=steps, wanted=tuple(dict.fromkeys(packing.wanted))
+        document=packed, main=main, steps=steps, missing=tuple(dict.fromkeys(packing.missing))
     )
 
 
 def _graph(document: Document) -> list[dict[str, Any]]:
     """The processes of a document: those of its `$graph`, or itself. Raises ValueError."""
     graph = document.get("$graph", [document])
-    if not isinstance(graph, list) or not all(isinstance(one, dict) for one in graph):
+    if not isinstance(graph, list) or not all(isinstance(process, dict) for process in graph):
         raise ValueError("$graph is no list of documents")
     return graph
 
 
-def find_step(workflow: PackedWorkflow, name: str, given: Iterable[str]) -> WorkflowStep | None:
+def find_step(
+    workflow: PackedWorkflow, name: str, input_names: Iterable[str]
+) -> WorkflowStep | None:
     """The step of which a request of this name, with inputs of these names, is a run; None if that
     is not certain. The runner adds `_2` and so on to a name that it has used before.
     """
-    every = [one for some in workflow.steps.values() for one in some]
+    every = [step for some in workflow.steps.values() for step in some]
     numbered = _NUMBERED.fullmatch(name)
-    for wanted in (name, numbered[1] if numbered else name):
-        named = [one for one in every if one.name == wanted]
-        found = [one for one in named if one.inputs.issuperset(given)] or named
-        if len(found) == 1:
-            return found[0]
+    for candidate in (name, numbered[1] if numbered else name):
+        named = [step for step in every if step.name == candidate]
+        matching = [step for step in named if step.inputs.issuperset(input_names)] or named
+        if len(matching) == 1:
+            return matching[0]
     return every[0] if len(every) == 1 else None
 
 
@@ -106,14 +112,14 @@ def collections_of(value: Any) -> Iterator[str]:
     """The hashes of the collections that a document names as `keep:HASH/PATH`."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            if (found := _keep(one)) is not None:
-                yield found.partition("/")[0]
-        elif isinstance(one, Mapping):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        node = waiting.pop()
+        if isinstance(node, str):
+            if (named := _keep(node)) is not None:
+                yield named.partition("/")[0]
+        elif isinstance(node, Mapping):
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,8 @@ class _Step:
 
 @dataclass(slots=True, kw_only=True)
 class _Packing:
-    given: Mapping[str, Any]
-    place: str
+    documents: Mapping[str, Any]
+    directory: str
     version: str
     graph: list[dict[str, Any]] = field(default_factory=list)
     namespaces: dict[str, Any] = field(default_factory=dict)
@@ -134,7 +140,7 @@ class _Packing:
     names: dict[str, str] = field(default_factory=dict)
     """Addresses of the documents that were packed, by `HASH/PATH`."""
     steps: dict[str, list[_Step]] = field(default_factory=dict)
-    wanted: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     count: int = 0
 
     def measure(self, value: Any, depth: int) -> None:
@@ -143,48 +149,48 @@ class _Packing:
         if self.count > _MOST or depth > _DEEPEST:
             raise ValueError("has too many values")
         if isinstance(value, Mapping):
-            for one in value.values():
-                self.measure(one, depth + 1)
+            for member in value.values():
+                self.measure(member, depth + 1)
         elif isinstance(value, list):
-            for one in value:
-                self.measure(one, depth + 1)
+            for member in value:
+                self.measure(member, depth + 1)
 
     def process(self, source: Document, name: str, base: str) -> None:
         """Add a tool or a workflow at an address; `base`: the file that it is from."""
-        made = self._moved(source, base)
-        self.namespaces |= made.pop("$namespaces", None) or {}
+        moved = self._moved(source, base)
+        self.namespaces |= moved.pop("$namespaces", None) or {}
         # Ontologies of formats are files that are not in the packed document.
-        made.pop("$schemas", None)
-        made.pop("cwlVersion", None)
-        made["id"] = name
-        self.graph.append(made)
-        if made.get("class") == "Workflow":
-            made["steps"] = list(self._steps(made.get("steps"), name, base))
+        moved.pop("$schemas", None)
+        moved.pop("cwlVersion", None)
+        moved["id"] = name
+        self.graph.append(moved)
+        if moved.get("class") == "Workflow":
+            moved["steps"] = list(self._steps(moved.get("steps"), name, base))
 
     def leaves(self, steps: Iterable[_Step]) -> Iterator[WorkflowStep]:
         """The steps that run no workflow."""
-        processes = {one["id"]: one for one in self.graph}
-        for one in steps:
-            found = processes.get(one.run)
-            if found is None or found.get("class") != "Workflow":
-                inputs = frozenset(_names((found or {}).get("inputs")))
-                yield WorkflowStep(id=one.id, name=one.name, inputs=inputs)
+        processes = {process["id"]: process for process in self.graph}
+        for step in steps:
+            process = processes.get(step.run)
+            if process is None or process.get("class") != "Workflow":
+                inputs = frozenset(_names((process or {}).get("inputs")))
+                yield WorkflowStep(id=step.id, name=step.name, inputs=inputs)
 
     def _steps(self, steps: Any, workflow: str, base: str) -> Iterator[dict[str, Any]]:
         listed = (
-            [{**one, "id": name} for name, one in steps.items() if isinstance(one, dict)]
+            [{**step, "id": name} for name, step in steps.items() if isinstance(step, dict)]
             if isinstance(steps, dict)
-            else [one for one in steps or () if isinstance(one, dict)]
+            else [step for step in steps or () if isinstance(step, dict)]
         )
-        for one in listed:
-            own = str(one.get("id") or "")
+        for step in listed:
+            own = str(step.get("id") or "")
             short = own.rpartition("/")[2].removeprefix("#")
             full = own if own.startswith("#") else f"{workflow}/{short}"
-            run = self._run(one.get("run"), full, base)
+            run = self._run(step.get("run"), full, base)
             self.steps.setdefault(workflow, []).append(
                 _Step(full, short, run if isinstance(run, str) else "")
             )
-            yield {**one, "id": full, "run": run}
+            yield {**step, "id": full, "run": run}
 
     def _run(self, run: Any, step: str, base: str) -> Any:
         if isinstance(run, dict):
@@ -199,20 +205,20 @@ class _Packing:
         if key is None:
             return run
         if key not in self.names:
-            found = self.given.get(key)
-            if not isinstance(found, dict) or not self._can_pack(found):
-                if found is None and "#" not in key:
-                    self.wanted.append(key)
-                return f"{self.place}/{key}"
-            self.measure(found, 0)
+            document = self.documents.get(key)
+            if not isinstance(document, dict) or not self._can_pack(document):
+                if document is None and "#" not in key:
+                    self.missing.append(key)
+                return f"{self.directory}/{key}"
+            self.measure(document, 0)
             # Noted before its steps are looked at: a document that names itself ends here.
             self.names[key] = self._free(f"#{posixpath.basename(key)}")
-            self.process(found, self.names[key], key)
+            self.process(document, self.names[key], key)
         return self.names[key]
 
-    def _can_pack(self, found: Document) -> bool:
-        has_version = found.get("cwlVersion") in (None, self.version)
-        return found.get("class") in _PROCESSES and has_version
+    def _can_pack(self, document: Document) -> bool:
+        has_version = document.get("cwlVersion") in (None, self.version)
+        return document.get("class") in _PROCESSES and has_version
 
     def _free(self, name: str) -> str:
         free, number = name, 1
@@ -225,20 +231,20 @@ class _Packing:
     def _moved(self, value: Any, base: str) -> Any:
         """A copy in which files are named relative to the new place."""
         if isinstance(value, list):
-            return [self._moved(one, base) for one in value]
+            return [self._moved(item, base) for item in value]
         if not isinstance(value, Mapping):
             return value
-        made = {name: self._moved(one, base) for name, one in value.items()}
+        moved = {name: self._moved(member, base) for name, member in value.items()}
         is_file = value.get("class") in ("File", "Directory")
         for name in ("location", "path") if is_file else _REFERENCES:
-            told = made.get(name)
-            if isinstance(told, str) and (key := _joined(told, base)) is not None:
-                made[name] = f"{self.place}/{key}"
-        return made
+            target = moved.get(name)
+            if isinstance(target, str) and (key := _joined(target, base)) is not None:
+                moved[name] = f"{self.directory}/{key}"
+        return moved
 
 
 def _main(graph: list[Any]) -> str:
-    ids = [_id(one) for one in graph]
+    ids = [_id(process) for process in graph]
     return "#main" if "#main" in ids or not ids or not ids[0] else ids[0]
 
 
@@ -272,8 +278,8 @@ def _keep(reference: str) -> str | None:
 
 def _names(inputs: Any) -> Iterator[str]:
     if isinstance(inputs, Mapping):
-        yield from (str(one) for one in inputs)
+        yield from (str(input_name) for input_name in inputs)
     elif isinstance(inputs, list):
-        for one in inputs:
-            name = one.get("id") if isinstance(one, dict) else None
+        for parameter in inputs:
+            name = parameter.get("id") if isinstance(parameter, dict) else None
             yield str(name or "").rpartition("/")[2].removeprefix("#")

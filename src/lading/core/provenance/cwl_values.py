@@ -34,30 +34,34 @@ def data_path(sha1: str) -> str:
 def located(value: Any, base: str) -> Any:
     """The value with locations relative to `base`, as `cwl.output.json` has them, made whole."""
     if isinstance(value, list):
-        return [located(one, base) for one in value]
+        return [located(item, base) for item in value]
     if not isinstance(value, Mapping):
         return value
-    made = {name: located(one, base) for name, one in value.items()}
-    told = value.get("location")
-    if value.get("class") in (_FILE, _DIRECTORY) and isinstance(told, str) and ":" not in told:
-        made["location"] = f"{base}/{told}"
-    return made
+    resolved = {name: located(member, base) for name, member in value.items()}
+    location = value.get("location")
+    if (
+        value.get("class") in (_FILE, _DIRECTORY)
+        and isinstance(location, str)
+        and ":" not in location
+    ):
+        resolved["location"] = f"{base}/{location}"
+    return resolved
 
 
 def locations(value: Any) -> Iterator[str]:
     """The locations in collections of files and directories."""
-    for one in _files(value):
-        told = one.get("location")
-        if isinstance(told, str) and told.startswith(_KEEP):
+    for entry in _files(value):
+        location = entry.get("location")
+        if isinstance(location, str) and location.startswith(_KEEP):
             # The listing of a directory names files in the same collection.
-            yield told
+            yield location
 
 
 def literals(value: Any) -> Iterator[bytes]:
     """The contents of files that the value has in itself."""
-    for one in _files(value):
-        if _is_literal(one):
-            yield _contents(one)
+    for entry in _files(value):
+        if _is_literal(entry):
+            yield _contents(entry)
 
 
 def placed(value: Any, stored: Stored) -> Any:
@@ -65,27 +69,31 @@ def placed(value: Any, stored: Stored) -> Any:
     stored keeps its location.
     """
     if isinstance(value, list):
-        return [placed(one, stored) for one in value]
+        return [placed(item, stored) for item in value]
     if not isinstance(value, Mapping):
         return value
     if value.get("class") not in (_FILE, _DIRECTORY):
-        return {name: placed(one, stored) for name, one in value.items()}
+        return {name: placed(member, stored) for name, member in value.items()}
     return _placed_entry(value, stored)
 
 
 def _placed_entry(value: Mapping[str, Any], stored: Stored) -> dict[str, Any]:
     """`placed` for a value of class File or Directory."""
-    kept = {name: one for name, one in value.items() if name not in _OF_A_MACHINE}
-    if "secondaryFiles" in kept:
-        kept["secondaryFiles"] = placed(kept["secondaryFiles"], stored)
-    found = stored.get(str(value.get("location")))
+    portable = {name: member for name, member in value.items() if name not in _OF_A_MACHINE}
+    if "secondaryFiles" in portable:
+        portable["secondaryFiles"] = placed(portable["secondaryFiles"], stored)
+    content = stored.get(str(value.get("location")))
     if value["class"] == _FILE:
-        found = _literal_file(value) if _is_literal(value) else found
-        return kept | (_file(found) if isinstance(found, StoredFile) else {})
-    if isinstance(found, Mapping):
-        kept.pop("location", None)
-        return {**kept, "listing": _listing(found)}
-    return {**kept, "listing": placed(kept["listing"], stored)} if "listing" in kept else kept
+        content = _literal_file(value) if _is_literal(value) else content
+        return portable | (_file(content) if isinstance(content, StoredFile) else {})
+    if isinstance(content, Mapping):
+        portable.pop("location", None)
+        return {**portable, "listing": _listing(content)}
+    return (
+        {**portable, "listing": placed(portable["listing"], stored)}
+        if "listing" in portable
+        else portable
+    )
 
 
 def _literal_file(value: Mapping[str, Any]) -> StoredFile:
@@ -97,13 +105,13 @@ def _literal_file(value: Mapping[str, Any]) -> StoredFile:
 def _files(value: Any) -> Iterator[Mapping[str, Any]]:
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting += one
-        elif isinstance(one, Mapping):
-            if one.get("class") in (_FILE, _DIRECTORY):
-                yield one
-            waiting += one.values()
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, Mapping):
+            if node.get("class") in (_FILE, _DIRECTORY):
+                yield node
+            waiting += node.values()
 
 
 def _is_literal(file: Mapping[str, Any]) -> bool:
@@ -116,26 +124,26 @@ def _contents(file: Mapping[str, Any]) -> bytes:
     return str(file["contents"]).encode("utf-8", "surrogatepass")
 
 
-def _file(one: StoredFile) -> dict[str, Any]:
+def _file(file: StoredFile) -> dict[str, Any]:
     return {
-        "location": f"../{data_path(one.sha1)}",
-        "checksum": f"sha1${one.sha1}",
-        "size": one.size,
+        "location": f"../{data_path(file.sha1)}",
+        "checksum": f"sha1${file.sha1}",
+        "size": file.size,
     }
 
 
 def _listing(files: Mapping[str, StoredFile]) -> list[dict[str, Any]]:
     """The files and directories of a directory, with all that is in them."""
-    made: list[dict[str, Any]] = []
+    listing: list[dict[str, Any]] = []
     below: dict[str, dict[str, StoredFile]] = {}
-    for path, one in sorted(files.items()):
-        name, _, rest = path.partition("/")
-        if rest:
-            below.setdefault(name, {})[rest] = one
+    for path, file in sorted(files.items()):
+        name, _, remainder = path.partition("/")
+        if remainder:
+            below.setdefault(name, {})[remainder] = file
         else:
-            made.append({"class": _FILE, "basename": name, **_file(one)})
-    made += [
+            listing.append({"class": _FILE, "basename": name, **_file(file)})
+    listing += [
         {"class": _DIRECTORY, "basename": name, "listing": _listing(some)}
         for name, some in below.items()
     ]
-    return made
+    return listing

@@ -107,17 +107,17 @@ class WorkflowRun:
         yield from self._flow("used", self._run, main, inputs, container["started_at"])
 
     def step(
-        self, one: CrateStep, plan: WorkflowStep | None, inputs: Any, outputs: Any
+        self, step: CrateStep, plan: WorkflowStep | None, inputs: Any, outputs: Any
     ) -> Iterator[ProvRecord]:
         """A step that a container has run. `plan`: of which step of the workflow, if known."""
-        name = str(one.request["name"] or one.request["uuid"])
-        place = plan.id if plan is not None else f"{self._workflow.main}/{name}"
-        activity = qualified("id", derived_uuid(f"urn:lading:{one.request['uuid']}"))
-        label = f"Run of {PACKED}{place}"
-        yield from self._activity(activity, "wfprov:ProcessRun", label, one, starter=self._run)
-        known = self._plan(plan.id) if plan is not None else ""
-        yield relation("wasAssociatedWith", activity, qualified("id", self.engine), known)
-        image = str(one.container["container_image"])
+        name = str(step.request["name"] or step.request["uuid"])
+        step_id = plan.id if plan is not None else f"{self._workflow.main}/{name}"
+        activity = qualified("id", derived_uuid(f"urn:lading:{step.request['uuid']}"))
+        label = f"Run of {PACKED}{step_id}"
+        yield from self._activity(activity, "wfprov:ProcessRun", label, step, starter=self._run)
+        step_plan = self._plan(plan.id) if plan is not None else ""
+        yield relation("wasAssociatedWith", activity, qualified("id", self.engine), step_plan)
+        image = str(step.container["container_image"])
         agent = qualified("id", derived_uuid(f"urn:lading:{image}"))
         label = f"Container execution of image {image}"
         yield from self._entities.new(
@@ -132,10 +132,10 @@ class WorkflowRun:
             )
         )
         yield relation("wasAssociatedWith", activity, agent)
-        role = self._plan(place)
-        yield from self._flow("used", activity, role, inputs, one.container["started_at"])
+        role = self._plan(step_id)
+        yield from self._flow("used", activity, role, inputs, step.container["started_at"])
         yield from self._flow(
-            "wasGeneratedBy", activity, role, outputs, one.container["finished_at"]
+            "wasGeneratedBy", activity, role, outputs, step.container["finished_at"]
         )
 
     def finish(self, outputs: Any) -> Iterator[ProvRecord]:
@@ -145,16 +145,19 @@ class WorkflowRun:
         yield from self._flow("wasGeneratedBy", self._run, main, outputs, at)
 
     def _activity(
-        self, key: str, kind: str, label: str, one: CrateStep, *, starter: str
+        self, key: str, kind: str, label: str, step: CrateStep, *, starter: str
     ) -> Iterator[ProvRecord]:
-        container = one.container
+        container = step.container
         started = str(container["started_at"] or "")
         finished = str(container["finished_at"] or "")
-        told = {"lading:request": one.request["uuid"], "lading:container": container["uuid"]}
+        identifiers = {
+            "lading:request": step.request["uuid"],
+            "lading:container": container["uuid"],
+        }
         attributes = [
             *types(kind),
             ProvAttribute("prov:label", label),
-            *(ProvAttribute(name, str(value)) for name, value in told.items()),
+            *(ProvAttribute(name, str(value)) for name, value in identifiers.items()),
         ]
         if container["exit_code"] is not None:
             attributes.append(ProvAttribute("lading:exitCode", int(container["exit_code"])))
@@ -162,7 +165,7 @@ class WorkflowRun:
         yield ProvRecord(
             kind="activity",
             key=key,
-            arguments={name: one for name, one in times.items() if one},
+            arguments={name: time for name, time in times.items() if time},
             attributes=tuple(attributes),
         )
         yield relation("wasStartedBy", key, "", starter, started)
@@ -171,31 +174,31 @@ class WorkflowRun:
     def _plans(self) -> Iterator[ProvRecord]:
         for process in self._workflow.document["$graph"]:
             steps = process.get("steps") or () if process.get("class") == "Workflow" else ()
-            parts = [self._plan(str(one["id"])) for one in steps]
+            parts = [self._plan(str(step["id"])) for step in steps]
             yield element(
                 "entity",
                 self._plan(str(process["id"])),
                 [
                     *types("prov:Plan", "wfdesc:Workflow" if parts else "wfdesc:Process"),
                     ProvAttribute("prov:label", "Prospective provenance"),
-                    *(ProvAttribute("wfdesc:hasSubProcess", part) for part in parts),
+                    *(ProvAttribute("wfdesc:hasSubProcess", subprocess) for subprocess in parts),
                 ],
             )
-            for part in parts:
-                yield element("entity", part, types("prov:Plan", "wfdesc:Process"))
+            for subprocess in parts:
+                yield element("entity", subprocess, types("prov:Plan", "wfdesc:Process"))
 
     def _plan(self, address: str) -> QualifiedName:
         return qualified("wf", address.removeprefix("#"))
 
     def _flow(
-        self, kind: str, activity: str, place: QualifiedName, values: Any, at: object
+        self, kind: str, activity: str, parent: QualifiedName, values: Any, at: object
     ) -> Iterator[ProvRecord]:
         """Records of the values that an activity used or made, by the names of parameters."""
         for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
             if value is None:
                 continue
-            _, _, local = place.partition(":")
-            role = QualifiedName(f"{place}/{qualified('wf', name).partition(':')[2]}")
+            _, _, local = parent.partition(":")
+            role = QualifiedName(f"{parent}/{qualified('wf', name).partition(':')[2]}")
             key = yield from self._entities.value(value, f"{activity} {kind} {local}/{name}")
             first, second = (activity, key) if kind == "used" else (key, activity)
             roles = [ProvAttribute("prov:role", role)]
@@ -209,11 +212,11 @@ class BagManifest:
         self._run, self._published = run, published
         self._maker = {"uri": f"urn:uuid:{run.engine}", "name": f"Lading {version}"}
 
-    def data(self, one: StoredFile) -> dict[str, Any]:
+    def data(self, file: StoredFile) -> dict[str, Any]:
         """The entry of a content in the bag."""
-        folder, _, name = data_path(one.sha1).rpartition("/")
+        folder, _, name = data_path(file.sha1).rpartition("/")
         return {
-            "uri": f"urn:hash::sha1:{one.sha1}",
+            "uri": f"urn:hash::sha1:{file.sha1}",
             "bundledAs": {
                 "uri": f"arcp://uuid,{self._run.uuid}/{folder}/{name}",
                 "folder": f"/{folder}/",
@@ -238,7 +241,7 @@ class BagManifest:
     def rest(self) -> dict[str, Any]:
         """All members of the document besides its entries."""
         run, user = f"urn:uuid:{self._run.uuid}", self._run.user
-        provenance = [_relative(one) for one in (PROV_N, PROV_JSON)]
+        provenance = [_relative(path) for path in (PROV_N, PROV_JSON)]
         return {
             "@context": [
                 {"@base": f"arcp://uuid,{self._run.uuid}/metadata/"},

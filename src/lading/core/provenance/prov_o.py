@@ -30,16 +30,16 @@ class ProvGraph:
     """Makes the nodes of the graph; nodes that are known are not repeated."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._recorded: set[str] = set()
         self._makers: dict[str, list[str]] = {}
 
-    def step(self, one: CrateStep) -> Iterator[Entity]:
+    def step(self, step: CrateStep) -> Iterator[Entity]:
         """The nodes of a step; a request that has the container of an earlier one adds none."""
-        container, request = one.container, one.request
+        container, request = step.container, step.request
         activity = _urn(container["uuid"])
-        if activity in self._known:
+        if activity in self._recorded:
             return
-        self._known.add(activity)
+        self._recorded.add(activity)
         agent = _urn(request.get("committed_by_uuid") or request["owner_uuid"])
         image, used = _urn(container["container_image"]), _used(container)
         informed = [maker for content in used for maker in self._makers.get(content, ())]
@@ -54,7 +54,7 @@ class ProvGraph:
             "wasInformedBy": list(dict.fromkeys(informed)),
         }
         yield {name: value for name, value in node.items() if value}
-        yield from self._new({"@id": agent, "@type": "prov:Agent", _LABEL: one.agent or agent})
+        yield from self._new({"@id": agent, "@type": "prov:Agent", _LABEL: step.agent or agent})
         for each in used:
             kind = ["prov:Entity", "prov:Plan"] if each == image else ["prov:Entity", _COLLECTION]
             yield from self._new({"@id": each, "@type": kind})
@@ -67,12 +67,12 @@ class ProvGraph:
         A content that several runs have made has a node for each: they add up in RDF.
         """
         self._makers.setdefault(content, []).append(activity)
-        self._known.add(content)
+        self._recorded.add(content)
         return {"@id": content, "@type": ["prov:Entity", _COLLECTION], "wasGeneratedBy": activity}
 
     def _new(self, node: Entity) -> Iterator[Entity]:
-        if node["@id"] not in self._known:
-            self._known.add(node["@id"])
+        if node["@id"] not in self._recorded:
+            self._recorded.add(node["@id"])
             yield node
 
 

@@ -64,26 +64,26 @@ class ProvRecord:
 
 def qualified(prefix: str, local: str) -> QualifiedName:
     """A name with a prefix; characters that PROV-N has no place for are escaped as in a URI."""
-    text = escaped(local, _LOCAL)
+    local_name = escaped(local, _LOCAL)
     # A point has no place at the ends of a name, nor a hyphen at its beginning.
-    if text[:1] in (".", "-"):
-        text = f"%{ord(text[0]):02X}{text[1:]}"
-    if text.endswith("."):
-        text = f"{text[:-1]}%2E"
-    return QualifiedName(f"{prefix}:{text}")
+    if local_name[:1] in (".", "-"):
+        local_name = f"%{ord(local_name[0]):02X}{local_name[1:]}"
+    if local_name.endswith("."):
+        local_name = f"{local_name[:-1]}%2E"
+    return QualifiedName(f"{prefix}:{local_name}")
 
 
 def prov_n(record: ProvRecord) -> str:
     """The line of a record in PROV-N."""
     names = _ARGUMENTS[record.kind]
-    told = [record.key] if record.kind in _ELEMENTS else []
-    told += [record.arguments.get(name) or "-" for name in names]
+    arguments = [record.key] if record.kind in _ELEMENTS else []
+    arguments += [record.arguments.get(name) or "-" for name in names]
     if record.kind == "activity" and not record.arguments:
-        told = told[:1]
+        arguments = arguments[:1]
     if record.attributes:
         pairs = ", ".join(f"{name}={_in_prov_n(value)}" for name, value in record.attributes)
-        told.append(f"[{pairs}]")
-    return f"{record.kind}({', '.join(told)})"
+        arguments.append(f"[{pairs}]")
+    return f"{record.kind}({', '.join(arguments)})"
 
 
 def prov_n_head(prefixes: Mapping[str, str]) -> Iterator[str]:
@@ -95,17 +95,17 @@ def prov_n_head(prefixes: Mapping[str, str]) -> Iterator[str]:
 
 def prov_json(record: ProvRecord) -> dict[str, Any]:
     """The members of a record in PROV-JSON."""
-    made: dict[str, Any] = {name: one for name, one in record.arguments.items() if one}
+    members: dict[str, Any] = {name: value for name, value in record.arguments.items() if value}
     found: dict[str, list[Any]] = {}
     for name, value in record.attributes:
         found.setdefault(name, []).append(_in_json(value))
-    return made | {name: some if len(some) > 1 else some[0] for name, some in found.items()}
+    return members | {name: some if len(some) > 1 else some[0] for name, some in found.items()}
 
 
 def types(*names: str) -> Iterator[ProvAttribute]:
     """Attributes that name the types of an element."""
-    for one in names:
-        yield ProvAttribute("prov:type", QualifiedName(one))
+    for name in names:
+        yield ProvAttribute("prov:type", QualifiedName(name))
 
 
 def element(kind: str, key: str, attributes: Iterable[ProvAttribute]) -> ProvRecord:
@@ -116,7 +116,7 @@ def element(kind: str, key: str, attributes: Iterable[ProvAttribute]) -> ProvRec
 def relation(kind: str, *values: str, attributes: Iterable[ProvAttribute] = ()) -> ProvRecord:
     """A relation; the values of its arguments are in the order of PROV-N, "" for none."""
     names = _ARGUMENTS[kind]
-    arguments = {name: one for name, one in zip(names, values, strict=False) if one}
+    arguments = {name: value for name, value in zip(names, values, strict=False) if value}
     return ProvRecord(kind=kind, arguments=arguments, attributes=tuple(attributes))
 
 
@@ -128,9 +128,9 @@ def _in_prov_n(value: QualifiedName | str | int | float | bool) -> str:
     return f'"{_text(value)}" %% {_type(value)}'
 
 
-def _quoted(text: str) -> str:
+def _quoted(value: str) -> str:
     # The escapes of JSON are those of PROV-N, which has no \u.
-    quoted = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    quoted = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
     return quoted.replace("\\u", "\\\\u")
 
 

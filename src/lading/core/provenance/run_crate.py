@@ -105,24 +105,24 @@ class CrateGraph:
         with_data: bool = False,
         workflow: CrateWorkflow | None = None,
     ) -> None:
-        self._images, self._kept, self._workflow = images, with_data, workflow
-        self._known: set[str] = set()
+        self._images, self._with_data, self._workflow = images, with_data, workflow
+        self._recorded: set[str] = set()
         self._parts: list[str] = []
         self._actions: list[str] = []
         self._tools: dict[str, None] = {}
         self._steps: list[str] = []
         self._controls: list[str] = []
         self._inputs: dict[str, None] = {}
-        self._made: set[str] = set()
+        self._produced: set[str] = set()
         self._last = ""
         self._from, self._to = "", ""
         self._agent = ""
 
-    def file(self, one: CrateFile) -> Iterator[Entity]:
+    def file(self, file: CrateFile) -> Iterator[Entity]:
         """The entity of a file."""
-        self._parts.append(escaped(one.path))
-        if self._workflow is None or one.path != self._workflow.path:
-            yield from self._new(_file(one))
+        self._parts.append(escaped(file.path))
+        if self._workflow is None or file.path != self._workflow.path:
+            yield from self._new(_file(file))
 
     def content(self, pdh: str, paths: list[str], *, is_image: bool) -> Iterator[Entity]:
         """The entity of a content whose files are in the crate, to which references have been made
@@ -132,35 +132,40 @@ class CrateGraph:
         if not paths:
             return
         self._parts.append(f"data/{pdh}/")
-        made = {**_dataset(pdh, kept=True), "hasPart": [{"@id": escaped(path)} for path in paths]}
+        made = {
+            **_dataset(pdh, with_data=True),
+            "hasPart": [{"@id": escaped(path)} for path in paths],
+        }
         if is_image:
             made |= {"description": "The archive of an image.", "about": {"@id": f"#image-{pdh}"}}
         yield made
 
-    def step(self, one: CrateStep) -> Iterator[Entity]:
+    def step(self, step: CrateStep) -> Iterator[Entity]:
         """The entities of a step; none new for a container that an earlier step has too."""
-        uuid = str(one.container["uuid"])
-        image = _image(str(one.container["container_image"]), self._images)
-        tool = _tool(one.container, image)
-        person = _agent(one.request, one.agent)
-        objects = [*_objects(one.container, self._kept), *_secrets(one)]
+        uuid = str(step.container["uuid"])
+        image = _image(str(step.container["container_image"]), self._images)
+        tool = _tool(step.container, image)
+        person = _agent(step.request, step.agent)
+        objects = [*_objects(step.container, self._with_data), *_secrets(step)]
         yield from self._new(image)
         yield from self._new(tool)
         yield from self._new(person)
-        output = str(one.container["output"] or "")
-        contents = [_dataset(output, self._kept)] if output else []
+        output = str(step.container["output"] or "")
+        contents = [_dataset(output, self._with_data)] if output else []
         for entity in (*objects, *contents):
             # The entity of a content whose files are in the crate is made with them.
-            if entity["@type"] != "Dataset" or not _has_directory(entity["identifier"], self._kept):
+            if entity["@type"] != "Dataset" or not _has_directory(
+                entity["identifier"], self._with_data
+            ):
                 yield from self._new(entity)
-        known = f"#{uuid}" in self._known
-        yield from self._new(_action(one, tool, image, person, objects, self._kept))
-        if not known:
+        is_recorded = f"#{uuid}" in self._recorded
+        yield from self._new(_action(step, tool, image, person, objects, self._with_data))
+        if not is_recorded:
             self._actions.append(f"#{uuid}")
         self._tools[tool["@id"]] = None
-        self._note(one, output, person["@id"])
+        self._note(step, output, person["@id"])
         if self._workflow is not None:
-            yield from self._as_workflow_step(one, tool)
+            yield from self._as_workflow_step(step, tool)
 
     def finish(
         self, *, name: str, published: str, version: str, license_text: str
@@ -188,9 +193,9 @@ class CrateGraph:
             mentions = ["#run", "#organize", *mentions]
             yield from self._workflow_entities(self._workflow, name)
         root |= {
-            "conformsTo": [{"@id": one} for one, _, _ in profiles],
-            "mentions": [{"@id": one} for one in mentions],
-            "hasPart": [{"@id": one} for one in self._parts],
+            "conformsTo": [{"@id": profile} for profile, _, _ in profiles],
+            "mentions": [{"@id": mention} for mention in mentions],
+            "hasPart": [{"@id": path} for path in self._parts],
         }
         yield {
             "@id": METADATA,
@@ -207,24 +212,24 @@ class CrateGraph:
             yield {"@id": uri, "@type": "CreativeWork", "name": title, "version": number}
 
     def _new(self, entity: Entity) -> Iterator[Entity]:
-        if entity["@id"] not in self._known:
-            self._known.add(entity["@id"])
+        if entity["@id"] not in self._recorded:
+            self._recorded.add(entity["@id"])
             yield entity
 
-    def _note(self, one: CrateStep, output: str, agent: str) -> None:
+    def _note(self, step: CrateStep, output: str, agent: str) -> None:
         """Note what the whole run read and made, and when."""
-        self._inputs |= {pdh: None for _, pdh, _ in inputs_of(one.container)}
+        self._inputs |= {pdh: None for _, pdh, _ in inputs_of(step.container)}
         if output:
-            self._made.add(output)
+            self._produced.add(output)
             self._last = output
         self._agent = agent
-        started = str(one.container["started_at"] or "")
+        started = str(step.container["started_at"] or "")
         if started and (not self._from or started < self._from):
             self._from = started
-        self._to = max(self._to, str(one.container["finished_at"] or ""))
+        self._to = max(self._to, str(step.container["finished_at"] or ""))
 
-    def _as_workflow_step(self, one: CrateStep, tool: Entity) -> Iterator[Entity]:
-        request, uuid = one.request, str(one.container["uuid"])
+    def _as_workflow_step(self, crate_step: CrateStep, tool: Entity) -> Iterator[Entity]:
+        request, uuid = crate_step.request, str(crate_step.container["uuid"])
         step = f"#step-{request['uuid']}"
         self._steps.append(step)
         self._controls.append(f"#control-{request['uuid']}")
@@ -248,7 +253,7 @@ class CrateGraph:
         )
 
     def _workflow_entities(self, workflow: CrateWorkflow, name: str) -> Iterator[Entity]:
-        given = [one for one in self._inputs if one not in self._made and one != EMPTY_PDH]
+        inputs = [pdh for pdh in self._inputs if pdh not in self._produced and pdh != EMPTY_PDH]
         language = _LANGUAGES[workflow.language]
         yield language
         yield {
@@ -256,22 +261,22 @@ class CrateGraph:
             "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
             "name": f"Workflow of {name}",
             "programmingLanguage": {"@id": language["@id"]},
-            "hasPart": [{"@id": one} for one in self._tools],
-            "step": [{"@id": one} for one in self._steps],
-            "input": [{"@id": f"#input-{one}"} for one in given],
+            "hasPart": [{"@id": tool} for tool in self._tools],
+            "step": [{"@id": step} for step in self._steps],
+            "input": [{"@id": f"#input-{pdh}"} for pdh in inputs],
             "output": [{"@id": f"#output-{self._last}"}] if self._last else [],
         }
-        for pdh in given:
+        for pdh in inputs:
             yield self._parameter("input", pdh)
         if self._last:
             yield self._parameter("output", self._last)
-        yield self._workflow_run(workflow, name, given)
+        yield self._workflow_run(workflow, name, inputs)
         yield {
             "@id": "#organize",
             "@type": "OrganizeAction",
             "name": f"Run of Lading for {name}",
             "instrument": {"@id": "#lading"},
-            "object": [{"@id": one} for one in self._controls],
+            "object": [{"@id": control} for control in self._controls],
             "result": {"@id": "#run"},
         }
 
@@ -283,10 +288,10 @@ class CrateGraph:
             "name": f"{kind} {pdh[:8]}",
             "additionalType": "Dataset",
             "conformsTo": {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"},
-            "workExample": {"@id": _place(pdh, self._kept)},
+            "workExample": {"@id": _place(pdh, self._with_data)},
         }
 
-    def _workflow_run(self, workflow: CrateWorkflow, name: str, given: Sequence[str]) -> Entity:
+    def _workflow_run(self, workflow: CrateWorkflow, name: str, inputs: Sequence[str]) -> Entity:
         run = {
             "@id": "#run",
             "@type": "CreateAction",
@@ -295,8 +300,8 @@ class CrateGraph:
             "agent": {"@id": self._agent},
             "startTime": self._from,
             "endTime": self._to,
-            "object": [{"@id": _place(one, self._kept)} for one in given],
-            "result": [{"@id": _place(self._last, self._kept)}] if self._last else [],
+            "object": [{"@id": _place(pdh, self._with_data)} for pdh in inputs],
+            "result": [{"@id": _place(self._last, self._with_data)}] if self._last else [],
         }
         return {name: value for name, value in run.items() if value not in ("", [])}
 
@@ -320,7 +325,7 @@ def _action(
     image: Entity,
     person: Entity,
     objects: list[Entity],
-    kept: bool,
+    with_data: bool,
 ) -> Entity:
     request, container = step.request, step.container
     uuid, command = str(container["uuid"]), [*(container["command"] or ())]
@@ -336,8 +341,8 @@ def _action(
         "instrument": {"@id": tool["@id"]},
         "containerImage": {"@id": image["@id"]},
         "agent": {"@id": person["@id"]},
-        "object": [{"@id": one["@id"]} for one in objects],
-        "result": [{"@id": _place(output, kept)}] if output else [],
+        "object": [{"@id": entity["@id"]} for entity in objects],
+        "result": [{"@id": _place(output, with_data)}] if output else [],
         "subjectOf": [{"@id": f"records/{request['uuid']}.json"}, {"@id": f"records/{uuid}.json"}],
         "disambiguatingDescription": (
             f"Reproduced {evidence['reproduced']} of {evidence['of']} times."
@@ -360,11 +365,11 @@ def _tool(container: Mapping[str, Any], image: Entity) -> Entity:
     }
 
 
-def _objects(container: Mapping[str, Any], kept: bool) -> Iterator[Entity]:
+def _objects(container: Mapping[str, Any], with_data: bool) -> Iterator[Entity]:
     """Inputs with their paths in the container, and the environment."""
     uuid = container["uuid"]
     for target, pdh, path in inputs_of(container):
-        yield _dataset(pdh, kept)
+        yield _dataset(pdh, with_data)
         yield _property(f"#{uuid}-mount-{target}", target, f"{pdh}/{path}" if path else pdh)
     for name, value in sorted((container["environment"] or {}).items()):
         yield _property(f"#{uuid}-environment-{name}", name, value)
@@ -387,61 +392,61 @@ def _end(container: Mapping[str, Any]) -> Entity:
     }
 
 
-def _has_directory(pdh: str, kept: bool) -> bool:
+def _has_directory(pdh: str, with_data: bool) -> bool:
     """Whether the crate has a directory of a content: an empty one has no files to make it."""
-    return kept and pdh != EMPTY_PDH
+    return with_data and pdh != EMPTY_PDH
 
 
-def _place(pdh: str, kept: bool) -> str:
-    return f"data/{pdh}/" if _has_directory(pdh, kept) else f"#content-{pdh}"
+def _place(pdh: str, with_data: bool) -> str:
+    return f"data/{pdh}/" if _has_directory(pdh, with_data) else f"#content-{pdh}"
 
 
-def _dataset(pdh: str, kept: bool) -> Entity:
+def _dataset(pdh: str, with_data: bool) -> Entity:
     return {
-        "@id": _place(pdh, kept),
+        "@id": _place(pdh, with_data),
         "@type": "Dataset",
         "name": pdh,
         "identifier": pdh,
-        "description": _description(pdh, kept),
+        "description": _description(pdh, with_data),
         "subjectOf": {"@id": f"manifests/{pdh}.txt"},
     }
 
 
-def _description(pdh: str, kept: bool) -> str:
+def _description(pdh: str, with_data: bool) -> str:
     if pdh == EMPTY_PDH:
         return "It has no files."
-    return "The files are in this crate." if kept else "Only its manifest is in this crate."
+    return "The files are in this crate." if with_data else "Only its manifest is in this crate."
 
 
-def _file(one: CrateFile) -> Entity:
-    name = _NAMES.get(one.path.split("/", 1)[0], one.path.rsplit("/", 1)[-1])
-    made = {
-        "@id": escaped(one.path),
+def _file(file: CrateFile) -> Entity:
+    name = _NAMES.get(file.path.split("/", 1)[0], file.path.rsplit("/", 1)[-1])
+    entity = {
+        "@id": escaped(file.path),
         "@type": "File",
         "name": name,
-        "contentSize": str(one.size),
-        "sha256": one.sha256,
-        "encodingFormat": _FORMATS.get(one.path.rpartition(".")[2], "application/octet-stream"),
+        "contentSize": str(file.size),
+        "sha256": file.sha256,
+        "encodingFormat": _FORMATS.get(file.path.rpartition(".")[2], "application/octet-stream"),
     }
-    if one.path != PROV:
-        return made
+    if file.path != PROV:
+        return entity
     return {
-        **made,
+        **entity,
         "name": "Provenance in PROV-O",
         "conformsTo": {"@id": "http://www.w3.org/ns/prov-o#"},
     }
 
 
 def _image(pdh: str, images: Mapping[str, CrateImage]) -> Entity:
-    known = images.get(pdh, CrateImage())
-    made: Entity = {
+    image = images.get(pdh, CrateImage())
+    entity: Entity = {
         "@id": f"#image-{pdh}",
         "@type": "ContainerImage",
         "additionalType": {"@id": _DOCKER},
-        "name": known.names[0] if known.names else pdh,
+        "name": image.names[0] if image.names else pdh,
         "identifier": pdh,
     }
-    return {**made, "sha256": known.sha256} if known.sha256 else made
+    return {**entity, "sha256": image.sha256} if image.sha256 else entity
 
 
 def _agent(request: Mapping[str, Any], name: str) -> Entity:

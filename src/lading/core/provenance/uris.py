@@ -11,9 +11,9 @@ PATH: Final = frozenset(
 """Characters of a path that are themselves in a URI."""
 
 
-def escaped(text: str, kept: AbstractSet[str] = PATH) -> str:
+def escaped(value: str, safe: AbstractSet[str] = PATH) -> str:
     """The text with all other characters as the escapes of their bytes in UTF-8."""
     return "".join(
-        chr(one) if chr(one) in kept else f"%{one:02X}"
-        for one in text.encode("utf-8", "surrogatepass")
+        chr(byte) if chr(byte) in safe else f"%{byte:02X}"
+        for byte in value.encode("utf-8", "surrogatepass")
     )
