@@ -107,16 +107,16 @@ class CopyCounts:
     def count(self, named: Named) -> CopyCount:
         """The present count of a collection."""
         sight = self.sight
-        listed = (hash for hash in named.hashes if hash in sight.held)
+        listed = (hash for hash in named.hashes if hash in sight.replicas)
         return confirmation.count_copies(
             named.hashes,
             copies=named.copies,
             classes=named.classes,
             volumes_of={
-                hash: [one.volume for one in sight.held[hash] if one.volume in sight.volumes]
+                hash: [one.volume for one in sight.replicas[hash] if one.volume in sight.volumes]
                 for hash in listed
             },
-            places={uuid: one.place for uuid, one in sight.volumes.items()},
+            places={uuid: one.replica_place for uuid, one in sight.volumes.items()},
         )
 
     def again(self) -> list[tuple[Named, CopyCount]]:
@@ -186,7 +186,7 @@ class Collector:
                     garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
                 counts.add(named)
         # The wrong database would make every block garbage.
-        if sight.held and not sight.needs:
+        if sight.replicas and not sight.needs:
             raise Invalid(
                 "no collection names any block: is this the right database?"
                 " Nothing is discarded until one does"
@@ -204,7 +204,7 @@ class Collector:
         return Look(
             plan=plan,
             began=began,
-            blocks=len(sight.held),
+            blocks=len(sight.replicas),
             bytes=size,
             named=len(sight.needs),
             counts=counts,
@@ -221,7 +221,7 @@ class Collector:
             progress("missing blocks", start, len(doubtful))
             batch = doubtful[start : start + _BATCH]
             found = await asyncio.gather(*(self._replicas(hash, sight.volumes) for hash in batch))
-            sight.held.update(zip(batch, found, strict=True))
+            sight.replicas.update(zip(batch, found, strict=True))
         return garbage.revise_plan(plan, doubtful, sight, terms)
 
     async def _replicas(self, hash: str, volumes: Iterable[str]) -> list[Replica]:
@@ -303,7 +303,7 @@ class Collector:
             classes=mount.classes,
             free=free,
         )
-        return GarbageVolume(place=place, is_read_only=mount.is_read_only)
+        return GarbageVolume(replica_place=place, is_read_only=mount.is_read_only)
 
     async def _see(self, mount: VolumeMount, sight: Sight) -> int:
         size = 0
@@ -311,7 +311,7 @@ class Collector:
             async for stored in found:
                 size += stored.size
                 replica = Replica(mount.uuid, stored.size, stored.mtime_ns)
-                sight.held.setdefault(stored.hash, []).append(replica)
+                sight.replicas.setdefault(stored.hash, []).append(replica)
         async with aclosing(mount.volume.discarded()) as thrown:  # type: ignore[type-var]
             async for one in thrown:
                 replica = Replica(mount.uuid, one.size, one.discarded_ns)
@@ -368,7 +368,7 @@ class Collector:
 
 def _note(step: GarbageStep, sight: Sight) -> None:
     """Note the copy that a step has made or taken away."""
-    held = sight.held.setdefault(step.hash, [])
+    held = sight.replicas.setdefault(step.hash, [])
     if step.kind in (GarbageAction.UNTRASH, GarbageAction.PULL):
         held.append(Replica(step.volume, step.size, step.moment_ns))
     elif step.kind is GarbageAction.TRASH:

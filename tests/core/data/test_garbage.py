@@ -28,10 +28,10 @@ OLD, NEW = NOW - 20 * DAY_NS, NOW - 5 * DAY_NS
 ARCHIVE = frozenset({"archive"})
 VOLUMES = distinct(
     [
-        GarbageVolume(place=ReplicaPlace(uuid="a", free=1000)),
-        GarbageVolume(place=ReplicaPlace(uuid="b", free=1000)),
-        GarbageVolume(place=ReplicaPlace(uuid="archive", free=1000, classes=ARCHIVE)),
-        GarbageVolume(place=ReplicaPlace(uuid="ro", free=1000), is_read_only=True),
+        GarbageVolume(replica_place=ReplicaPlace(uuid="a", free=1000)),
+        GarbageVolume(replica_place=ReplicaPlace(uuid="b", free=1000)),
+        GarbageVolume(replica_place=ReplicaPlace(uuid="archive", free=1000, classes=ARCHIVE)),
+        GarbageVolume(replica_place=ReplicaPlace(uuid="ro", free=1000), is_read_only=True),
     ]
 )
 
@@ -92,8 +92,8 @@ def test_copies_that_cannot_be_made_are_told() -> None:
     assert about({"default": 4}, on("a", "b", "ro")).lacking == (HASH,)
     full = distinct(
         [
-            GarbageVolume(place=ReplicaPlace(uuid="a")),
-            GarbageVolume(place=ReplicaPlace(uuid="b", free=2)),
+            GarbageVolume(replica_place=ReplicaPlace(uuid="a")),
+            GarbageVolume(replica_place=ReplicaPlace(uuid="b", free=2)),
         ]
     )
     assert decide(HASH, {"default": 2}, on("a"), (), full, TERMS) == GarbagePlan(
@@ -109,11 +109,11 @@ def test_what_is_nowhere_is_lost() -> None:
 def test_a_second_look_takes_back_what_was_said_of_a_block() -> None:
     other = "0" * 32
     sight = Sight(
-        VOLUMES, needs={HASH: {"default": 1}, other: {"default": 2}}, held={other: on("ro")}
+        VOLUMES, needs={HASH: {"default": 1}, other: {"default": 2}}, replicas={other: on("ro")}
     )
     plan = make_plan(sight, TERMS)
     assert (plan.lost, {step.hash for step in plan.steps}) == ((HASH,), {other})
-    sight.held[HASH] = on("a")
+    sight.replicas[HASH] = on("a")
     again = revise(plan, [HASH], sight, TERMS)
     assert again == GarbagePlan(steps=plan.steps)
     assert revise(plan, [other], Sight(VOLUMES, needs=sight.needs), TERMS).lost == (other,)
@@ -135,23 +135,23 @@ def test_a_class_that_nobody_serves_keeps_blocks_where_they_are() -> None:
 
 
 def test_a_volume_that_stands_for_all_copies_is_enough() -> None:
-    volumes = distinct([GarbageVolume(place=ReplicaPlace(uuid="one", copies=None))])
+    volumes = distinct([GarbageVolume(replica_place=ReplicaPlace(uuid="one", copies=None))])
     assert decide(HASH, {"default": 5}, on("one"), (), volumes, TERMS) == GarbagePlan(steps=())
 
 
 def test_volumes_on_one_device_are_one() -> None:
     found = distinct(
         [
-            GarbageVolume(place=ReplicaPlace(uuid="a", device="disk"), is_read_only=True),
-            GarbageVolume(place=ReplicaPlace(uuid="b", device="disk")),
-            GarbageVolume(place=ReplicaPlace(uuid="c")),
+            GarbageVolume(replica_place=ReplicaPlace(uuid="a", device="disk"), is_read_only=True),
+            GarbageVolume(replica_place=ReplicaPlace(uuid="b", device="disk")),
+            GarbageVolume(replica_place=ReplicaPlace(uuid="c")),
         ]
     )
     assert list(found) == ["b", "c"]
 
 
 def test_the_most_that_is_needed_counts() -> None:
-    sight = Sight(VOLUMES, held={HASH: on("a"), "f" * 32: on("b")})
+    sight = Sight(VOLUMES, replicas={HASH: on("a"), "f" * 32: on("b")})
     add_need(sight.needs, HASH, copies=1, classes=("default",))
     add_need(sight.needs, HASH, copies=2, classes=("default", "archive"))
     add_need(sight.needs, HASH, copies=1, classes=("default",))
@@ -175,7 +175,7 @@ class World:
     def __init__(self, names: str, copies: int) -> None:
         self.now = NOW
         self.volumes = distinct(
-            [GarbageVolume(place=ReplicaPlace(uuid=name, free=1000)) for name in names]
+            [GarbageVolume(replica_place=ReplicaPlace(uuid=name, free=1000)) for name in names]
         )
         self.held: dict[tuple[str, str], int] = {}
         self.thrown: dict[tuple[str, str], int] = {}
@@ -215,7 +215,7 @@ class World:
 
     def look(self) -> None:
         sight = Sight(self.volumes)
-        for seen, found in ((sight.held, self.held), (sight.thrown, self.thrown)):
+        for seen, found in ((sight.replicas, self.held), (sight.thrown, self.thrown)):
             for (hash, volume), moment in found.items():
                 seen.setdefault(hash, []).append(Replica(volume, 3, moment))
         for hash, _ in self.collections.values():

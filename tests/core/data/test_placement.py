@@ -12,7 +12,7 @@ from lading.core.errors import Invalid
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 WISH = DesiredReplication(copies=2)
-SITE = {"known": ["default", "archive"], "default": ["default"]}
+SITE = {"site_classes": ["default", "archive"], "default": ["default"]}
 NOW = "2026-01-01T00:00:00.000000000Z"
 
 

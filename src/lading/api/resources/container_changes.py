@@ -108,7 +108,7 @@ def _with_class_warning(
     status = placement.with_warning(
         container.runtime_status,
         container.output_storage_classes,
-        known=policy.storage_classes,
+        site_classes=policy.storage_classes,
         default=policy.default_storage_classes,
     )
     if status is None:

@@ -60,7 +60,7 @@ def count_copies(
 
 def _copies(name: str, places: Iterable[ReplicaPlace], desired: int) -> int:
     return sum(
-        desired if place.copies is None else place.copies
-        for place in places
-        if name in place.classes
+        desired if volume.copies is None else volume.copies
+        for volume in places
+        if name in volume.classes
     )

@@ -42,7 +42,7 @@ def of_directory(tree: FileTree) -> JsonObject:
 
 def of_file(file: File) -> JsonObject:
     """The content of a file for `mount_resolution.seen`, from its segments."""
-    return _content((_piece(one) for one in file.segments), file.size)
+    return _content((_piece(segment) for segment in file.segments), file.size)
 
 
 def of_bytes(data: bytes | memoryview) -> JsonObject:

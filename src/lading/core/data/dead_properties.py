@@ -35,17 +35,17 @@ def read(properties: Mapping[str, JSON]) -> dict[str, dict[str, str]]:
 
 def stored(properties: Mapping[str, JSON], dead: DeadProperties) -> dict[str, JSON]:
     """The properties of a collection with these dead ones. Raises Full."""
-    kept: dict[str, JSON] = {path: {**values} for path, values in sorted(dead.items()) if values}
+    present: dict[str, JSON] = {path: {**values} for path, values in sorted(dead.items()) if values}
     others = {name: value for name, value in properties.items() if name != KEY}
-    if not kept:
+    if not present:
         return others
-    size = len(msgspec.json.encode(kept))
+    size = len(msgspec.json.encode(present))
     if size > MOST:
         raise Full(
             f"the properties of WebDAV in this collection would take {size} bytes of {MOST};"
             " remove some"
         )
-    return {**others, KEY: kept}
+    return {**others, KEY: present}
 
 
 def patched(dead: DeadProperties, path: str, changes: Iterable[Change]) -> DeadProperties:
@@ -61,7 +61,7 @@ def patched(dead: DeadProperties, path: str, changes: Iterable[Change]) -> DeadP
 
 def without(dead: DeadProperties, path: str) -> DeadProperties:
     """After the deletion of a file, or of a directory with all its members."""
-    return {one: values for one, values in dead.items() if not _is_within(one, path)}
+    return {member: values for member, values in dead.items() if not _is_within(member, path)}
 
 
 def received(
@@ -76,9 +76,9 @@ def received(
     `target`; `shallow`: without the members of a directory.
     """
     copied = {
-        target + one[len(source) :]: values
-        for one, values in others.items()
-        if one == source or (not shallow and _is_within(one, source))
+        target + member[len(source) :]: values
+        for member, values in others.items()
+        if member == source or (not shallow and _is_within(member, source))
     }
     return {**without(dead, target), **copied}
 

@@ -58,12 +58,12 @@ class FileTree(msgspec.Struct, frozen=True):
 Node = File | FileTree
 
 
-def from_manifest(text: str) -> FileTree:
+def from_manifest(manifest_text: str) -> FileTree:
     """The tree of a manifest; adjacent segments are joined, empty ones dropped. Raises
     Malformed.
     """
     root: _Draft = {}
-    for name, blocks, tokens in manifest.scan(text):
+    for name, blocks, tokens in manifest.scan(manifest_text):
         _draft_stream(root, name[2:], blocks, tokens)
     return _finished(root)
 
@@ -79,13 +79,13 @@ def to_manifest(tree: FileTree) -> str:
 
 def check_names(names: Sequence[str]) -> None:
     """Check the names of files of one directory. Raises Invalid."""
-    text = "/".join(names)
+    joined = "/".join(names)
     # All names in one text: there may be very many, and mostly all are valid.
     if (
-        text.count("/") != len(names) - 1
-        or "\0" in text
+        joined.count("/") != len(names) - 1
+        or "\0" in joined
         or not _UNFIT.isdisjoint(names)
-        or not text.isascii()
+        or not joined.isascii()
     ):
         for name in names:
             check_path(name)
@@ -194,15 +194,15 @@ def from_files(nodes: Mapping[str, Node]) -> FileTree:
 def _draft_stream(
     root: _Draft, prefix: str, blocks: list[str], tokens: list[tuple[int, int, str]]
 ) -> None:
-    here = _draft_directory(root, prefix.split("/")) if prefix else root
+    directory = _draft_directory(root, prefix.split("/")) if prefix else root
     first = blocks[0]
     # Fast path: most streams have one block, and most files one segment.
     starts = [] if len(blocks) == 1 else list(accumulate(map(manifest.size_of, blocks), initial=0))
     for position, length, name in tokens:
-        folder = here
+        folder = directory
         if "/" in name:
             *above, name = name.split("/")
-            folder = _draft_directory(here, above)
+            folder = _draft_directory(directory, above)
         # A placeholder for an empty directory, which the tree keeps without it.
         elif name == manifest.EMPTY_DIRECTORY:
             continue
@@ -210,40 +210,40 @@ def _draft_stream(
             pieces = tuple(_cut(blocks, starts, position, length))
         else:
             pieces = (Segment(first, position, length),) if length else ()
-        known = folder.get(name)
-        if known is None:
+        existing = folder.get(name)
+        if existing is None:
             folder[name] = File(pieces)
         else:
-            _draft_part(folder, name, known, pieces)
+            _draft_part(folder, name, existing, pieces)
 
 
 def _draft_part(
-    folder: _Draft, name: str, known: File | list[Segment] | _Draft, pieces: tuple[Segment, ...]
+    folder: _Draft, name: str, existing: File | list[Segment] | _Draft, pieces: tuple[Segment, ...]
 ) -> None:
-    if isinstance(known, dict):
+    if isinstance(existing, dict):
         raise _clash(name)
-    if isinstance(known, File):
-        known = folder[name] = list(known.segments)
+    if isinstance(existing, File):
+        existing = folder[name] = list(existing.segments)
     for piece in pieces:
-        append(known, piece)
+        append(existing, piece)
 
 
-def _draft_directory(here: _Draft, elements: list[str]) -> _Draft:
+def _draft_directory(directory: _Draft, elements: list[str]) -> _Draft:
     for element in elements:
-        below = here.setdefault(element, {})
+        below = directory.setdefault(element, {})
         if not isinstance(below, dict):
             raise _clash(element)
-        here = below
-    return here
+        directory = below
+    return directory
 
 
 def _finished(draft: _Draft) -> FileTree:
     entries: dict[str, Node] = {}
-    for name, one in draft.items():
-        if isinstance(one, dict):
-            entries[name] = _finished(one)
+    for name, node in draft.items():
+        if isinstance(node, dict):
+            entries[name] = _finished(node)
         else:
-            entries[name] = one if isinstance(one, File) else File(tuple(one))
+            entries[name] = node if isinstance(node, File) else File(tuple(node))
     return FileTree(entries)
 
 
@@ -299,22 +299,22 @@ def _write(tree: FileTree, name: str, lines: list[str], depth: int = 0) -> None:
             _write(node, f"{name}/{entry}", lines, depth + 1)
 
 
-def _stream(name: str, here: list[tuple[str, File]]) -> str:
+def _stream(name: str, entries: list[tuple[str, File]]) -> str:
     blocks: list[str] = []
     starts: dict[str, int] = {}
     # Positions by the full locators, so that most locators need not be cut to be found.
-    known: dict[str, int] = {}
+    start_of: dict[str, int] = {}
     end, tokens = 0, []
-    for entry, file in here:
+    for entry, file in entries:
         spans: list[tuple[int, int]] = []
         for locator, offset, length in file.segments:
-            first = known.get(locator)
+            first = start_of.get(locator)
             if first is None:
                 key = bare(locator)
                 if key not in starts:
                     blocks.append(locator)
                     starts[key], end = end, end + manifest.size_of(key)
-                first = known[locator] = starts[key]
+                first = start_of[locator] = starts[key]
             start = first + offset
             # Adjacent bytes become one token.
             if spans and sum(spans[-1]) == start:
@@ -344,19 +344,19 @@ def split_path(path: str) -> list[str]:
     return path.split("/")
 
 
-def _put(made: dict[str, dict[str, Node]], path: str, file: File) -> None:
+def _put(directories: dict[str, dict[str, Node]], path: str, file: File) -> None:
     elements = split_path(path)
     if not elements:
         raise Invalid("a file cannot stand for the root of a collection")
-    parent = _directory(made, elements[:-1])
+    parent = _directory(directories, elements[:-1])
     if elements[-1] in parent:
         raise _taken(path)
     parent[elements[-1]] = file
 
 
-def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: FileTree) -> None:
+def _join(directories: dict[str, dict[str, Node]], elements: list[str], tree: FileTree) -> None:
     """Merge a tree, whose names were checked when it was made, into the directory at `elements`."""
-    entries = _directory(made, elements)
+    entries = _directory(directories, elements)
     files = {name: node for name, node in tree.entries.items() if isinstance(node, File)}
     clashes = entries.keys() & files.keys()
     if clashes:
@@ -364,20 +364,20 @@ def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: FileTree)
     entries |= files
     for name, node in tree.entries.items():
         if isinstance(node, FileTree):
-            _join(made, [*elements, name], node)
+            _join(directories, [*elements, name], node)
 
 
 def _taken(path: str) -> Invalid:
     return Invalid(f"{path}: two files, or a file and a directory, have this name")
 
 
-def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[str, Node]:
+def _directory(directories: dict[str, dict[str, Node]], elements: list[str]) -> dict[str, Node]:
     path = "/".join(elements)
-    entries = made.get(path)
+    entries = directories.get(path)
     if entries is None:
-        parent = _directory(made, elements[:-1])
+        parent = _directory(directories, elements[:-1])
         if elements[-1] in parent:
             raise Invalid(f"{path}: a file and a directory have this name")
-        entries = made[path] = {}
+        entries = directories[path] = {}
         parent[elements[-1]] = FileTree(entries)
     return entries

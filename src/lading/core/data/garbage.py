@@ -53,7 +53,7 @@ class Replica:
 class GarbageVolume:
     """A volume: its place, and whether it is read-only."""
 
-    place: ReplicaPlace
+    replica_place: ReplicaPlace
     is_read_only: bool = False
 
 
@@ -99,7 +99,7 @@ class Sight:
     """Inputs: replicas and trash by hash, needs by hash, volumes by uuid."""
 
     volumes: Mapping[str, GarbageVolume]
-    held: dict[str, list[Replica]] = field(default_factory=dict)
+    replicas: dict[str, list[Replica]] = field(default_factory=dict)
     thrown: dict[str, list[Replica]] = field(default_factory=dict)
     needs: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -108,9 +108,11 @@ def distinct_volumes(volumes: Sequence[GarbageVolume]) -> dict[str, GarbageVolum
     """The volumes by uuid, one for each device; a writable one is preferred to a read-only one."""
     found: dict[str, GarbageVolume] = {}
     # Two volumes on one device hold the same file: counted twice, the only copy could be removed.
-    for one in sorted(volumes, key=lambda one: (one.is_read_only, one.place.uuid)):
-        found.setdefault(one.place.device or one.place.uuid, one)
-    return {one.place.uuid: one for one in found.values()}
+    for volume in sorted(
+        volumes, key=lambda volume: (volume.is_read_only, volume.replica_place.uuid)
+    ):
+        found.setdefault(volume.replica_place.device or volume.replica_place.uuid, volume)
+    return {volume.replica_place.uuid: volume for volume in found.values()}
 
 
 def add_need(
@@ -128,18 +130,18 @@ def make_plan(sight: Sight, terms: Terms) -> GarbagePlan:
     lost: list[str] = []
     lacking: list[str] = []
     # Sorted, so that equal inputs give equal plans.
-    for hash in sorted(sight.held.keys() | sight.thrown.keys() | sight.needs.keys()):
-        found = decide(
+    for hash in sorted(sight.replicas.keys() | sight.thrown.keys() | sight.needs.keys()):
+        block_plan = decide(
             hash,
             sight.needs.get(hash),
-            sight.held.get(hash, ()),
+            sight.replicas.get(hash, ()),
             sight.thrown.get(hash, ()),
             sight.volumes,
             terms,
         )
-        steps += found.steps
-        lost += found.lost
-        lacking += found.lacking
+        steps += block_plan.steps
+        lost += block_plan.lost
+        lacking += block_plan.lacking
     return GarbagePlan(steps=tuple(steps), lost=tuple(lost), lacking=tuple(lacking))
 
 
@@ -148,11 +150,11 @@ def revise_plan(
 ) -> GarbagePlan:
     """The plan with these blocks decided again, after another look at their replicas."""
     again = set(hashes)
-    found = [
+    block_plans = [
         decide(
             hash,
             sight.needs.get(hash),
-            sight.held.get(hash, ()),
+            sight.replicas.get(hash, ()),
             sight.thrown.get(hash, ()),
             sight.volumes,
             terms,
@@ -162,45 +164,45 @@ def revise_plan(
     return GarbagePlan(
         steps=(
             *(step for step in plan.steps if step.hash not in again),
-            *(step for one in found for step in one.steps),
+            *(step for block_plan in block_plans for step in block_plan.steps),
         ),
-        lost=tuple(hash for one in found for hash in one.lost),
-        lacking=tuple(hash for one in found for hash in one.lacking),
+        lost=tuple(hash for block_plan in block_plans for hash in block_plan.lost),
+        lacking=tuple(hash for block_plan in block_plans for hash in block_plan.lacking),
     )
 
 
 def decide(
     hash: str,
     need: Need | None,
-    held: Sequence[Replica],
+    replicas: Sequence[Replica],
     thrown: Sequence[Replica],
     volumes: Mapping[str, GarbageVolume],
     terms: Terms,
 ) -> GarbagePlan:
     """Plan for one block; `need` is None when no collection names it."""
-    held = [one for one in held if one.volume in volumes]
+    replicas = [replica for replica in replicas if replica.volume in volumes]
     thrown = [
         # A read-only volume's trash cannot be emptied or restored.
-        one
-        for one in thrown
-        if one.volume in volumes and not volumes[one.volume].is_read_only
+        replica
+        for replica in thrown
+        if replica.volume in volumes and not volumes[replica.volume].is_read_only
     ]
     if need is None:
         return GarbagePlan(
             steps=(
-                *_throw_unnamed(hash, held, volumes, terms),
+                *_throw_unnamed(hash, replicas, volumes, terms),
                 *_empty(hash, thrown, terms, "no collection names it"),
             )
         )
     # Nothing can be done about a lost block but to name it.
-    if not held and not thrown:
+    if not replicas and not thrown:
         return GarbagePlan(steps=(), lost=(hash,))
     block = _Block(hash, need, volumes)
     # Mending first: surplus is removed in a later run, when all copies are known to exist.
-    mending, lacks = block.mend(held, thrown)
+    mending, lacks = block.mend(replicas, thrown)
     if mending or lacks:
         return GarbagePlan(steps=tuple(mending), lacking=(hash,) if lacks else ())
-    surplus = block.throw_surplus(held, terms)
+    surplus = block.throw_surplus(replicas, terms)
     return GarbagePlan(steps=(*surplus, *_empty(hash, thrown, terms, "there are copies enough")))
 
 
@@ -208,7 +210,7 @@ class _Block:
     """A needed block."""
 
     def __init__(self, hash: str, need: Need, volumes: Mapping[str, GarbageVolume]) -> None:
-        served = {name for one in volumes.values() for name in one.place.classes}
+        served = {name for volume in volumes.values() for name in volume.replica_place.classes}
         self._hash = hash
         self._volumes = volumes
         # A class without volumes is left out here, and fixes the block where it is.
@@ -216,59 +218,66 @@ class _Block:
         self._is_fixed = len(self._need) < len(need)
 
     def mend(
-        self, held: Sequence[Replica], thrown: Sequence[Replica]
+        self, replicas: Sequence[Replica], thrown: Sequence[Replica]
     ) -> tuple[list[GarbageStep], bool]:
         """Steps towards the required copies; and whether some cannot be had now."""
-        there = {one.volume for one in held}
-        steps = list(self._restore(thrown, there))
+        holders = {replica.volume for replica in replicas}
+        steps = list(self._restore(thrown, holders))
         # A block that is only in the trash is restored first and copied in the next run.
-        if held:
-            steps += self._copy(max(one.size for one in (*held, *thrown)), there)
-        return steps, bool(self._lacks(there))
+        if replicas:
+            steps += self._copy(max(replica.size for replica in (*replicas, *thrown)), holders)
+        return steps, bool(self._lacks(holders))
 
-    def _restore(self, thrown: Sequence[Replica], there: set[str]) -> Iterator[GarbageStep]:
-        """Restore copies that help from the trash, and add their volumes to `there`."""
-        for one in thrown:
+    def _restore(self, thrown: Sequence[Replica], holders: set[str]) -> Iterator[GarbageStep]:
+        """Restore copies that help from the trash, and add their volumes to `holders`."""
+        for replica in thrown:
             # The first copy is restored wherever it is: one that exists is better than one in the
             # trash.
-            if not there or (one.volume not in there and self._helps(one.volume, there)):
-                there.add(one.volume)
+            if not holders or (
+                replica.volume not in holders and self._helps(replica.volume, holders)
+            ):
+                holders.add(replica.volume)
                 yield self._step(
-                    GarbageAction.UNTRASH, one.volume, one.size, "a collection names it"
+                    GarbageAction.UNTRASH, replica.volume, replica.size, "a collection names it"
                 )
 
-    def _copy(self, size: int, there: set[str]) -> Iterator[GarbageStep]:
-        """Copy the block to volumes that lack it, and add them to `there`."""
-        writable = (one.place for one in self._volumes.values() if not one.is_read_only)
+    def _copy(self, size: int, holders: set[str]) -> Iterator[GarbageStep]:
+        """Copy the block to volumes that lack it, and add them to `holders`."""
+        writable = (
+            volume.replica_place for volume in self._volumes.values() if not volume.is_read_only
+        )
         # The volumes that a put would choose first get the copies.
-        for place in order(writable, self._hash):
-            has_room = place.uuid not in there and place.free >= size
-            if has_room and self._helps(place.uuid, there):
-                lacks = ", ".join(self._lacks(there))
-                there.add(place.uuid)
-                yield self._step(GarbageAction.PULL, place.uuid, size, f"too few copies in {lacks}")
+        for target in order(writable, self._hash):
+            has_room = target.uuid not in holders and target.free >= size
+            if has_room and self._helps(target.uuid, holders):
+                lacks = ", ".join(self._lacks(holders))
+                holders.add(target.uuid)
+                yield self._step(
+                    GarbageAction.PULL, target.uuid, size, f"too few copies in {lacks}"
+                )
 
-    def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[GarbageStep]:
+    def throw_surplus(self, replicas: Sequence[Replica], terms: Terms) -> Iterator[GarbageStep]:
         """Surplus copies, the least preferred first."""
         if self._is_fixed or not terms.may_trash:
             return
-        there = {one.volume: one for one in held}
+        holders = {replica.volume: replica for replica in replicas}
         ranking = [
-            place.uuid for place in order((self._volumes[uuid].place for uuid in there), self._hash)
+            target.uuid
+            for target in order((self._volumes[uuid].replica_place for uuid in holders), self._hash)
         ]
         # The reverse of the order of puts, volumes of unneeded classes before all others.
         ranking.reverse()
         for uuid in sorted(ranking, key=self._is_of_use):
-            rest = there.keys() - {uuid}
-            replica = there[uuid]
+            remaining = holders.keys() - {uuid}
+            replica = holders[uuid]
             # The rest without this one must still satisfy every class.
             if (
-                rest
+                remaining
                 and not self._volumes[uuid].is_read_only
                 and _is_old(replica, terms)
-                and not self._lacks(rest)
+                and not self._lacks(remaining)
             ):
-                del there[uuid]
+                del holders[uuid]
                 yield self._step(
                     GarbageAction.TRASH,
                     uuid,
@@ -278,21 +287,21 @@ class _Block:
                 )
 
     def _is_of_use(self, uuid: str) -> bool:
-        return any(name in self._need for name in self._volumes[uuid].place.classes)
+        return any(name in self._need for name in self._volumes[uuid].replica_place.classes)
 
-    def _helps(self, uuid: str, there: set[str]) -> bool:
-        classes = self._volumes[uuid].place.classes
-        return any(name in classes for name in self._lacks(there))
+    def _helps(self, uuid: str, holders: set[str]) -> bool:
+        classes = self._volumes[uuid].replica_place.classes
+        return any(name in classes for name in self._lacks(holders))
 
-    def _lacks(self, there: set[str]) -> list[str]:
-        return [name for name, count in self._need.items() if self._copies(name, there) < count]
+    def _lacks(self, holders: set[str]) -> list[str]:
+        return [name for name, count in self._need.items() if self._copies(name, holders) < count]
 
-    def _copies(self, name: str, there: set[str]) -> int:
-        places = (self._volumes[uuid].place for uuid in there)
+    def _copies(self, name: str, holders: set[str]) -> int:
+        places = (self._volumes[uuid].replica_place for uuid in holders)
         return sum(
-            _UNLIMITED if place.copies is None else place.copies
-            for place in places
-            if name in place.classes
+            _UNLIMITED if target.copies is None else target.copies
+            for target in places
+            if name in target.classes
         )
 
     def _step(
@@ -304,28 +313,33 @@ class _Block:
 
 
 def _throw_unnamed(
-    hash: str, held: Sequence[Replica], volumes: Mapping[str, GarbageVolume], terms: Terms
+    hash: str, replicas: Sequence[Replica], volumes: Mapping[str, GarbageVolume], terms: Terms
 ) -> Iterator[GarbageStep]:
-    for one in held:
+    for replica in replicas:
         # A young block may belong to a collection that is being written.
-        if terms.may_trash and _is_old(one, terms) and not volumes[one.volume].is_read_only:
-            days = (terms.now_ns - one.moment_ns) // DAY_NS
+        if terms.may_trash and _is_old(replica, terms) and not volumes[replica.volume].is_read_only:
+            days = (terms.now_ns - replica.moment_ns) // DAY_NS
             why = f"no collection names it, last put {days} days ago"
-            yield _removal(GarbageAction.TRASH, hash, one, why)
+            yield _removal(GarbageAction.TRASH, hash, replica, why)
 
 
 # Deletes replicas whose time in the trash is over.
 def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iterator[GarbageStep]:
     lifetime = max(terms.lifetime_ns, terms.grace_ns)
-    for one in thrown:
-        if terms.may_trash and one.moment_ns + lifetime < terms.now_ns:
-            days = (terms.now_ns - one.moment_ns) // DAY_NS
-            yield _removal(GarbageAction.DELETE, hash, one, f"{days} days in the trash, {why}")
+    for replica in thrown:
+        if terms.may_trash and replica.moment_ns + lifetime < terms.now_ns:
+            days = (terms.now_ns - replica.moment_ns) // DAY_NS
+            yield _removal(GarbageAction.DELETE, hash, replica, f"{days} days in the trash, {why}")
 
 
-def _removal(kind: GarbageAction, hash: str, one: Replica, why: str) -> GarbageStep:
+def _removal(kind: GarbageAction, hash: str, replica: Replica, why: str) -> GarbageStep:
     return GarbageStep(
-        kind=kind, hash=hash, size=one.size, volume=one.volume, moment_ns=one.moment_ns, reason=why
+        kind=kind,
+        hash=hash,
+        size=replica.size,
+        volume=replica.volume,
+        moment_ns=replica.moment_ns,
+        reason=why,
     )
 
 

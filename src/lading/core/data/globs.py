@@ -82,7 +82,7 @@ class Globs:
         self.patterns = patterns
         self.everything = everything
         # Most paths are in a directory that was asked for a moment ago, so its states are kept.
-        self._known: dict[str, _Alive] = {}
+        self._states: dict[str, _Alive] = {}
 
     def keeps_file(self, path: str) -> bool:
         """Whether the file at `path` is saved."""
@@ -113,25 +113,25 @@ class Globs:
 
     def _alive(self, folder: str) -> _Alive:
         """States after the elements of a directory. "" is the whole output."""
-        known = self._known.get(folder)
+        known = self._states.get(folder)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[folder] = self._step_to(folder)
+            if len(self._states) >= _MOST_KNOWN:
+                self._states.clear()
+            known = self._states[folder] = self._step_to(folder)
         return known
 
     def _step_to(self, folder: str) -> _Alive:
-        elements, alive = folder.split("/") if folder else [], self._known.get("")
+        elements, alive = folder.split("/") if folder else [], self._states.get("")
         if alive is None:
-            alive = self._known[""] = [(pattern, _skip(pattern, {0})) for pattern in self.patterns]
+            alive = self._states[""] = [(pattern, _skip(pattern, {0})) for pattern in self.patterns]
         done = ""
         for name in elements:
             done = f"{done}/{name}" if done else name
-            found = self._known.get(done)
-            if found is None:
+            reached = self._states.get(done)
+            if reached is None:
                 stepped = ((pattern, _step(pattern, states, name)) for pattern, states in alive)
-                found = self._known[done] = [one for one in stepped if one[1]]
-            alive = found
+                reached = self._states[done] = [pair for pair in stepped if pair[1]]
+            alive = reached
         return alive
 
 
@@ -141,17 +141,17 @@ EVERYTHING: Final = Globs(everything=True)
 
 def compile_globs(patterns: Iterable[str]) -> Globs:
     """Compile patterns. Invalid ones match nothing; an empty set matches everything."""
-    given = list(patterns)
-    if not given:
+    listed = list(patterns)
+    if not listed:
         return EVERYTHING
-    return Globs(tuple(one for one in map(_compile, given) if one is not None))
+    return Globs(tuple(pattern for pattern in map(_compile, listed) if pattern is not None))
 
 
-def element_matcher(text: str) -> Callable[[str], bool]:
+def element_matcher(element: str) -> Callable[[str], bool]:
     """Whether a name matches one element of a pattern, without `/` and where `**` is `*`. An
     invalid element matches nothing.
     """
-    pieces = _translate(text)
+    pieces = _translate(element)
     return (lambda _: False) if pieces is None else _element(pieces).matches
 
 
@@ -202,13 +202,13 @@ def check_globs(patterns: list[str]) -> None:
 
 def _compile(pattern: str) -> _Pattern | None:
     elements: list[_Element | None] = []
-    for text in pattern.split("/"):
-        if text == "**":
+    for element in pattern.split("/"):
+        if element == "**":
             # "**/**" is the same as "**" and would add states.
             if not (elements and elements[-1] is None):
                 elements.append(None)
             continue
-        pieces = _translate(text)
+        pieces = _translate(element)
         if pieces is None:
             return None
         elements.append(_element(pieces))
@@ -219,77 +219,79 @@ def _element(pieces: list[list[str]]) -> _Element:
     first, *others = [re.compile("".join(piece), re.DOTALL) for piece in pieces]
     if not others:
         return _Element(first, len(pieces[0]))
-    between = tuple(one for one, piece in zip(others[:-1], pieces[1:-1], strict=True) if piece)
+    between = tuple(
+        expression for expression, piece in zip(others[:-1], pieces[1:-1], strict=True) if piece
+    )
     return _Element(first, len(pieces[0]), between, others[-1], len(pieces[-1]))
 
 
-def _translate(text: str) -> list[list[str]] | None:
+def _translate(element: str) -> list[list[str]] | None:
     """The pieces between the stars of one element: an expression for each character. None when it
     is invalid.
     """
-    if not text:
+    if not element:
         return None
     pieces: list[list[str]] = [[]]
     at = 0
-    while at < len(text):
-        char = text[at]
+    while at < len(element):
+        char = element[at]
         at += 1
         if char == "*":
             pieces.append([])
         elif char == "?":
             pieces[-1].append(".")
         elif char == "[":
-            found = _translate_class(text, at)
-            if found is None:
+            parsed = _translate_class(element, at)
+            if parsed is None:
                 return None
-            expression, at = found
+            expression, at = parsed
             pieces[-1].append(expression)
         elif char == "\\":
-            if at == len(text):
+            if at == len(element):
                 return None
-            pieces[-1].append(re.escape(text[at]))
+            pieces[-1].append(re.escape(element[at]))
             at += 1
         else:
             pieces[-1].append(re.escape(char))
     return pieces
 
 
-def _translate_class(text: str, at: int) -> tuple[str, int] | None:
+def _translate_class(element: str, at: int) -> tuple[str, int] | None:
     """The expression for the class whose `[` precedes `at`, and the position after it."""
-    negated = text[at : at + 1] in ("^", "!")
+    negated = element[at : at + 1] in ("^", "!")
     at += negated
     members: list[str] = []
     while True:
         # A "]" directly after the opening is a literal (glob(7)).
-        first = _class_character(text, at, opening=not members)
+        first = _class_character(element, at, opening=not members)
         if first is None:
             break
         low, at = first
         high = low
         # A "-" at the end of the class is a literal.
-        if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("", "]"):
-            second = _class_character(text, at + 1, opening=False)
+        if element[at : at + 1] == "-" and element[at + 1 : at + 2] not in ("", "]"):
+            second = _class_character(element, at + 1, opening=False)
             if second is None:
                 return None
             high, at = second
         if high < low:
             return None
         members.append(f"{re.escape(low)}-{re.escape(high)}")
-    if not members or text[at : at + 1] != "]":
+    if not members or element[at : at + 1] != "]":
         return None
     return f"[{'^' if negated else ''}{''.join(members)}]", at + 1
 
 
-def _class_character(text: str, at: int, *, opening: bool) -> tuple[str, int] | None:
+def _class_character(element: str, at: int, *, opening: bool) -> tuple[str, int] | None:
     """The literal character of a class at `at` and the position after it; None at the end of the
     class or of the text.
     """
-    char = text[at : at + 1]
+    char = element[at : at + 1]
     if not char or (char == "]" and not opening):
         return None
     if char != "\\":
         return char, at + 1
-    return (text[at + 1], at + 2) if at + 1 < len(text) else None
+    return (element[at + 1], at + 2) if at + 1 < len(element) else None
 
 
 def _takes_file(pattern: _Pattern, states: frozenset[int], name: str) -> bool:

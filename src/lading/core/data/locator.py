@@ -50,21 +50,23 @@ class Locator(msgspec.Struct, frozen=True):
         return self.hash if self.size is None else f"{self.hash}+{self.size}"
 
 
-def parse(text: str) -> Locator:
-    """The locator in `text`; the size may be absent. Raises Malformed."""
-    match = _LOCATOR.fullmatch(text)
+def parse(locator: str) -> Locator:
+    """The locator in `locator`; the size may be absent. Raises Malformed."""
+    match = _LOCATOR.fullmatch(locator)
     if match is None:
-        raise Malformed(f"not a block locator: {text[:_SHOWN]!r}; expected <md5>+<size> and hints")
+        raise Malformed(
+            f"not a block locator: {locator[:_SHOWN]!r}; expected <md5>+<size> and hints"
+        )
     size, hints = match[2], match[3]
     return Locator(
         match[1], None if size is None else int(size), tuple(hints[1:].split("+")) if hints else ()
     )
 
 
-def expiry_of(text: str) -> int:
+def expiry_of(locator: str) -> int:
     """Expiry (Unix seconds) of the signature of a locator; 0 without one. Raises Malformed."""
-    found = [match for hint in parse(text).hints if (match := _PERMISSION.fullmatch(hint))]
-    return int(found[-1][2], 16) if found else 0
+    signatures = [match for hint in parse(locator).hints if (match := _PERMISSION.fullmatch(hint))]
+    return int(signatures[-1][2], 16) if signatures else 0
 
 
 def sign(hash: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
@@ -98,24 +100,24 @@ def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
 
     Raises Malformed when the signature is absent or forged, Unauthenticated when it has expired.
     """
-    found = parse(locator)
-    if found.hash == EMPTY_HASH:
+    parsed = parse(locator)
+    if parsed.hash == EMPTY_HASH:
         return
-    permissions = [hint for hint in found.hints if hint[0] == "A"]
+    permissions = [hint for hint in parsed.hints if hint[0] == "A"]
     # Several signatures are refused rather than tried.
     match = _PERMISSION.fullmatch(permissions[0]) if len(permissions) == 1 else None
     if match is None:
         raise Malformed(
-            f"{found.bare}: the locator has no permission signature; read the collection again"
+            f"{parsed.bare}: the locator has no permission signature; read the collection again"
         )
     signature, until = match.groups()
-    wanted = _digest(found.hash, token=token, until=until, ttl=ttl, key=key)
+    expected = _digest(parsed.hash, token=token, until=until, ttl=ttl, key=key)
     # In constant time: the duration must not reveal how much of a forged signature is right.
-    if not hmac.compare_digest(signature, wanted):
-        raise Malformed(f"{found.bare}: the permission signature is not valid for this token")
+    if not hmac.compare_digest(signature, expected):
+        raise Malformed(f"{parsed.bare}: the permission signature is not valid for this token")
     if int(until, 16) < now:
         raise Unauthenticated(
-            f"{found.bare}: the permission signature has expired; read the collection again"
+            f"{parsed.bare}: the permission signature has expired; read the collection again"
         )
 
 

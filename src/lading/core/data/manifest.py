@@ -113,9 +113,9 @@ class Manifest(msgspec.Struct, frozen=True):
     streams: tuple[ManifestStream, ...] = ()
 
 
-def parse(text: str) -> Manifest:
-    """The manifest in `text`. Raises Malformed with the line, the fault and the offending token."""
-    scanned = list(scan(text))
+def parse(manifest_text: str) -> Manifest:
+    """The manifest in a text. Raises Malformed with the line, the fault and the offending token."""
+    scanned = list(scan(manifest_text))
     _refuse_clashes(scanned)
     return Manifest(
         tuple(
@@ -130,10 +130,10 @@ def render(manifest: Manifest) -> str:
     return "".join(_line(stream) for stream in manifest.streams)
 
 
-def portable_data_hash(text: str) -> str:
+def portable_data_hash(manifest_text: str) -> str:
     """`<md5>+<size>` of the text with every locator reduced to hash and size."""
     digest = Digest()
-    digest.update(text)
+    digest.update(manifest_text)
     return str(digest)
 
 
@@ -154,26 +154,26 @@ class Digest:
         return f"{self._digest.hexdigest()}+{self._size}"
 
 
-def strip_signatures(text: str) -> str:
+def strip_signatures(manifest_text: str) -> str:
     """The text without permission signatures; sizes and other hints stay."""
-    return _SIGNED.sub(lambda match: _SIGNATURE.sub("", match[0]), text)
+    return _SIGNED.sub(lambda match: _SIGNATURE.sub("", match[0]), manifest_text)
 
 
-def sign(text: str, signer: Callable[[str], str]) -> str:
+def sign(manifest_text: str, signer: Callable[[str], str]) -> str:
     """The text with each locator replaced by `signer(locator)`."""
-    return _IN_TEXT.sub(lambda match: signer(match[0]), text)
+    return _IN_TEXT.sub(lambda match: signer(match[0]), manifest_text)
 
 
-def locators(text: str) -> list[str]:
+def locators(manifest_text: str) -> list[str]:
     """All locators of the text in order, with hints and repetitions."""
-    return _IN_TEXT.findall(text)
+    return _IN_TEXT.findall(manifest_text)
 
 
-def counts(text: str) -> tuple[int, int]:
+def counts(manifest_text: str) -> tuple[int, int]:
     """Number of distinct files, and the sum of their sizes in bytes. Raises Malformed as
     `parse`.
     """
-    scanned = list(scan(text))
+    scanned = list(scan(manifest_text))
     paths = _refuse_clashes(scanned)
     return check_total(
         len(paths), sum(length for _, _, tokens in scanned for _, length, _ in tokens)
@@ -194,48 +194,48 @@ def escape(name: str) -> str:
     return _UNSAFE.sub(lambda match: f"\\{ord(match[0]):03o}", name)
 
 
-def unescape(text: str) -> str:
+def unescape(token: str) -> str:
     """The name in a token. Raises Malformed for a stray backslash or bytes that are not UTF-8."""
     # Most names have no escapes.
-    if "\\" not in text:
-        return text
-    if _STRAY.search(text):
+    if "\\" not in token:
+        return token
+    if _STRAY.search(token):
         raise Malformed(
-            f"manifest: {_shown(text)}: a backslash must be followed by three octal digits"
+            f"manifest: {_shown(token)}: a backslash must be followed by three octal digits"
         )
     try:
-        return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), text.encode()).decode()
+        return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), token.encode()).decode()
     except UnicodeDecodeError as error:
-        raise Malformed(f"manifest: {_shown(text)}: the name is not UTF-8") from error
+        raise Malformed(f"manifest: {_shown(token)}: the name is not UTF-8") from error
 
 
-def scan(text: str) -> Iterator[Scanned]:
-    """The streams of `text` in order, as plain values.
+def scan(manifest_text: str) -> Iterator[Scanned]:
+    """The streams of `manifest_text` in order, as plain values.
 
     Raises Malformed as `parse`, except for a path that is both file and directory, which only the
     whole text shows.
     """
-    _refuse_characters(text)
-    lines = text.split("\n")
+    _refuse_characters(manifest_text)
+    lines = manifest_text.split("\n")
     if lines.pop():
         raise Malformed("manifest: the last line has no line end; the text may be cut off")
     # Bounds the work of cutting files from blocks.
-    pieces, room = max(_PIECES, _PIECES_PER_WORD * text.count(" ")), MAX_BLOCKS
+    pieces, room = max(_PIECES, _PIECES_PER_WORD * manifest_text.count(" ")), MAX_BLOCKS
     for number, line in enumerate(lines, 1):
         try:
-            found, size = _scan_line(line)
+            stream, size = _scan_line(line)
             room -= size
             if room < 0:
                 raise Malformed(
                     f"manifest: the blocks up to here have {MAX_BLOCKS - room} bytes in all; "
                     f"they can have at most {MAX_BLOCKS}"
                 )
-            pieces -= _count_pieces(found[1], found[2], enough=pieces)
+            pieces -= _count_pieces(stream[1], stream[2], enough=pieces)
         except Malformed as error:
             raise Malformed(
                 error.message.replace("manifest:", f"manifest line {number}:", 1)
             ) from error
-        yield found
+        yield stream
 
 
 def size_of(locator: str) -> int:
@@ -337,30 +337,30 @@ def _count_pieces(
         return 0
     starts = list(accumulate(map(size_of, blocks), initial=0))
     # Blocks from the one with the first byte to the one with the last.
-    found = sum(
+    count = sum(
         bisect_left(starts, at + length) - bisect_right(starts, at) + 1
         for at, length, _ in tokens
         if length
     )
-    if found > enough:
+    if count > enough:
         raise Malformed(
             "manifest: too many files reach over too many blocks; give them streams of their own"
         )
-    return found
+    return count
 
 
 def _length(name: str) -> int:
     return len(name.encode("utf-8", "surrogatepass"))
 
 
-def _refuse_characters(text: str) -> None:
-    control = _CONTROL.search(text)
+def _refuse_characters(manifest_text: str) -> None:
+    control = _CONTROL.search(manifest_text)
     if control is not None:
         raise Malformed(
             f"manifest: control character {control[0]!r} must be written \\{ord(control[0]):03o}"
         )
     try:
-        text.encode()
+        manifest_text.encode()
     except UnicodeEncodeError as error:
         raise Malformed("manifest: the text is not UTF-8") from error
 

@@ -13,17 +13,17 @@ def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> 
     Directories at the top of `existing` whose name starts with `keep` stay, unless a piece replaces
     them.
     """
-    placed = [(_prefix(directory), text) for text, directory in pieces]
-    kept = [
+    placed = [(_prefix(directory), manifest_text) for manifest_text, directory in pieces]
+    lines = [
         line
         for line in _lines(existing)
         if line.startswith(f"./{escape(keep)}")
         and not any(_inside(line, prefix) for prefix, _ in placed)
     ]
-    for prefix, text in placed:
-        kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
+    for prefix, manifest_text in placed:
+        lines += [f"{prefix}{line[1:]}" for line in _lines(manifest_text)]
     # The normal form sorts streams by their names.
-    return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
+    return "".join(sorted(lines, key=lambda line: line.partition(" ")[0]))
 
 
 def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
@@ -35,21 +35,27 @@ def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
     directories = [directory for _, directory in pieces]
     if len(set(directories)) < len(directories):
         return False
-    if not all(one.startswith(below) and "/" not in one for one in directories if one):
+    if not all(
+        directory.startswith(below) and "/" not in directory
+        for directory in directories
+        if directory
+    ):
         return False
-    return not any(escape(below) in text for text, directory in pieces if not directory)
+    return not any(
+        escape(below) in manifest_text for manifest_text, directory in pieces if not directory
+    )
 
 
-def subtree(text: str, directory: str) -> str:
+def subtree(manifest_text: str, directory: str) -> str:
     """The part of a manifest below a directory at its top, as a manifest."""
     prefix = _prefix(directory)
-    lines = [line for line in _lines(text) if _inside(line, prefix)]
+    lines = [line for line in _lines(manifest_text) if _inside(line, prefix)]
     return "".join(f".{line[len(prefix) :]}" for line in lines)
 
 
-def _lines(text: str) -> list[str]:
+def _lines(manifest_text: str) -> list[str]:
     # Not `splitlines`, which also splits at other characters, which names may contain.
-    return [f"{line}\n" for line in text.split("\n") if line]
+    return [f"{line}\n" for line in manifest_text.split("\n") if line]
 
 
 def _prefix(directory: str) -> str:

@@ -152,7 +152,8 @@ class PackScanner:
 def encode_sidecar(records: Sequence[PackRecord], key: bytes, pack_size: int) -> bytes:
     """The sidecar of a pack with these records."""
     listed = b"".join(
-        _LISTED.pack(one.kind, one.hash, one.position, one.size, one.time_ns) for one in records
+        _LISTED.pack(record.kind, record.hash, record.position, record.size, record.time_ns)
+        for record in records
     )
     head = _SIDECAR.pack(_SIDECAR_SIGNATURE, key, pack_size, len(records))
     return head + _checksum(head + listed) + listed
@@ -171,7 +172,7 @@ def decode_sidecar(data: bytes, pack_size: int) -> list[PackRecord] | None:
     entries = list(_LISTED.iter_unpack(listed))
     if any(entry[0] not in _KINDS or entry[3] >= LIMIT for entry in entries):
         return None
-    return [PackRecord(RecordKind(kind), *rest) for kind, *rest in entries]
+    return [PackRecord(RecordKind(kind), *values) for kind, *values in entries]
 
 
 def has_gap(records: Sequence[PackRecord]) -> bool:

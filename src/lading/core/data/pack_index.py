@@ -62,15 +62,15 @@ class PackIndex:
     def set(self, block: PackEntry) -> None:
         """Add a block, or replace the one with the same hash."""
         entry = _ENTRY.pack(block.hash, block.pack, block.position, block.size, block.mtime_ns)
-        folder, at, known = self._entry(block.hash)
+        folder, at, replaced = self._entry(block.hash)
         if folder is None:
             self._folders[folder_of(block.hash)] = bytearray(entry)
-        elif known is None:
+        elif replaced is None:
             folder[at:at] = entry
         else:
             folder[at : at + _ENTRY.size] = entry
-            self._live[known.pack] -= known.length
-        self._count += known is None
+            self._live[replaced.pack] -= replaced.length
+        self._count += replaced is None
         self._live[block.pack] += block.length
 
     def remove(self, hash: bytes) -> None:
@@ -93,7 +93,9 @@ class PackIndex:
     def folder(self, number: int) -> list[PackEntry]:
         """The blocks whose hashes begin with the three digits of a number, sorted by hash."""
         folder = self._folders[number]
-        return [] if folder is None else [PackEntry(*one) for one in _ENTRY.iter_unpack(folder)]
+        return (
+            [] if folder is None else [PackEntry(*values) for values in _ENTRY.iter_unpack(folder)]
+        )
 
     def folders(self) -> list[int]:
         """The numbers of the folders with blocks."""

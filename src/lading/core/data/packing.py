@@ -131,7 +131,7 @@ class _Layout:
         """The locators of a directory's stream, each once; the empty block's when its files have no
         bytes.
         """
-        self._starts, found, end = {}, list[str](), 0
+        self._starts, locators, end = {}, list[str](), 0
         number = self._at
         while (
             folder.has_data
@@ -141,10 +141,10 @@ class _Layout:
             locator = self._locators[number]
             # Equal blocks are listed once.
             if (key := bare(locator)) not in self._starts:
-                found.append(locator)
+                locators.append(locator)
                 self._starts[key], end = end, end + manifest.size_of(key)
             number += 1
-        return found or [EMPTY_BLOCK]
+        return locators or [EMPTY_BLOCK]
 
     def tokens(self, folder: PackedDirectory) -> str:
         """The file tokens of some files, each after a blank."""
@@ -189,7 +189,7 @@ def usage_of(nodes: Sequence[Node]) -> tuple[list[BlockUsage], BlockUsage]:
     A used block counts with its whole size, once.
     """
     blocks = [_blocks(node) for node in nodes]
-    users = Counter(block for one in blocks for block in one)
+    users = Counter(block for used in blocks for block in used)
     each = [
         BlockUsage(
             *_files(node),
@@ -199,8 +199,8 @@ def usage_of(nodes: Sequence[Node]) -> tuple[list[BlockUsage], BlockUsage]:
         for node, mine in zip(nodes, blocks, strict=True)
     ]
     return each, BlockUsage(
-        files=sum(one.files for one in each),
-        logical=sum(one.logical for one in each),
+        files=sum(usage.files for usage in each),
+        logical=sum(usage.logical for usage in each),
         stored=sizes_of(set(users)),
         shared=sizes_of({block for block, count in users.items() if count > 1}),
     )
@@ -221,9 +221,9 @@ def _blocks(node: Node) -> set[str]:
     }
 
 
-def blocks_of(text: str) -> set[str]:
+def blocks_of(manifest_text: str) -> set[str]:
     """The distinct blocks of a manifest, without hints."""
-    return {bare(one) for one in manifest.locators(text)}
+    return {bare(locator) for locator in manifest.locators(manifest_text)}
 
 
 def sizes_of(blocks: Iterable[str]) -> int:
@@ -241,10 +241,10 @@ def usage_of_groups(groups: Mapping[str, set[str]]) -> tuple[dict[str, int], int
     return own, sizes_of(users)
 
 
-def files_with(text: str, hash: str) -> list[str]:
+def files_with(manifest_text: str, hash: str) -> list[str]:
     """Sorted paths of all files of a manifest that have bytes of the block. Raises Malformed."""
-    found = set()
-    for stream in manifest.parse(text).streams:
+    paths = set()
+    for stream in manifest.parse(manifest_text).streams:
         ends = list(accumulate(int(locator.split("+")[1]) for locator in stream.locators))
         spans = [
             (begin, end)
@@ -254,5 +254,5 @@ def files_with(text: str, hash: str) -> list[str]:
         for token in stream.files:
             last = token.position + token.length
             if token.length and any(begin < last and token.position < end for begin, end in spans):
-                found.add(f"{stream.name}/{token.name}".removeprefix("./"))
-    return sorted(found)
+                paths.add(f"{stream.name}/{token.name}".removeprefix("./"))
+    return sorted(paths)

@@ -80,14 +80,14 @@ class Tally:
     copies: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
 
-    def with_copy(self, place: ReplicaPlace, desired: DesiredReplication) -> Tally:
+    def with_copy(self, volume: ReplicaPlace, desired: DesiredReplication) -> Tally:
         """The tally after a copy at a place; unchanged when the device has the block already."""
-        device = place.device or place.uuid
+        device = volume.device or volume.uuid
         if device in self.devices:
             return self
-        more = desired.copies if place.copies is None else place.copies
+        more = desired.copies if volume.copies is None else volume.copies
         counts = dict(self.classes) | {
-            name: self.classes.get(name, 0) + more for name in place.classes
+            name: self.classes.get(name, 0) + more for name in volume.classes
         }
         return Tally(self.devices | {device}, self.copies + more, counts)
 
@@ -99,7 +99,8 @@ class Tally:
 def order(places: Iterable[ReplicaPlace], hash: str) -> list[ReplicaPlace]:
     """The places in the order of preference for the block."""
     return sorted(
-        places, key=lambda place: (not place.holds, place.fails, -_score(place, hash), place.uuid)
+        places,
+        key=lambda volume: (not volume.holds, volume.fails, -_score(volume, hash), volume.uuid),
     )
 
 
@@ -110,22 +111,22 @@ def next_wave(
     helps.
     """
     wave: list[ReplicaPlace] = []
-    for place in ordered:
+    for volume in ordered:
         lacking = tally.lacks(desired)
         if not lacking:
             break
-        after = tally.with_copy(place, desired)
-        if after is not tally and any(name in place.classes for name in lacking):
-            wave.append(place)
+        after = tally.with_copy(volume, desired)
+        if after is not tally and any(name in volume.classes for name in lacking):
+            wave.append(volume)
             tally = after
     return wave
 
 
-def _score(place: ReplicaPlace, hash: str) -> float:
-    drawn = hashlib.md5(f"{hash}{place.uuid}".encode(), usedforsecurity=False).digest()
+def _score(volume: ReplicaPlace, hash: str) -> float:
+    drawn = hashlib.md5(f"{hash}{volume.uuid}".encode(), usedforsecurity=False).digest()
     # Half a step keeps the share above 0, where the logarithm is undefined.
     share = (int.from_bytes(drawn[:8], "big") + 0.5) / _SPAN
-    return -max(place.free, 1) / math.log(share)
+    return -max(volume.free, 1) / math.log(share)
 
 
 def confirmation_after_change(old: Record, new: Record) -> Record:
@@ -140,7 +141,7 @@ def confirmation_after_change(old: Record, new: Record) -> Record:
 
 
 def _blocks(record: Record) -> set[str]:
-    return {filetree.bare(one) for one in manifest.locators(record["manifest_text"])}
+    return {filetree.bare(locator) for locator in manifest.locators(record["manifest_text"])}
 
 
 def check_names(label: str, classes: Iterable[object]) -> None:
@@ -167,7 +168,9 @@ def served(
 def common(desired: Iterable[str], contents: Iterable[Collection[str]]) -> list[str]:
     """The desired classes that are confirmed for each of several contents."""
     confirmed = list(contents)
-    return [name for name in dict.fromkeys(desired) if all(name in one for one in confirmed)]
+    return [
+        name for name in dict.fromkeys(desired) if all(name in classes for classes in confirmed)
+    ]
 
 
 def confirmation(classes: Sequence[str], now: str) -> Record:
@@ -182,25 +185,25 @@ def with_warning(
     status: Mapping[str, JSON],
     classes: Sequence[str],
     *,
-    known: Collection[str],
+    site_classes: Collection[str],
     default: Sequence[str],
 ) -> dict[str, JSON] | None:
     """The `runtime_status` of an ended container with a warning about output classes that the site
     does not have; None where all are known.
     """
-    unknown = [name for name in dict.fromkeys(classes) if name not in known]
+    unknown = [name for name in dict.fromkeys(classes) if name not in site_classes]
     if not unknown:
         return None
     named = ", ".join(unknown[:5])
-    text = (
+    warning = (
         f"not confirmed: this site has no storage class {named};"
-        f" output and log are kept in {', '.join(served(classes, known, default)[:5])}"
+        f" output and log are kept in {', '.join(served(classes, site_classes, default)[:5])}"
     )
     changed = dict(status)
     for name in ("warning", "warningDetail"):
         earlier = str(changed.get(name) or "")
         if name == "warning":
-            changed[name] = f"{earlier}; {text}" if earlier else text
+            changed[name] = f"{earlier}; {warning}" if earlier else warning
         elif earlier:
-            changed[name] = f"{earlier}\n{text}"
+            changed[name] = f"{earlier}\n{warning}"
     return changed

@@ -64,36 +64,40 @@ class Repoint:
     new: Segment
 
 
-def read_files(given: JSON, *, supplied: bool) -> dict[str, SpliceSource]:
+def read_files(files: JSON, *, supplied: bool) -> dict[str, SpliceSource]:
     """The checked sources by target, targets without their leading slash; `supplied`: the request
     has a manifest.
 
     Raises Malformed.
     """
-    if not isinstance(given, dict):
+    if not isinstance(files, dict):
         raise Malformed("replace_files: must be an object {target: source}")
-    found = {_target(target): _source(target, source) for target, source in given.items()}
-    if supplied and found and not any(one.origin == Origin.SUPPLIED for one in found.values()):
+    sources = {_target(target): _source(target, source) for target, source in files.items()}
+    if (
+        supplied
+        and sources
+        and not any(source.origin == Origin.SUPPLIED for source in sources.values())
+    ):
         raise Malformed(
             "replace_files: manifest_text is given, but no source refers to it; "
             "use manifest_text/<path>"
         )
     # A target below one that is only removed is fine: the parent is removed first.
-    filled = {target for target, source in found.items() if source.origin}
-    for target in found:
+    filled = {target for target, source in sources.items() if source.origin}
+    for target in sources:
         for parent in _parents(target):
             if parent in filled:
                 raise Malformed(
                     f"replace_files: target {_shown('/' + target)} "
                     f"lies inside target {_shown('/' + parent)}"
                 )
-    return found
+    return sources
 
 
 def contents_of(sources: Mapping[str, SpliceSource]) -> set[str]:
     """The portable data hashes of the sources, without the empty collection."""
     # The empty collection is there for everybody, and need not be looked up.
-    return {one.origin for one in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
+    return {source.origin for source in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
 
 
 def replace_files(
@@ -130,26 +134,27 @@ def replace_files(
         raise Malformed(f"replace_files: {error.message}") from None
 
 
-def read_segments(given: JSON) -> tuple[Repoint, ...]:
+def read_segments(segments: JSON) -> tuple[Repoint, ...]:
     """The checked replacements. Raises Malformed."""
-    if not isinstance(given, dict):
+    if not isinstance(segments, dict):
         raise Malformed(
             'replace_segments: must be an object {"<locator> <offset> <length>": the same form}'
         )
-    found = tuple(Repoint(_segment(old), _segment(new)) for old, new in given.items())
-    for one in found:
-        if one.old.length != one.new.length:
+    replacements = tuple(Repoint(_segment(old), _segment(new)) for old, new in segments.items())
+    for replacement in replacements:
+        if replacement.old.length != replacement.new.length:
             raise Malformed(
-                f"replace_segments: {_written(one.old)}: its replacement has {one.new.length} bytes"
+                f"replace_segments: {_written(replacement.old)}: its replacement has"
+                f" {replacement.new.length} bytes"
             )
     # Overlapping segments would make the result depend on their order.
-    for spans in _by_block(found).values():
+    for spans in _by_block(replacements).values():
         for before, after in pairwise(spans):
             if before.old.offset + before.old.length > after.old.offset:
                 raise Malformed(
                     f"replace_segments: {_written(after.old)} overlaps {_written(before.old)}"
                 )
-    return found
+    return replacements
 
 
 def replace_segments(tree: FileTree, replacements: tuple[Repoint, ...]) -> FileTree:
@@ -185,7 +190,11 @@ def _source(target: str, source: JSON) -> SpliceSource:
 
 # Lone surrogates cannot be encoded as UTF-8.
 def _is_text(path: str) -> bool:
-    return not any("\ud800" <= one <= "\udfff" for one in path) if not path.isascii() else True
+    return (
+        not any("\ud800" <= character <= "\udfff" for character in path)
+        if not path.isascii()
+        else True
+    )
 
 
 def _parents(target: str) -> Iterator[str]:
@@ -195,21 +204,23 @@ def _parents(target: str) -> Iterator[str]:
         yield target[:end]
 
 
-def _segment(text: JSON) -> Segment:
-    match = _SEGMENT.fullmatch(text) if isinstance(text, str) else None
+def _segment(value: JSON) -> Segment:
+    match = _SEGMENT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise Malformed(f"replace_segments: {_shown(str(text))}: not '<locator> <offset> <length>'")
-    found = Segment(match[1], int(match[2]), int(match[3]))
-    if not found.length or found.offset + found.length > size_of(found.locator):
-        raise Malformed(f"replace_segments: {_written(found)}: no bytes of this block")
-    return found
+        raise Malformed(
+            f"replace_segments: {_shown(str(value))}: not '<locator> <offset> <length>'"
+        )
+    segment = Segment(match[1], int(match[2]), int(match[3]))
+    if not segment.length or segment.offset + segment.length > size_of(segment.locator):
+        raise Malformed(f"replace_segments: {_written(segment)}: no bytes of this block")
+    return segment
 
 
 def _by_block(replacements: tuple[Repoint, ...]) -> dict[str, list[Repoint]]:
-    found: dict[str, list[Repoint]] = {}
-    for one in sorted(replacements, key=lambda one: one.old.offset):
-        found.setdefault(filetree.bare(one.old.locator), []).append(one)
-    return found
+    by_block: dict[str, list[Repoint]] = {}
+    for replacement in sorted(replacements, key=lambda replacement: replacement.old.offset):
+        by_block.setdefault(filetree.bare(replacement.old.locator), []).append(replacement)
+    return by_block
 
 
 def _repointed(tree: FileTree, spans: Mapping[str, list[Repoint]]) -> FileTree:
@@ -238,16 +249,23 @@ def _repointed_file(file: File, spans: Mapping[str, list[Repoint]]) -> File:
 def _cut(segment: Segment, spans: list[Repoint]) -> Iterator[Segment]:
     at, end = segment.offset, segment.offset + segment.length
     # The last replacement that begins at or before the segment may reach into it.
-    first = max(bisect_right(spans, at, key=lambda one: one.old.offset) - 1, 0)
-    for one in spans[first:]:
-        start, stop = max(one.old.offset, at), min(one.old.offset + one.old.length, end)
-        if one.old.offset >= end:
+    first = max(bisect_right(spans, at, key=lambda replacement: replacement.old.offset) - 1, 0)
+    for replacement in spans[first:]:
+        start, stop = (
+            max(replacement.old.offset, at),
+            min(replacement.old.offset + replacement.old.length, end),
+        )
+        if replacement.old.offset >= end:
             break
         if start >= stop:
             continue
         if at < start:
             yield Segment(segment.locator, at, start - at)
-        yield Segment(one.new.locator, one.new.offset + start - one.old.offset, stop - start)
+        yield Segment(
+            replacement.new.locator,
+            replacement.new.offset + start - replacement.old.offset,
+            stop - start,
+        )
         at = stop
     if at < end:
         yield Segment(segment.locator, at, end - at)
@@ -257,5 +275,5 @@ def _written(segment: Segment) -> str:
     return f"{filetree.bare(segment.locator)} {segment.offset} {segment.length}"
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")

@@ -46,7 +46,7 @@ def read_table(content: bytes) -> Table:
     one name twice, and a row of another length.
     """
     lines = _LINE.findall(_decode(content))
-    separators = [one for one in _SEPARATORS if lines and one in lines[0]]
+    separators = [separator for separator in _SEPARATORS if lines and separator in lines[0]]
     reader = csv.reader(lines, delimiter=separators[0] if separators else ",", strict=True)
     rows = list[TableRow]()
     try:

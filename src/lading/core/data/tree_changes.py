@@ -54,13 +54,13 @@ def change(tree: FileTree, changes: Mapping[str, Node | None]) -> FileTree:
     Changes below a changed path apply to the new node. Parents are made, the root can be replaced,
     a removed path need not exist. Raises Invalid when a parent is a file.
     """
-    wanted = _Change()
+    root = _Change()
     for path, node in changes.items():
-        change = wanted
+        change = root
         for element in split_path(path):
             change = change.below.setdefault(element, _Change())
-        change.said, change.node = True, node
-    return _as_tree(_granted(tree, wanted, "") or FileTree(), "")
+        change.is_set, change.node = True, node
+    return _as_tree(_granted(tree, root, "") or FileTree(), "")
 
 
 def copy(tree: FileTree, source: str, target: str) -> FileTree:
@@ -75,27 +75,27 @@ def move(tree: FileTree, source: str, target: str) -> FileTree:
     return place(remove(tree, source), target, get(tree, source))
 
 
-def merge(tree: FileTree, other: FileTree) -> FileTree:
-    """Both trees in one: directories are merged, a file of `other` replaces one of `tree`.
+def merge(tree: FileTree, overlay: FileTree) -> FileTree:
+    """Both trees in one: directories are merged, a file of `overlay` replaces one of `tree`.
 
     Raises Invalid where one has a file and the other a directory.
     """
-    return _merge(tree, other, "")
+    return _merge(tree, overlay, "")
 
 
 def diff(before: FileTree, after: FileTree) -> list[Difference]:
     """Differences by path; contents are compared as bytes of blocks, without signatures."""
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
-    found = []
+    differences = []
     for path in sorted(old.keys() | new.keys()):
         was, now = old.get(path), new.get(path)
         if was is None:
-            found.append(Difference(path, PathChange.ADDED, None, now))
+            differences.append(Difference(path, PathChange.ADDED, None, now))
         elif now is None:
-            found.append(Difference(path, PathChange.REMOVED, was, None))
+            differences.append(Difference(path, PathChange.REMOVED, was, None))
         elif _content(was) != _content(now):
-            found.append(Difference(path, PathChange.CHANGED, was, now))
-    return found
+            differences.append(Difference(path, PathChange.CHANGED, was, now))
+    return differences
 
 
 def _leaves(tree: FileTree, prefix: str) -> Iterator[tuple[str, Node]]:
@@ -124,14 +124,14 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
 class _Change(msgspec.Struct):
     """Requested change at one path: `node` if `said`, and further changes below."""
 
-    said: bool = False
+    is_set: bool = False
     node: Node | None = None
     below: dict[str, _Change] = msgspec.field(default_factory=dict)
 
 
 # Applies the changes of one directory at a time, so each directory is copied once.
 def _granted(node: Node | None, change: _Change, path: str) -> Node | None:
-    node = change.node if change.said else node
+    node = change.node if change.is_set else node
     if not change.below:
         return node
     if isinstance(node, File):
@@ -140,18 +140,20 @@ def _granted(node: Node | None, change: _Change, path: str) -> Node | None:
             return node
         raise Invalid(f"{path}: is a file; nothing can be placed below it")
     entries = dict(node.entries) if node is not None else {}
-    for name, one in change.below.items():
-        found = _granted(entries.get(name), one, f"{path}/{name}" if path else name)
-        if found is None:
+    for name, child in change.below.items():
+        replaced = _granted(entries.get(name), child, f"{path}/{name}" if path else name)
+        if replaced is None:
             entries.pop(name, None)
         else:
-            entries[name] = found
+            entries[name] = replaced
     # Removing an absent path makes no directories.
-    return FileTree(entries) if node is not None or entries or change.said else None
+    return FileTree(entries) if node is not None or entries or change.is_set else None
 
 
 def _only_removes(change: _Change) -> bool:
-    return all(one.said and one.node is None and not one.below for one in change.below.values())
+    return all(
+        child.is_set and child.node is None and not child.below for child in change.below.values()
+    )
 
 
 def _as_tree(node: Node, path: str) -> FileTree:
@@ -172,9 +174,9 @@ def _refuse_root() -> FileTree:
     raise Invalid("the root of a collection cannot be removed")
 
 
-def _merge(tree: FileTree, other: FileTree, prefix: str) -> FileTree:
+def _merge(tree: FileTree, overlay: FileTree, prefix: str) -> FileTree:
     entries = dict(tree.entries)
-    for name, new in other.entries.items():
+    for name, new in overlay.entries.items():
         old, path = entries.get(name), f"{prefix}{name}"
         if isinstance(old, FileTree) and isinstance(new, FileTree):
             # Both are directories: merged. Otherwise the newer file replaces the older.
