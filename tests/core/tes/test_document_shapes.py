@@ -23,8 +23,8 @@ PAIR = object_shape({"name": text_shape, "flags": array_shape(flag_shape, most=2
     ("shape", "value", "at"),
     [
         (text_shape, "a\0", ""),
-        (amount_shape(whole=True), 1.5, ""),
-        (amount_shape(whole=False), True, ""),
+        (amount_shape(is_whole=True), 1.5, ""),
+        (amount_shape(is_whole=False), True, ""),
         (texts_shape, {"a/b": 1}, "/a~1b"),
         (array_shape(text_shape, least=1), [], ""),
         (PAIR, {"name": "n", "flags": [True, "no"]}, "/flags/1"),

@@ -112,7 +112,7 @@ def test_tags_of_buckets_are_checksums_of_plain_objects() -> None:
 
 
 def test_keys_differ_by_each_part() -> None:
-    keys = {object_key("u", "v"), object_key("u", "w"), object_key("u", "v", place="p")}
+    keys = {object_key("u", "v"), object_key("u", "w"), object_key("u", "v", namespace="p")}
     assert len(keys) == 3
 
 

@@ -43,12 +43,16 @@ class CredentialScope:
     location: Location
     bucket: BucketPlace | None = None
 
-    def covers(self, wanted: Location) -> bool:
+    def covers(self, location: Location) -> bool:
         """Whether a URL is below the scope."""
         mine, path = self.location, self.location.path.rstrip("/")
-        same = (mine.scheme, mine.host, mine.port) == (wanted.scheme, wanted.host, wanted.port)
-        is_below = wanted.path == path or wanted.path.startswith(f"{path}/")
-        return same and (not path or (is_below and not _climbs(wanted.path)))
+        same = (mine.scheme, mine.host, mine.port) == (
+            location.scheme,
+            location.host,
+            location.port,
+        )
+        is_below = location.path == path or location.path.startswith(f"{path}/")
+        return same and (not path or (is_below and not _climbs(location.path)))
 
 
 def _climbs(path: str) -> bool:
@@ -58,7 +62,7 @@ def _climbs(path: str) -> bool:
     """
     text = path
     for _ in range(_MOST_ENCODINGS):
-        if any(one.partition(";")[0].strip() == ".." for one in _SEPARATOR.split(text)):
+        if any(segment.partition(";")[0].strip() == ".." for segment in _SEPARATOR.split(text)):
             return True
         decoded = decode(text)
         if decoded == text:
@@ -76,9 +80,9 @@ class FoundCredential:
     scope: CredentialScope
 
 
-def parse_scope(text: str, credential_class: str) -> CredentialScope:
+def parse_scope(scope_text: str, credential_class: str) -> CredentialScope:
     """A scope of a credential. Raises Invalid."""
-    url, _, query = text.partition("?") if credential_class == S3 else (text, "", "")
+    url, _, query = scope_text.partition("?") if credential_class == S3 else (scope_text, "", "")
     try:
         location = parse_location(url)
         if credential_class == S3:
@@ -96,26 +100,26 @@ def parse_scope(text: str, credential_class: str) -> CredentialScope:
 def _bucket_scope(location: Location, query: str) -> CredentialScope:
     if location.scheme is not LocationScheme.S3:
         raise Malformed("a credential of the class s3 is for s3://BUCKET or s3://BUCKET/PREFIX")
-    given = dict(one.partition("=")[::2] for one in query.split("&") if one)
-    if unknown := set(given) - {"endpoint", "region", "style"}:
+    settings = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
+    if unknown := set(settings) - {"endpoint", "region", "style"}:
         raise Malformed(f"{sorted(unknown)[0][:20]!r} is none of endpoint, region and style")
-    if given.get("style", "path") not in _STYLES:
+    if settings.get("style", "path") not in _STYLES:
         raise Malformed("style must be path or virtual")
-    place = BucketPlace(
+    bucket = BucketPlace(
         bucket=location.host,
-        endpoint=decode(given.get("endpoint", "")),
-        region=given.get("region", "us-east-1"),
-        path_style=_STYLES.get(given.get("style", "")),
+        endpoint=decode(settings.get("endpoint", "")),
+        region=settings.get("region", "us-east-1"),
+        path_style=_STYLES.get(settings.get("style", "")),
     )
     # An endpoint that cannot be used is refused when it is set.
-    place.locate("")
-    return CredentialScope(location=location, bucket=place)
+    bucket.locate("")
+    return CredentialScope(location=location, bucket=bucket)
 
 
 def _known_scopes(record: Mapping[str, Any]) -> Iterator[CredentialScope]:
-    for text in record["scopes"]:
+    for scope_text in record["scopes"]:
         try:
-            scope = parse_scope(text, record["credential_class"])
+            scope = parse_scope(scope_text, record["credential_class"])
         except Invalid:
             # Scopes that other programs wrote for themselves.
             continue
@@ -123,7 +127,7 @@ def _known_scopes(record: Mapping[str, Any]) -> Iterator[CredentialScope]:
 
 
 def find_credential(
-    records: Iterable[Mapping[str, Any]], wanted: Location, *, now: str
+    records: Iterable[Mapping[str, Any]], location: Location, *, now: str
 ) -> FoundCredential | None:
     """The credential for a URL: of those that have not expired, that with the longest scope; None
     if there is none.
@@ -134,6 +138,6 @@ def find_credential(
             continue
         for scope in _known_scopes(record):
             length = len(best.scope.location.path) if best else -1
-            if scope.covers(wanted) and len(scope.location.path) > length:
+            if scope.covers(location) and len(scope.location.path) > length:
                 best = FoundCredential(record=record, scope=scope)
     return best

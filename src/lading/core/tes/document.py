@@ -52,7 +52,7 @@ class InvalidTask(Malformed):
     """A task was refused; `faults` are the first ones that were found."""
 
     def __init__(self, faults: list[DocumentFault]) -> None:
-        super().__init__("; ".join(f"{one.pointer or '/'}: {one.text}" for one in faults))
+        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.text}" for fault in faults))
         self.faults = faults
 
 
@@ -63,15 +63,15 @@ def read_task(
     standard. Raises InvalidTask naming the first faults, `MOST_FAULTS` at most.
     """
     faults: list[DocumentFault] = []
-    found = _TASK(sent, "", faults)
+    task = _TASK(sent, "", faults)
     # Rules between values need values of the right types.
-    if not faults and isinstance(found, dict):
-        faults += islice(_faults_of_rules(found), MOST_FAULTS)
+    if not faults and isinstance(task, dict):
+        faults += islice(_faults_of_rules(task), MOST_FAULTS)
         # The rules of the server need valid paths.
-        faults += [] if faults else islice(rules(found), MOST_FAULTS)
-    if faults or not isinstance(found, dict):
+        faults += [] if faults else islice(rules(task), MOST_FAULTS)
+    if faults or not isinstance(task, dict):
         raise InvalidTask(faults[:MOST_FAULTS])
-    return found
+    return task
 
 
 def _type(value: Json, at: str, faults: list[DocumentFault]) -> Json:
@@ -122,10 +122,10 @@ _OUTPUT = _typed(
 )
 _RESOURCES = object_shape(
     {
-        "cpu_cores": amount_shape(whole=True),
+        "cpu_cores": amount_shape(is_whole=True),
         "preemptible": flag_shape,
-        "ram_gb": amount_shape(whole=False),
-        "disk_gb": amount_shape(whole=False),
+        "ram_gb": amount_shape(is_whole=False),
+        "disk_gb": amount_shape(is_whole=False),
         "zones": array_shape(text_shape),
         "backend_parameters": texts_shape,
         "backend_parameters_strict": flag_shape,
@@ -163,35 +163,35 @@ _TASK = object_shape(
 def _faults_of_rules(task: Mapping[str, Json]) -> Iterator[DocumentFault]:
     """Faults of a document whose values have the right types."""
     yield from _faults_of_inputs(objects(task, "inputs"))
-    for number, one in enumerate(objects(task, "outputs")):
-        yield from _faults_of_output(number, one)
-    for number, one in enumerate(objects(task, "executors")):
-        yield from _faults_of_executor(number, one)
-    seen: set[str] = set()
-    for number, path in enumerate(str(one) for one in array(task, "volumes")):
+    for number, output in enumerate(objects(task, "outputs")):
+        yield from _faults_of_output(number, output)
+    for number, executor in enumerate(objects(task, "executors")):
+        yield from _faults_of_executor(number, executor)
+    paths: set[str] = set()
+    for number, path in enumerate(str(volume) for volume in array(task, "volumes")):
         at = pointer("volumes", number)
         yield from _faults_of_path(at, path)
-        if path in seen:
+        if path in paths:
             yield DocumentFault(at, "is named twice")
-        seen.add(path)
+        paths.add(path)
 
 
 def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
-    seen: set[str] = set()
+    paths: set[str] = set()
     total = 0
-    for number, one in enumerate(inputs):
+    for number, task_input in enumerate(inputs):
         at = pointer("inputs", number)
-        path = string(one, "path")
+        path = string(task_input, "path")
         yield from _faults_of_path(f"{at}/path", path)
-        if (plain := path.rstrip("/")) in seen:
+        if (plain := path.rstrip("/")) in paths:
             yield DocumentFault(f"{at}/path", f"{printable(plain)} is the path of an earlier input")
-        seen.add(plain)
-        if "content" in one:
-            size = len(string(one, "content").encode("utf-8", "surrogatepass"))
+        paths.add(plain)
+        if "content" in task_input:
+            size = len(string(task_input, "content").encode("utf-8", "surrogatepass"))
             total += size
-            yield from _faults_of_content(at, one, size)
-        elif "url" in one:
-            yield from _faults_of_input_url(at, one)
+            yield from _faults_of_content(at, task_input, size)
+        elif "url" in task_input:
+            yield from _faults_of_input_url(at, task_input)
         else:
             yield DocumentFault(at, "needs url or content")
     if total > MAX_CONTENTS:
@@ -199,25 +199,27 @@ def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
         yield DocumentFault("/inputs", text)
 
 
-def _faults_of_content(at: str, one: Mapping[str, Json], size: int) -> Iterator[DocumentFault]:
+def _faults_of_content(
+    at: str, task_input: Mapping[str, Json], size: int
+) -> Iterator[DocumentFault]:
     if size > MAX_CONTENT:
         text = f"has {size} bytes; at most {MAX_CONTENT} are possible"
         yield DocumentFault(f"{at}/content", text)
-    if one["type"] == DIRECTORY:
+    if task_input["type"] == DIRECTORY:
         yield DocumentFault(f"{at}/type", "must be FILE for an input with content")
 
 
-def _faults_of_input_url(at: str, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
+def _faults_of_input_url(at: str, task_input: Mapping[str, Json]) -> Iterator[DocumentFault]:
     try:
-        location = parse_location(string(one, "url"))
+        location = parse_location(string(task_input, "url"))
     except Malformed as error:
         yield DocumentFault(f"{at}/url", error.message)
         return
     if location.scheme is LocationScheme.KEEP:
-        yield from _faults_of_keep(f"{at}/url", string(one, "url"))
-    elif one["type"] == DIRECTORY and location.scheme not in DIRECTORIES:
+        yield from _faults_of_keep(f"{at}/url", string(task_input, "url"))
+    elif task_input["type"] == DIRECTORY and location.scheme not in DIRECTORIES:
         yield DocumentFault(f"{at}/type", f"must be FILE for a URL of {location.scheme}")
-    elif location.scheme is LocationScheme.S3 and one["type"] == FILE and not location.name:
+    elif location.scheme is LocationScheme.S3 and task_input["type"] == FILE and not location.name:
         yield DocumentFault(f"{at}/url", "must name an object: s3://BUCKET/KEY")
 
 
@@ -235,11 +237,11 @@ def parse_keep(url: str) -> tuple[str, str]:
     return name, path.strip("/")
 
 
-def _faults_of_output(number: int, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
+def _faults_of_output(number: int, output: Mapping[str, Json]) -> Iterator[DocumentFault]:
     at = pointer("outputs", number)
-    path, prefix = string(one, "path"), string(one, "path_prefix")
+    path, prefix = string(output, "path"), string(output, "path_prefix")
     yield from _faults_of_path(f"{at}/path", path)
-    if path.endswith("/") and one["type"] == FILE:
+    if path.endswith("/") and output["type"] == FILE:
         yield DocumentFault(f"{at}/path", "must not end in '/' for a FILE")
     if prefix and is_pattern(path, prefix) and not _is_prefix(path, prefix):
         text = f"{printable(prefix)} is not a directory above {printable(path)}"
@@ -247,17 +249,17 @@ def _faults_of_output(number: int, one: Mapping[str, Json]) -> Iterator[Document
     # Without path_prefix brackets are part of the name: some clients escape nothing.
     if not prefix and ("*" in path or "?" in path):
         yield DocumentFault(f"{at}/path_prefix", "is missing for a path with wildcards")
-    yield from _faults_of_output_url(f"{at}/url", one)
+    yield from _faults_of_output_url(f"{at}/url", output)
 
 
-def _faults_of_output_url(at: str, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
-    url = string(one, "url")
+def _faults_of_output_url(at: str, output: Mapping[str, Json]) -> Iterator[DocumentFault]:
+    url = string(output, "url")
     try:
         location = parse_location(url)
     except Malformed as error:
         yield DocumentFault(at, error.message)
         return
-    is_several = one["type"] == DIRECTORY or bool(string(one, "path_prefix"))
+    is_several = output["type"] == DIRECTORY or bool(string(output, "path_prefix"))
     if location.scheme not in WRITABLE:
         yield DocumentFault(at, f"nothing can be written to {location.scheme} URLs")
     elif location.scheme is LocationScheme.KEEP and url != KEEP:
@@ -278,16 +280,18 @@ def _is_prefix(path: str, prefix: str) -> bool:
     return path.startswith(prefix.rstrip("/") + "/") and not any(mark in prefix for mark in "*?[\\")
 
 
-def _faults_of_executor(number: int, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
+def _faults_of_executor(number: int, executor: Mapping[str, Json]) -> Iterator[DocumentFault]:
     at = pointer("executors", number)
-    if not string(one, "image").strip():
+    if not string(executor, "image").strip():
         yield DocumentFault(f"{at}/image", "must not be empty")
-    if not array(one, "command")[0]:
+    if not array(executor, "command")[0]:
         yield DocumentFault(f"{at}/command/0", "must not be empty")
     for name in _STREAMS:
-        if name in one:
-            yield from _faults_of_path(f"{at}/{name}", string(one, name), root=name == "workdir")
-    for name in mapping(one, "env"):
+        if name in executor:
+            yield from _faults_of_path(
+                f"{at}/{name}", string(executor, name), root=name == "workdir"
+            )
+    for name in mapping(executor, "env"):
         if not _VARIABLE.fullmatch(name):
             yield DocumentFault(f"{at}/env{pointer(name)}", "is not the name of a variable")
 

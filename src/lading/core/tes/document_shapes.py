@@ -29,12 +29,12 @@ Shape: TypeAlias = Callable[[Json, str, list[DocumentFault]], Json]
 
 def pointer(*names: str | int) -> str:
     """The JSON pointer of a path of names."""
-    return "".join("/" + str(one).replace("~", "~0").replace("/", "~1") for one in names)
+    return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)
 
 
 def objects(document: Mapping[str, Json], name: str) -> list[JsonObject]:
     """The objects of an array of a checked document; none if it is absent."""
-    return [one for one in array(document, name) if isinstance(one, dict)]
+    return [item for item in array(document, name) if isinstance(item, dict)]
 
 
 def array(document: Mapping[str, Json], name: str) -> list[Json]:
@@ -71,8 +71,8 @@ def flag_shape(value: Json, at: str, faults: list[DocumentFault]) -> Json:
     return value
 
 
-def amount_shape(*, whole: bool) -> Shape:
-    """A number from 0 to below 2^31, a `whole` one or not."""
+def amount_shape(*, is_whole: bool) -> Shape:
+    """A number from 0 to below 2^31, a `is_whole` one or not."""
 
     def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
         # bool is a subclass of int.
@@ -82,8 +82,8 @@ def amount_shape(*, whole: bool) -> Shape:
             number = math.nan
         # Far below a 64-bit number of bytes. NaN and infinity are not in the range. Clients in Go
         # and in Java send 0 for a number that nobody has set.
-        if not 0 <= number < 1 << 31 or (whole and not isinstance(number, int)):
-            what = "whole number" if whole else "number"
+        if not 0 <= number < 1 << 31 or (is_whole and not isinstance(number, int)):
+            what = "whole number" if is_whole else "number"
             faults.append(DocumentFault(at, f"must be a {what} above 0, or 0 for the default"))
         return value
 
@@ -95,13 +95,13 @@ def texts_shape(value: Json, at: str, faults: list[DocumentFault]) -> Json:
     if not isinstance(value, dict):
         faults.append(DocumentFault(at, "must be an object of strings"))
         return value
-    found: JsonObject = {}
-    for name, one in value.items():
-        if one is not None:
-            found[name] = text_shape(one, at + pointer(name), faults)
+    texts: JsonObject = {}
+    for name, member in value.items():
+        if member is not None:
+            texts[name] = text_shape(member, at + pointer(name), faults)
         if len(faults) >= MOST_FAULTS:
             break
-    return found
+    return texts
 
 
 def array_shape(shape: Shape, *, least: int = 0, most: int = MOST_ENTRIES) -> Shape:
@@ -119,8 +119,8 @@ def array_shape(shape: Shape, *, least: int = 0, most: int = MOST_ENTRIES) -> Sh
             )
             return value
         found: list[Json] = []
-        for number, one in enumerate(value):
-            found.append(shape(one, f"{at}/{number}", faults))
+        for number, item in enumerate(value):
+            found.append(shape(item, f"{at}/{number}", faults))
             if len(faults) >= MOST_FAULTS:
                 break
         return found
@@ -137,14 +137,14 @@ def object_shape(shapes: Mapping[str, Shape], *required: str) -> Shape:
         if not isinstance(value, dict):
             faults.append(DocumentFault(at, "must be an object"))
             return value
-        found: JsonObject = {}
+        members: JsonObject = {}
         for name, shape in shapes.items():
-            one = value.get(name)
-            if one is not None:
-                found[name] = shape(one, f"{at}/{name}", faults)
+            member = value.get(name)
+            if member is not None:
+                members[name] = shape(member, f"{at}/{name}", faults)
         for name in required:
-            if found.get(name, "") == "":
+            if members.get(name, "") == "":
                 faults.append(DocumentFault(f"{at}/{name}", "is missing"))
-        return found
+        return members
 
     return check

@@ -57,16 +57,20 @@ def locate(location: Location, access_id: str = "") -> Location:
     return Location(scheme=LocationScheme.HTTPS, host=location.host, port=location.port, path=path)
 
 
-def read_object(found: Json) -> DrsObject:
+def read_object(response: Json) -> DrsObject:
     """The object of an answer. Raises Malformed."""
-    if not isinstance(found, dict):
+    if not isinstance(response, dict):
         raise Malformed("the answer of the DRS server is no object")
     ways = sorted(
-        (one for one in objects(found, "access_methods") if string(one, "type") in _WAYS),
-        key=lambda one: _WAYS.index(string(one, "type")),
+        (
+            method
+            for method in objects(response, "access_methods")
+            if string(method, "type") in _WAYS
+        ),
+        key=lambda method: _WAYS.index(string(method, "type")),
     )
     if not ways:
-        if found.get("contents"):
+        if response.get("contents"):
             raise Malformed("the object is a bundle: name one of its objects")
         raise Malformed(f"the object has no access method of the types {', '.join(_WAYS)}")
     best = ways[0]
@@ -75,37 +79,41 @@ def read_object(found: Json) -> DrsObject:
         raise Malformed("the access method has neither a URL nor an id")
     return DrsObject(
         access=access or DrsAccess(access_id=string(best, "access_id")),
-        name=string(found, "name"),
-        checksums=_checksums(found),
+        name=string(response, "name"),
+        checksums=_checksums(response),
     )
 
 
-def read_access(found: Json) -> DrsAccess:
+def read_access(response: Json) -> DrsAccess:
     """The URL of a way. Raises Malformed for one that is not of another server."""
-    if not isinstance(found, dict):
+    if not isinstance(response, dict):
         raise Malformed("the access URL is no object")
-    url = string(found, "url")
+    url = string(response, "url")
     if parse_location(url).scheme not in _WAYS:
         raise Malformed("the access URL is of no scheme that is followed")
     headers = []
-    for one in array(found, "headers"):
-        match = _HEADER.fullmatch(one) if isinstance(one, str) else None
+    for header in array(response, "headers"):
+        match = _HEADER.fullmatch(header) if isinstance(header, str) else None
         if match is None or match[1].lower() in _REFUSED:
             raise Malformed("the access URL has a header that is not sent")
         headers.append((match[1].lower(), match[2]))
     return DrsAccess(url=url, headers=tuple(headers))
 
 
-def _checksums(found: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
-    known = {}
-    for one in objects(found, "checksums"):
-        name, length = _ALGORITHMS.get(string(one, "type").lower(), ("", 0))
-        digits = string(one, "checksum").lower()
+def _checksums(response: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    checksums = {}
+    for checksum in objects(response, "checksums"):
+        name, length = _ALGORITHMS.get(string(checksum, "type").lower(), ("", 0))
+        digits = string(checksum, "checksum").lower()
         if name and re.fullmatch(f"[0-9a-f]{{{length}}}", digits):
-            known[name] = digits
-    return tuple(sorted(known.items(), reverse=True))
+            checksums[name] = digits
+    return tuple(sorted(checksums.items(), reverse=True))
 
 
-def validator_of(found: DrsObject) -> str:
+def validator_of(drs_object: DrsObject) -> str:
     """A validator by the best checksum; "" if there is none."""
-    return f"drs {found.checksums[0][0]} {found.checksums[0][1]}" if found.checksums else ""
+    return (
+        f"drs {drs_object.checksums[0][0]} {drs_object.checksums[0][1]}"
+        if drs_object.checksums
+        else ""
+    )

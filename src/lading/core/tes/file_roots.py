@@ -35,20 +35,20 @@ def make_roots(configured: Mapping[str, Mapping[str, object]]) -> tuple[FileRoot
     """The roots of the configuration, the longest prefix first. Raises Invalid for one that no URL
     can lead to, and for an unknown setting.
     """
-    found = []
-    for prefix, one in configured.items():
-        _check_root(prefix, one)
-        users = one.get("Users")
-        found.append(
+    roots = []
+    for prefix, settings in configured.items():
+        _check_root(prefix, settings)
+        users = settings.get("Users")
+        roots.append(
             FileRoot(
                 prefix=prefix.rstrip("/"),
-                directory=str(one.get("Path") or prefix),
-                is_writable=one.get("Write") is True,
-                is_live=one.get("Live") is True,
+                directory=str(settings.get("Path") or prefix),
+                is_writable=settings.get("Write") is True,
+                is_live=settings.get("Live") is True,
                 users=tuple(users) if isinstance(users, list) else (),
             )
         )
-    return tuple(sorted(found, key=lambda root: -len(root.prefix)))
+    return tuple(sorted(roots, key=lambda root: -len(root.prefix)))
 
 
 def _check_root(prefix: str, settings: Mapping[str, object]) -> None:
@@ -66,7 +66,7 @@ def _check_root(prefix: str, settings: Mapping[str, object]) -> None:
     if not isinstance(path, str) or not path.startswith("/"):
         raise Invalid(f"{where}.Path: must be the absolute path of a directory of the machine")
     users = settings.get("Users", [])
-    if not isinstance(users, list) or not all(isinstance(one, str) for one in users):
+    if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
         # A single name must not stand for everybody.
         raise Invalid(f"{where}.Users: must be a list of names; absent, it is everybody")
     for name in ("Write", "Live"):

@@ -36,13 +36,13 @@ def own_directories(paths: Iterable[str], others: Collection[str]) -> list[str]:
     """The directories that a task gets for inputs at `paths`: the parents of those that are in no
     other mount, the outermost ones.
     """
-    found: dict[str, None] = {}
-    for path in sorted(paths, key=lambda one: one.count("/")):
+    directories: dict[str, None] = {}
+    for path in sorted(paths, key=lambda input_path: input_path.count("/")):
         parent = posixpath.dirname(path)
-        above = covering(frozenset(others), parent) or covering(found, parent)
+        above = covering(frozenset(others), parent) or covering(directories, parent)
         if parent != "/" and above is None:
-            found[parent] = None
-    return list(found)
+            directories[parent] = None
+    return list(directories)
 
 
 def output_globs(task: Mapping[str, Json], output_path: str, inputs: Iterable[str]) -> list[str]:
@@ -52,9 +52,9 @@ def output_globs(task: Mapping[str, Json], output_path: str, inputs: Iterable[st
     if not any(path.startswith(f"{output_path}/") for path in inputs):
         return []
     patterns: list[str] = []
-    for one in objects(task, "outputs"):
-        path = string(one, "path").rstrip("/").removeprefix(f"{output_path}/")
-        plain = is_pattern(string(one, "path"), string(one, "path_prefix"))
+    for output in objects(task, "outputs"):
+        path = string(output, "path").rstrip("/").removeprefix(f"{output_path}/")
+        plain = is_pattern(string(output, "path"), string(output, "path_prefix"))
         pattern = path if plain else _SPECIAL.sub(r"\\\1", path)
         # A file, or a directory with everything below it.
         patterns += [pattern, f"{pattern}/**"]

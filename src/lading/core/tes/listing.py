@@ -46,30 +46,30 @@ class TaskQuery:
     after: PageCursor | None = None
 
 
-def parse_view(text: str) -> TaskView:
+def parse_view(name: str) -> TaskView:
     """The view that a parameter names, MINIMAL for none. Raises Malformed."""
     try:
-        return TaskView(text or TaskView.MINIMAL)
+        return TaskView(name or TaskView.MINIMAL)
     except ValueError:
         known = ", ".join(TaskView)
-        raise Malformed(f"view: {printable(text)!r} is none of {known}") from None
+        raise Malformed(f"view: {printable(name)!r} is none of {known}") from None
 
 
 def parse_query(pairs: Sequence[tuple[str, str]], *, secret: bytes) -> TaskQuery:
     """The list for the parameters of a request, in their order, blank values included. Raises
     Malformed.
     """
-    given = {name: value for name, value in pairs if name in _NAMES}
-    size = parse_page_size(given.get("page_size", ""), MAX_PAGE)
-    state = given.get("state", "")
+    parameters = {name: value for name, value in pairs if name in _NAMES}
+    size = parse_page_size(parameters.get("page_size", ""), MAX_PAGE)
+    state = parameters.get("state", "")
     query = TaskQuery(
-        name_prefix=given.get("name_prefix", ""),
+        name_prefix=parameters.get("name_prefix", ""),
         state=parse_state(state) if state else None,
         tags=_tags(pairs),
         size=size,
-        view=parse_view(given.get("view", "")),
+        view=parse_view(parameters.get("view", "")),
     )
-    token = given.get("page_token", "")
+    token = parameters.get("page_token", "")
     if not token:
         return query
     return replace(query, after=read_page_token(token, about(query), secret=secret))
@@ -86,19 +86,19 @@ def _tags(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def filters(query: TaskQuery, *, legacy: bool) -> list[Json]:
     """Filters of requests that hold for every task of the list."""
-    found: list[Json] = [["properties", "exists", PROPERTY]]
+    terms: list[Json] = [["properties", "exists", PROPERTY]]
     if query.name_prefix:
         plain = query.name_prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        found.append(["name", "like", f"{plain}%"])
+        terms.append(["name", "like", f"{plain}%"])
     for name, value in query.tags:
         # In brackets, of which the API takes one pair away: the name may have any characters.
         column = f"properties.<{TAG}{name}>"
-        found.append([column, "=", value] if value else [column, "exists", True])
+        terms.append([column, "=", value] if value else [column, "exists", True])
     if query.state is not None:
-        found += conditions(query.state, legacy=legacy)
-    return found
+        terms += conditions(query.state, legacy=legacy)
+    return terms
 
 
 def about(query: TaskQuery) -> Json:
     """Subject of the token of a page: the filters of the list."""
-    return [query.name_prefix, query.state, [list(one) for one in query.tags]]
+    return [query.name_prefix, query.state, [list(tag) for tag in query.tags]]

@@ -104,7 +104,7 @@ def parse_location(url: str) -> Location:
     match = _URL.fullmatch(url)
     if match is None:
         raise Malformed("is no URL and no absolute path")
-    name, authority, rest = match.groups()
+    name, authority, remainder = match.groups()
     try:
         scheme = LocationScheme(name.lower())
     except ValueError:
@@ -114,31 +114,31 @@ def parse_location(url: str) -> Location:
         case LocationScheme.FILE:
             if authority not in ("", "localhost"):
                 raise Malformed("a file URL has no host: write file:///PATH")
-            return Location(scheme=scheme, path=_file_path(decode(rest)))
+            return Location(scheme=scheme, path=_file_path(decode(remainder)))
         case LocationScheme.S3:
-            return _bucket_location(authority, rest)
-    return _host_location(scheme, authority, rest)
+            return _bucket_location(authority, remainder)
+    return _host_location(scheme, authority, remainder)
 
 
 def _file_path(path: str) -> str:
     elements = path.rstrip("/").split("/")[1:]
-    if not elements or any(one in ("", ".", "..") for one in elements) or "\0" in path:
+    if not elements or any(element in ("", ".", "..") for element in elements) or "\0" in path:
         raise Malformed("the path must be absolute, without '.', '..' or empty elements")
     return path
 
 
-def _bucket_location(bucket: str, rest: str) -> Location:
+def _bucket_location(bucket: str, remainder: str) -> Location:
     if not _BUCKET.fullmatch(bucket):
         raise Malformed("an s3 URL is s3://BUCKET/KEY")
-    return Location(scheme=LocationScheme.S3, host=bucket, path=rest.removeprefix("/"))
+    return Location(scheme=LocationScheme.S3, host=bucket, path=remainder.removeprefix("/"))
 
 
-def _host_location(scheme: LocationScheme, authority: str, rest: str) -> Location:
+def _host_location(scheme: LocationScheme, authority: str, remainder: str) -> Location:
     match = _AUTHORITY.fullmatch(authority)
     port = int(match["port"] or PORTS.get(scheme, 0)) if match else 0
     if match is None or not 0 < port < 1 << 16:
         raise Malformed(f"has no valid host: write {scheme}://HOST[:PORT]/PATH")
-    path, _, query = rest.partition("#")[0].partition("?")
+    path, _, query = remainder.partition("#")[0].partition("?")
     if scheme in (LocationScheme.FTP, LocationScheme.DRS):
         path, query = _plain_path(path, is_id=scheme is LocationScheme.DRS), ""
     else:
@@ -169,18 +169,18 @@ def _plain_path(path: str, *, is_id: bool) -> str:
     return found
 
 
-def encode(text: str, kept: frozenset[int] = _UNRESERVED) -> str:
-    """Percent-encode (RFC 3986) the bytes of a text in UTF-8 that are not `kept`."""
-    data = text.encode("utf-8", "surrogateescape")
-    return "".join(chr(one) if one in kept else f"%{one:02X}" for one in data)
+def encode(value: str, safe: frozenset[int] = _UNRESERVED) -> str:
+    """Percent-encode (RFC 3986) the bytes of a text in UTF-8 that are not `safe`."""
+    data = value.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if byte in safe else f"%{byte:02X}" for byte in data)
 
 
-def decode(text: str) -> str:
+def decode(encoded: str) -> str:
     """A percent-encoded text; bytes that are no UTF-8 are kept as surrogates."""
     data = re.sub(
         _ESCAPE.pattern.encode(),
-        lambda found: bytes([int(found[1], 16)]),
-        text.encode("utf-8", "surrogateescape"),
+        lambda match: bytes([int(match[1], 16)]),
+        encoded.encode("utf-8", "surrogateescape"),
     )
     return data.decode("utf-8", "surrogateescape")
 
@@ -198,18 +198,20 @@ def join_url(url: str, path: str) -> str:
 def shown(url: str) -> str:
     """A URL for messages: without user, password, query and fragment, at most 300 characters."""
     try:
-        found = parse_location(url)
+        location = parse_location(url)
     except Malformed:
         return printable(url.partition(":")[0])[:20] + ": URL"
-    match found.scheme:
+    match location.scheme:
         case LocationScheme.FILE:
-            text = f"file://{found.path}"
+            shown_url = f"file://{location.path}"
         case LocationScheme.KEEP:
-            text = f"keep:{found.path}"
+            shown_url = f"keep:{location.path}"
         case LocationScheme.S3:
-            text = f"s3://{found.host}/{found.path}"
+            shown_url = f"s3://{location.host}/{location.path}"
         case _:
-            port = "" if found.port == PORTS[found.scheme] else f":{found.port}"
-            host = f"[{found.host}]" if ":" in found.host else found.host
-            text = f"{found.scheme}://{host}{port}/{decode(found.path).removeprefix('/')}"
-    return (text if text.isprintable() else repr(text)[1:-1])[:300]
+            port = "" if location.port == PORTS[location.scheme] else f":{location.port}"
+            host = f"[{location.host}]" if ":" in location.host else location.host
+            shown_url = (
+                f"{location.scheme}://{host}{port}/{decode(location.path).removeprefix('/')}"
+            )
+    return (shown_url if shown_url.isprintable() else repr(shown_url)[1:-1])[:300]

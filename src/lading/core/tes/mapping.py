@@ -79,34 +79,34 @@ class TaskSite:
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 10 else None
+def _whole(value: str) -> int | None:
+    return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 10 else None
 
 
-def _flag(text: str) -> bool | None:
+def _flag(value: str) -> bool | None:
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-        text.strip().lower()
+        value.strip().lower()
     )
 
 
-def _seconds(text: str) -> int | None:
+def _seconds(value: str) -> int | None:
     """Seconds, or a flag, which stands for none."""
-    found = _whole(text)
-    return 0 if found is None and _flag(text) is not None else found
+    found = _whole(value)
+    return 0 if found is None and _flag(value) is not None else found
 
 
-def _size(text: str) -> int | None:
+def _size(value: str) -> int | None:
     try:
-        found = float(text)
+        found = float(value)
     except ValueError:
         return None
     return math.ceil(found * GB) if 0 <= found < 1 << 31 else None
 
 
-def _gpu_kinds(text: str) -> Json:
+def _gpu_kinds(value: str) -> Json:
     """Kinds of GPUs of one maker, or None."""
     try:
-        kinds = parse_kinds(text)
+        kinds = parse_kinds(value)
         gpu_constraint(1, kinds=kinds)
     except Invalid:
         return None
@@ -120,9 +120,9 @@ BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
         "gpu_type": _gpu_kinds,
         "keep_on_failure": _seconds,
         "max_run_time": _whole,
-        "missing_outputs": lambda text: text if text in ("ignore", "fail") else None,
+        "missing_outputs": lambda value: value if value in ("ignore", "fail") else None,
         "network": _flag,
-        "partition": lambda text: text or None,
+        "partition": lambda value: value or None,
         "reuse": _flag,
     }
 )
@@ -132,7 +132,7 @@ value.
 _TAGS: Mapping[str, tuple[Callable[[str], Json], str]] = MappingProxyType(
     {
         "lading.missing_outputs": (BACKEND["missing_outputs"], "ignore or fail"),
-        "lading.project": (lambda text: text, "the uuid of a project"),
+        "lading.project": (lambda value: value, "the uuid of a project"),
         "lading.retries": (_whole, "a whole number"),
         "lading.reuse": (_flag, "yes or no"),
         "lading.run": (lambda name: name, "the name of a run"),
@@ -161,42 +161,42 @@ def rules(task: JsonObject, site: TaskSite = ANY_SITE) -> Iterator[DocumentFault
 
 
 def _faults_of_streams(task: JsonObject) -> Iterator[DocumentFault]:
-    for number, one in enumerate(objects(task, "executors")):
+    for number, executor in enumerate(objects(task, "executors")):
         for name in STREAM_NAMES:
             # A mount there would hide the image's own files.
-            if posixpath.dirname(string(one, name)) == "/":
+            if posixpath.dirname(string(executor, name)) == "/":
                 at = f"/executors/{number}/{name}"
                 yield DocumentFault(at, "must be in a directory other than '/'")
 
 
-def _faults_of_parameters(given: JsonObject) -> Iterator[DocumentFault]:
-    for name, value in given.items():
+def _faults_of_parameters(parameters: JsonObject) -> Iterator[DocumentFault]:
+    for name, value in parameters.items():
         if (text := _unsupported(name, str(value))) is not None:
             yield DocumentFault("/resources/backend_parameters" + pointer(name), text)
 
 
 def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
     """Inputs at the place of a directory of the task, and volumes below the output."""
-    volumes = [_plain(str(one)) for one in array(task, "volumes")]
+    volumes = [_plain(str(volume)) for volume in array(task, "volumes")]
     output = output_path(task)
     for number, path in enumerate(volumes):
         if path.startswith(f"{output}/"):
-            text = "lies below the directory of all outputs; name one beside it"
-            yield DocumentFault(f"/volumes/{number}", text)
+            fault = "lies below the directory of all outputs; name one beside it"
+            yield DocumentFault(f"/volumes/{number}", fault)
     taken = {output, *volumes, *_stream_directories(task)}
-    for number, one in enumerate(objects(task, "inputs")):
-        if _plain(string(one, "path")) in taken:
-            text = "is the path of a volume, or the directory of an output or of a stream"
-            yield DocumentFault(f"/inputs/{number}/path", text)
+    for number, task_input in enumerate(objects(task, "inputs")):
+        if _plain(string(task_input, "path")) in taken:
+            fault = "is the path of a volume, or the directory of an output or of a stream"
+            yield DocumentFault(f"/inputs/{number}/path", fault)
 
 
 def _faults_of_roots(task: JsonObject, site: TaskSite) -> Iterator[DocumentFault]:
     """Files below no configured directory; whose directory it is counts when it is used."""
     for name in ("inputs", "outputs"):
-        for number, one in enumerate(objects(task, name)):
-            if "content" in one or not string(one, "url"):
+        for number, entry in enumerate(objects(task, name)):
+            if "content" in entry or not string(entry, "url"):
                 continue
-            location = parse_location(string(one, "url"))
+            location = parse_location(string(entry, "url"))
             if location.scheme is LocationScheme.FILE and not is_below_root(
                 site.roots, location.path.rstrip("/"), writes=name == "outputs"
             ):
@@ -209,8 +209,8 @@ def output_path(task: Mapping[str, Json]) -> str:
     counts.
     """
     places = []
-    for one in objects(task, "outputs"):
-        path, prefix = _plain(string(one, "path")), _plain(string(one, "path_prefix"))
+    for output in objects(task, "outputs"):
+        path, prefix = _plain(string(output, "path")), _plain(string(output, "path_prefix"))
         places.append(prefix if is_pattern(path, prefix) else posixpath.dirname(path))
     return posixpath.commonpath(places) if places else NO_OUTPUT
 
@@ -273,9 +273,9 @@ def with_places(task: JsonObject, request: JsonObject, *, site: TaskSite) -> Jso
     that are not there yet.
     """
     places: JsonObject = {
-        _plain(string(one, "path")): {"kind": "collection", "writable": True}
-        for one in objects(task, "inputs")
-        if is_fetched(one, site.roots)
+        _plain(string(task_input, "path")): {"kind": "collection", "writable": True}
+        for task_input in objects(task, "inputs")
+        if is_fetched(task_input, site.roots)
     }
     return {**request, "mounts": {**mapping(request, "mounts"), **places}, "use_existing": False}
 
@@ -297,7 +297,11 @@ def _properties(task: JsonObject, warnings: list[str], key: str, site: TaskSite)
     if first_phase(task, site.roots) is not None:
         about[TRANSFERS] = True
     inputs = objects(task, "inputs")
-    if live := [one["path"] for one in inputs if live_place(one, site.roots) is not None]:
+    if live := [
+        task_input["path"]
+        for task_input in inputs
+        if live_place(task_input, site.roots) is not None
+    ]:
         about[LIVE] = live
     properties: JsonObject = {PROPERTY: about}
     if key:
@@ -310,7 +314,7 @@ def is_stepped(task: JsonObject) -> bool:
     """Whether a task needs more than the one command of a plain container."""
     executors = objects(task, "executors")
     return len(executors) > 1 or any(
-        one.get(name) for one in executors for name in (*STREAM_NAMES, "ignore_error")
+        executor.get(name) for executor in executors for name in (*STREAM_NAMES, "ignore_error")
     )
 
 
@@ -319,40 +323,44 @@ def _steps(task: JsonObject) -> list[JsonObject]:
         return []
     return [
         {
-            "container_image": one["image"],
-            "command": one["command"],
-            "cwd": _plain(string(one, "workdir")) or ".",
-            "environment": mapping(one, "env"),
-            "ignore_error": one.get("ignore_error", False),
-            **{name: string(one, name) for name in STREAM_NAMES},
+            "container_image": executor["image"],
+            "command": executor["command"],
+            "cwd": _plain(string(executor, "workdir")) or ".",
+            "environment": mapping(executor, "env"),
+            "ignore_error": executor.get("ignore_error", False),
+            **{name: string(executor, name) for name in STREAM_NAMES},
         }
-        for one in objects(task, "executors")
+        for executor in objects(task, "executors")
     ]
 
 
 def _stream_directories(task: JsonObject) -> list[str]:
     """Directories of the files of streams that no other mount has."""
     others = dict.fromkeys((output_path(task), *(_plain(str(v)) for v in array(task, "volumes"))))
-    others |= dict.fromkeys(_plain(string(one, "path")) for one in objects(task, "inputs"))
-    paths = [string(one, name) for one in objects(task, "executors") for name in STREAM_NAMES]
-    return [posixpath.dirname(one) for one in paths if one and covering(others, one) is None]
+    others |= dict.fromkeys(
+        _plain(string(task_input, "path")) for task_input in objects(task, "inputs")
+    )
+    paths = [
+        string(executor, name) for executor in objects(task, "executors") for name in STREAM_NAMES
+    ]
+    return [posixpath.dirname(path) for path in paths if path and covering(others, path) is None]
 
 
 def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
     resources = mapping(task, "resources")
-    found: JsonObject = {
+    resolved: JsonObject = {
         "vcpus": resources.get("cpu_cores") or _CORES,
         "ram": _bytes(resources.get("ram_gb") or _RAM_GB),
         "internet": backend.get("network", True),
     }
     count = integer(backend.get("gpu_count", 1))
     if count and any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
-        found["gpu"] = gpu_constraint(
+        resolved["gpu"] = gpu_constraint(
             count,
             memory=integer(backend.get("gpu_ram_gb")) or 0,
             kinds=[*map(str, array(backend, "gpu_type"))],
         )
-    return found
+    return resolved
 
 
 def _bytes(gigabytes: Json) -> int:
@@ -361,29 +369,31 @@ def _bytes(gigabytes: Json) -> int:
 
 def _mounts(task: JsonObject, roots: Collection[FileRoot]) -> JsonObject:
     disk = _bytes(mapping(task, "resources").get("disk_gb") or _DISK_GB)
-    found: JsonObject = {
-        _plain(str(one)): {"kind": "tmp", "capacity": disk} for one in array(task, "volumes")
+    mounts: JsonObject = {
+        _plain(str(volume)): {"kind": "tmp", "capacity": disk} for volume in array(task, "volumes")
     }
-    found |= {one: {"kind": "tmp", "capacity": disk} for one in _stream_directories(task)}
-    found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
-    for one in objects(task, "inputs"):
-        path = _plain(string(one, "path"))
-        if (live := live_place(one, roots)) is not None:
-            found[path] = _live_mount(*live)
-        elif not is_fetched(one):
-            found[path] = as_copy(_input_mount(one))
+    mounts |= {
+        directory: {"kind": "tmp", "capacity": disk} for directory in _stream_directories(task)
+    }
+    mounts[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
+    for task_input in objects(task, "inputs"):
+        path = _plain(string(task_input, "path"))
+        if (live := live_place(task_input, roots)) is not None:
+            mounts[path] = _live_mount(*live)
+        elif not is_fetched(task_input):
+            mounts[path] = as_copy(_input_mount(task_input))
     copied = _copied(task, roots)
-    for directory in own_directories(copied, found.keys() - set(copied)):
-        found[directory] = {"kind": "tmp", "unless_occupied": True}
-    return found
+    for directory in own_directories(copied, mounts.keys() - set(copied)):
+        mounts[directory] = {"kind": "tmp", "unless_occupied": True}
+    return mounts
 
 
 def _copied(task: JsonObject, roots: Collection[FileRoot]) -> list[str]:
     """The paths of the inputs that the task gets copies of: all but live ones."""
     return [
-        _plain(string(one, "path"))
-        for one in objects(task, "inputs")
-        if live_place(one, roots) is None
+        _plain(string(task_input, "path"))
+        for task_input in objects(task, "inputs")
+        if live_place(task_input, roots) is None
     ]
 
 
@@ -391,10 +401,10 @@ def _live_mount(root: FileRoot, path: str) -> JsonObject:
     return {"kind": "live", "root": root.prefix, "path": path, "writable": root.is_writable}
 
 
-def _input_mount(one: JsonObject) -> JsonObject:
-    if "content" in one:
-        return {"kind": "text", "content": one["content"]}
-    name, path = parse_keep(string(one, "url"))
+def _input_mount(task_input: JsonObject) -> JsonObject:
+    if "content" in task_input:
+        return {"kind": "text", "content": task_input["content"]}
+    name, path = parse_keep(string(task_input, "url"))
     named = {"portable_data_hash": name} if is_pdh(name) else {"uuid": name}
     return {"kind": "collection", **named, "path": path}
 
@@ -404,8 +414,8 @@ def _stored(task: JsonObject) -> JsonObject:
     stored = dict(task)
     if "inputs" in task:
         stored["inputs"] = [
-            {name: value if name != "content" else "" for name, value in one.items()}
-            for one in objects(task, "inputs")
+            {name: value if name != "content" else "" for name, value in task_input.items()}
+            for task_input in objects(task, "inputs")
         ]
     resources = mapping(task, "resources")
     if "backend_parameters" in resources:
@@ -420,29 +430,31 @@ def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
     if "inputs" not in task:
         return task
     inputs: list[Json] = []
-    for one in objects(task, "inputs"):
-        found = mapping(mounts, _plain(string(one, "path"))) if "content" in one else {}
-        inputs.append({**one, "content": found.get("content", "")} if found else one)
+    for task_input in objects(task, "inputs"):
+        found = (
+            mapping(mounts, _plain(string(task_input, "path"))) if "content" in task_input else {}
+        )
+        inputs.append({**task_input, "content": found.get("content", "")} if found else task_input)
     return {**task, "inputs": inputs}
 
 
 def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
     """The effective backend parameters, and warnings about all that has no effect."""
     resources = mapping(task, "resources")
-    found, warnings = _parameters(mapping(resources, "backend_parameters"))
+    effective, warnings = _parameters(mapping(resources, "backend_parameters"))
     warnings += _warnings_of_tags(mapping(task, "tags"))
     if resources.get("preemptible") and not site.preemptible:
         warnings.append(
             "warning: no preemptible machines are configured here; the task runs on others"
         )
-    zones = [str(one) for one in array(resources, "zones")]
-    found["zones"] = [site.zones[one] for one in zones if one in site.zones]
-    if unknown := [one for one in zones if one not in site.zones]:
+    zones = [str(zone) for zone in array(resources, "zones")]
+    effective["zones"] = [site.zones[zone] for zone in zones if zone in site.zones]
+    if unknown := [zone for zone in zones if zone not in site.zones]:
         warnings.append(
             f"warning: the zones {printable(', '.join(unknown))} are not known here"
             f" ({', '.join(site.zones) or 'none is'}); the task runs anywhere else"
         )
-    return found, warnings
+    return effective, warnings
 
 
 def _warnings_of_tags(tags: JsonObject) -> Iterator[str]:
@@ -457,17 +469,17 @@ def _warnings_of_tags(tags: JsonObject) -> Iterator[str]:
             yield f"warning: tag {name} is {printable(str(value))!r}, not {values}; it is ignored"
 
 
-def _parameters(given: JsonObject) -> tuple[JsonObject, list[str]]:
+def _parameters(parameters: JsonObject) -> tuple[JsonObject, list[str]]:
     """Backend parameters that have an effect, and warnings about the others."""
-    found: JsonObject = {}
+    effective: JsonObject = {}
     warnings: list[str] = []
-    for name, value in given.items():
+    for name, value in parameters.items():
         fault = _unsupported(name, str(value))
         if fault is not None:
             warnings.append(f"warning: backend parameter {printable(name)} {fault}; it is ignored")
         elif (plain := name.lower()) in BACKEND:
-            found[plain] = BACKEND[plain](str(value))
-    return found, warnings
+            effective[plain] = BACKEND[plain](str(value))
+    return effective, warnings
 
 
 def _unsupported(name: str, value: str) -> str | None:

@@ -94,10 +94,10 @@ def several(schema: Json) -> JsonObject:
     return {"type": "array", "items": schema}
 
 
-def parameter(name: str, schema: JsonObject, *, place: str = "query") -> JsonObject:
+def parameter(name: str, schema: JsonObject, *, location: str = "query") -> JsonObject:
     """A parameter of an operation."""
-    needed: JsonObject = {"required": True} if place == "path" else {}
-    return {"name": name, "in": place, **needed, "schema": schema}
+    needed: JsonObject = {"required": True} if location == "path" else {}
+    return {"name": name, "in": location, **needed, "schema": schema}
 
 
 def operation(
@@ -107,14 +107,14 @@ def operation(
     `body` are schemas of its body by media type.
     """
     responses: JsonObject = {
-        status: {"description": text, "content": {"application/json": {"schema": error}}}
-        for status, text in _REFUSALS.items()
+        status: {"description": description, "content": {"application/json": {"schema": error}}}
+        for status, description in _REFUSALS.items()
     }
     done: JsonObject = {
         "description": "Done.",
         "content": {"application/json": {"schema": answer}},
     }
-    found: JsonObject = {
+    described: JsonObject = {
         "operationId": name,
         "parameters": [*parameters],
         "responses": {"200": done, **responses},
@@ -122,8 +122,8 @@ def operation(
     }
     if body is not None:
         content: JsonObject = {kind: {"schema": schema} for kind, schema in body.items()}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def document(title: str, version: str, prefix: str, paths: JsonObject) -> JsonObject:
@@ -206,7 +206,7 @@ _ERROR = closed(
 
 def describe_tes(prefix: str) -> JsonObject:
     """The document of TES."""
-    task = parameter("id", TEXT, place="path")
+    task = parameter("id", TEXT, location="path")
     view = parameter("view", {"type": "string", "enum": [*TaskView]})
     query = (
         parameter("name_prefix", TEXT),

@@ -67,19 +67,19 @@ def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
     directories: dict[str, None] = {}
     lenient = ignores_missing(task)
     budget = _Budget()
-    for one in objects(task, "outputs"):
-        path = string(one, "path").removesuffix("/")
-        wild = is_pattern(path, string(one, "path_prefix"))
+    for output in objects(task, "outputs"):
+        path = string(output, "path").removesuffix("/")
+        wild = is_pattern(path, string(output, "path_prefix"))
         matches = list(_matches(tree, path[len(root) + 1 :], budget, wild=wild))
         if not matches:
             (unmatched if wild or lenient else missing).append(path)
         for stored, node in matches:
             for file in _files(root, stored, node):
                 budget.take_file()
-                url = _url_of(one, path, file.path)
+                url = _url_of(output, path, file.path)
                 # Two outputs may name one file, each with its own URL.
                 files[f"{file.path}\0{url}"] = replace(file, url=url)
-            urls = (_url_of(one, path, empty) for empty in _empty(root, stored, node, budget))
+            urls = (_url_of(output, path, empty) for empty in _empty(root, stored, node, budget))
             directories |= dict.fromkeys(url for url in urls if _is_directory_url(url))
     return TaskOutputs(tuple(files.values()), tuple(missing), tuple(unmatched), tuple(directories))
 
@@ -111,12 +111,12 @@ def _is_directory_url(url: str) -> bool:
     return bool(url) and parse_location(url).scheme is LocationScheme.FILE
 
 
-def _url_of(one: JsonObject, path: str, file: str) -> str:
-    """URL for a file of the output `one`, whose path without a final slash is `path`."""
-    url = string(one, "url")
+def _url_of(output: JsonObject, path: str, file: str) -> str:
+    """URL for a file of the output `output`, whose path without a final slash is `path`."""
+    url = string(output, "url")
     if url == KEEP:
         return ""
-    prefix = string(one, "path_prefix").rstrip("/")
+    prefix = string(output, "path_prefix").rstrip("/")
     top = prefix if is_pattern(path, prefix) else path
     return url if file == top else join_url(url, file[len(top) + 1 :])
 
@@ -136,13 +136,13 @@ def _descend(
     tree: FileTree, above: str, elements: Sequence[str], budget: _Budget
 ) -> Iterator[tuple[str, Node]]:
     """The nodes below a directory that the elements of a pattern match, one level for each."""
-    first, rest = elements[0], elements[1:]
+    first, remaining = elements[0], elements[1:]
     for name, node in _named(tree, first, budget):
         path = f"{above}{name}"
-        if not rest:
+        if not remaining:
             yield path, node
         elif isinstance(node, FileTree):
-            yield from _descend(node, f"{path}/", rest, budget)
+            yield from _descend(node, f"{path}/", remaining, budget)
 
 
 def _named(tree: FileTree, element: str, budget: _Budget) -> Iterator[tuple[str, Node]]:
@@ -170,7 +170,7 @@ def _empty(root: str, stored: str, node: Node, budget: _Budget) -> Iterator[str]
         return
     if not node.entries:
         yield f"{root}/{stored}"
-    for below, one in filetree.walk(node):
+    for below, member in filetree.walk(node):
         budget.take_file()
-        if isinstance(one, FileTree) and not one.entries:
+        if isinstance(member, FileTree) and not member.entries:
             yield f"{root}/{stored}/{below}"

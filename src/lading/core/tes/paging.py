@@ -33,9 +33,9 @@ class PageCursor:
     uuid: str
 
 
-def parse_page_size(text: str, most: int) -> int:
+def parse_page_size(value: str, most: int) -> int:
     """The number of records that a parameter asks for, DEFAULT_PAGE for none. Raises Malformed."""
-    size = text or str(DEFAULT_PAGE)
+    size = value or str(DEFAULT_PAGE)
     if not size.isascii() or not size.isdigit() or len(size) > 4 or not 1 <= int(size) <= most:
         raise Malformed(f"page_size: must be a whole number from 1 to {most}")
     return int(size)
@@ -68,18 +68,18 @@ def is_after(cursor: PageCursor | None, row: Mapping[str, str]) -> bool:
     return (row["created_at"], row["uuid"]) < (cursor.created_at, cursor.uuid)
 
 
-def _sign(text: bytes, about: Json, secret: bytes) -> bytes:
+def _sign(content: bytes, about: Json, secret: bytes) -> bytes:
     described = canonical(about).encode("utf-8", "surrogatepass")
-    signed = b"tes page\0" + described + b"\0" + text
+    signed = b"tes page\0" + described + b"\0" + content
     return hmac.digest(secret, signed, hashlib.sha256)[:_DIGEST]
 
 
 def merge_pages(
-    found: Sequence[Mapping[str, str]], beside: Sequence[Mapping[str, str]], end: PageCursor | None
+    page: Sequence[Mapping[str, str]], beside: Sequence[Mapping[str, str]], end: PageCursor | None
 ) -> list[Any]:
-    """Two lists of requests as one, newest first; of `beside` those before `end`, where `found`
+    """Two lists of requests as one, newest first; of `beside` those before `end`, where `page`
     ends so far.
     """
-    rows = {row["uuid"]: row for row in found}
+    rows = {row["uuid"]: row for row in page}
     rows |= {row["uuid"]: row for row in beside if end is None or not is_after(end, row)}
     return sorted(rows.values(), key=lambda row: (row["created_at"], row["uuid"]), reverse=True)

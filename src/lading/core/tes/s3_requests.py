@@ -69,9 +69,9 @@ class BucketPlace:
         )
 
 
-def is_region(text: str) -> bool:
+def is_region(region: str) -> bool:
     """Whether a text, which becomes a part of a host's name and of a header, names a region."""
-    return _REGION.fullmatch(text) is not None
+    return _REGION.fullmatch(region) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +119,8 @@ def sign(
     scope = f"{moment[:8]}/{region}/s3/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{_sha256(canonical)}"
     derived = f"AWS4{key.secret}".encode()
-    for part in (moment[:8], region, "s3", "aws4_request"):
-        derived = hmac.digest(derived, part.encode(), "sha256")
+    for component in (moment[:8], region, "s3", "aws4_request"):
+        derived = hmac.digest(derived, component.encode(), "sha256")
     signature = hmac.digest(derived, text.encode(), "sha256").hex()
     authorization = (
         f"AWS4-HMAC-SHA256 Credential={key.key_id}/{scope}, SignedHeaders={names}, "
@@ -134,8 +134,8 @@ def sign(
     }
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _sha256(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,29 +155,29 @@ class ObjectPage:
     next_token: str = ""
 
 
-def read_page(text: str) -> ObjectPage:
+def read_page(listing: str) -> ObjectPage:
     """The page of an answer to ListObjectsV2. Raises Malformed."""
-    if "<ListBucketResult" not in text:
+    if "<ListBucketResult" not in listing:
         raise Malformed("the answer is no list of objects")
-    found = []
-    for match in _CONTENTS.finditer(text):
+    objects = []
+    for match in _CONTENTS.finditer(listing):
         size = element(match[1], "Size")
         if not size.isascii() or not size.isdigit():
             raise Malformed("the list has an object without a size")
         key, etag = element(match[1], "Key"), element(match[1], "ETag")
-        found.append(ListedObject(key=key, size=int(size), etag=etag))
-    is_cut = element(text, "IsTruncated") == "true"
-    token = element(text, "NextContinuationToken") if is_cut else ""
+        objects.append(ListedObject(key=key, size=int(size), etag=etag))
+    is_cut = element(listing, "IsTruncated") == "true"
+    token = element(listing, "NextContinuationToken") if is_cut else ""
     if is_cut and not token:
         raise Malformed("the list is cut and does not say where it goes on")
-    return ObjectPage(objects=tuple(found), next_token=token)
+    return ObjectPage(objects=tuple(objects), next_token=token)
 
 
-def element(text: str, name: str) -> str:
+def element(document: str, name: str) -> str:
     """The text of the first element with a name; "" if there is none."""
-    start = text.find(f"<{name}>")
-    end = text.find(f"</{name}>", start)
-    return html.unescape(text[start + len(name) + 2 : end]) if 0 <= start < end else ""
+    start = document.find(f"<{name}>")
+    end = document.find(f"</{name}>", start)
+    return html.unescape(document[start + len(name) + 2 : end]) if 0 <= start < end else ""
 
 
 def part_size(size: int) -> int:

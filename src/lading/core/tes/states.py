@@ -85,13 +85,13 @@ _CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProx
 )
 
 
-def parse_state(text: str) -> TaskState:
+def parse_state(name: str) -> TaskState:
     """The state that a filter names. Raises Malformed."""
     try:
-        return TaskState(text)
+        return TaskState(name)
     except ValueError:
         known = ", ".join(TaskState)
-        raise Malformed(f"state: {printable(text)!r} is none of {known}") from None
+        raise Malformed(f"state: {printable(name)!r} is none of {known}") from None
 
 
 def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
@@ -101,7 +101,7 @@ def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
     if state is TaskState.QUEUED or not legacy:
         open_ones = (("state", "=", "Committed"),)
         known = _CONDITIONS.get(state, open_ones if state in OPEN else (_ENDED,))
-        return [[*one] for one in known]
+        return [[*condition] for condition in known]
     return [["state", "=", "Committed"]] if state in OPEN else [[*_ENDED_OR_DRAFT]]
 
 

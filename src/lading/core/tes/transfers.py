@@ -91,8 +91,8 @@ def next_transfers(
     """
     counts = dict(active)
     queues: dict[str, deque[str]] = {}
-    for one in waiting:
-        queues.setdefault(one.user_uuid, deque()).append(one.request_uuid)
+    for transfer in waiting:
+        queues.setdefault(transfer.user_uuid, deque()).append(transfer.request_uuid)
     chosen: list[str] = []
     free = most - sum(counts.values())
     while free > 0 and queues:
@@ -145,26 +145,26 @@ class ObjectFacts:
     checksums: tuple[tuple[str, str], ...] = ()
 
 
-def is_fetched(one: Mapping[str, object], roots: Collection[FileRoot] = ()) -> bool:
+def is_fetched(task_input: Mapping[str, object], roots: Collection[FileRoot] = ()) -> bool:
     """Whether an input of a checked task is fetched from a URL before the task runs. `roots` are
     those of `file` URLs; what is in a live one is mounted.
     """
-    url = one.get("url")
-    if "content" in one or not isinstance(url, str):
+    url = task_input.get("url")
+    if "content" in task_input or not isinstance(url, str):
         return False
-    if live_place(one, roots) is not None:
+    if live_place(task_input, roots) is not None:
         return False
     return parse_location(url).scheme is not LocationScheme.KEEP
 
 
 def live_place(
-    one: Mapping[str, object], roots: Collection[FileRoot]
+    task_input: Mapping[str, object], roots: Collection[FileRoot]
 ) -> tuple[FileRoot, str] | None:
     """The live root of an input of a checked task, and the path below it; None for another
     input.
     """
-    url = one.get("url")
-    if "content" in one or not isinstance(url, str):
+    url = task_input.get("url")
+    if "content" in task_input or not isinstance(url, str):
         return None
     location = parse_location(url)
     path = location.path.rstrip("/")
@@ -174,21 +174,21 @@ def live_place(
     return None if root is None else (root, path[len(root.prefix) :].strip("/"))
 
 
-def is_delivered(one: JsonObject) -> bool:
+def is_delivered(output: JsonObject) -> bool:
     """Whether an output of a checked task is delivered to a URL."""
-    return parse_location(string(one, "url")).scheme is not LocationScheme.KEEP
+    return parse_location(string(output, "url")).scheme is not LocationScheme.KEEP
 
 
 def first_phase(task: JsonObject, roots: Collection[FileRoot] = ()) -> TransferPhase | None:
     """The first phase of a checked task; None if nothing is transferred."""
-    if any(is_fetched(one, roots) for one in objects(task, "inputs")):
+    if any(is_fetched(task_input, roots) for task_input in objects(task, "inputs")):
         return TransferPhase.FETCHING
     return phase_of_committed(task)
 
 
 def phase_of_committed(task: JsonObject) -> TransferPhase | None:
     """The phase of a task that waits or runs; None if no output has to be delivered."""
-    delivers = any(is_delivered(one) for one in objects(task, "outputs"))
+    delivers = any(is_delivered(output) for output in objects(task, "outputs"))
     return TransferPhase.RUNNING if delivers else None
 
 
@@ -202,11 +202,11 @@ def phase_of_ended(ended: EndedTask) -> TransferPhase:
     return TransferPhase.DELIVERING if delivers else TransferPhase.DONE
 
 
-def object_key(url: str, validator: str, *, place: str = "") -> str:
-    """The name of one state of an object, a digest. `place` is the server of a bucket, or the user
-    who sees the object where its server may show each user another one.
+def object_key(url: str, validator: str, *, namespace: str = "") -> str:
+    """The name of one state of an object, a digest. `namespace` is the server of a bucket, or the
+    user who sees the object where its server may show each user another one.
     """
-    text = "\0".join((url, place, validator))
+    text = "\0".join((url, namespace, validator))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -251,37 +251,37 @@ def md5_of_etag(headers: Mapping[str, str]) -> str:
 
 
 def _checksums(headers: Mapping[str, str], *, is_bucket: bool) -> dict[str, str]:
-    found: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     if is_bucket and (md5 := md5_of_etag(headers)):
-        found["md5"] = md5
-    for name, text, size in (
+        checksums["md5"] = md5
+    for name, encoded, size in (
         ("md5", headers.get("content-md5", ""), 16),
         ("sha256", headers.get("x-amz-checksum-sha256", ""), 32),
         *_digests(headers),
     ):
-        plain = _binary(text)
+        plain = _binary(encoded)
         # Of an object in parts, it is the checksum of checksums, which has their number behind it.
         if plain is not None and len(plain) == size:
-            found[name] = plain.hex()
-    return found
+            checksums[name] = plain.hex()
+    return checksums
 
 
 def _digests(headers: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """Digests of RFC 9530, and of RFC 3230 before it. Only those of the representation: that of the
     content is of the range alone.
     """
-    found = []
-    for text in (headers.get("digest", ""), headers.get("repr-digest", "")):
-        for part in text.split(","):
-            name, _, value = part.strip().partition("=")
+    digests = []
+    for header in (headers.get("digest", ""), headers.get("repr-digest", "")):
+        for member in header.split(","):
+            name, _, value = member.strip().partition("=")
             if name.lower() == "sha-256":
-                found.append(("sha256", value.strip(":"), 32))
-    return found
+                digests.append(("sha256", value.strip(":"), 32))
+    return digests
 
 
-def _binary(text: str) -> bytes | None:
+def _binary(encoded: str) -> bytes | None:
     try:
-        return base64.b64decode(text.strip(), validate=True)
+        return base64.b64decode(encoded.strip(), validate=True)
     except ValueError:
         return None
 

@@ -75,7 +75,10 @@ def show_task(
     if view is TaskView.FULL:
         task = with_contents(task, request["mounts"])
     elif "inputs" in task:
-        task = {**task, "inputs": [_without(one, "content") for one in _list(task["inputs"])]}
+        task = {
+            **task,
+            "inputs": [_without(task_input, "content") for task_input in _list(task["inputs"])],
+        }
     shown: JsonObject = {
         "id": request["uuid"],
         "state": state,
@@ -83,7 +86,7 @@ def show_task(
         "creation_time": request["created_at"],
     }
     if attempts:
-        shown["logs"] = [_task_log(one, full=view is TaskView.FULL) for one in attempts]
+        shown["logs"] = [_task_log(attempt, full=view is TaskView.FULL) for attempt in attempts]
     elif notes:
         told: JsonObject = {"system_logs": [*notes]} if view is TaskView.FULL else {}
         shown["logs"] = [{"logs": [], "outputs": [], **told}]
@@ -147,12 +150,12 @@ def _stored(request: Mapping[str, Any]) -> JsonObject:
 
 
 def _texts(about: JsonObject, name: str) -> tuple[str, ...]:
-    return tuple(one for one in array(about, name) if isinstance(one, str))
+    return tuple(item for item in array(about, name) if isinstance(item, str))
 
 
 def _without(value: Json, name: str) -> Json:
     return (
-        {key: one for key, one in value.items() if key != name}
+        {key: member for key, member in value.items() if key != name}
         if isinstance(value, dict)
         else value
     )
@@ -177,12 +180,12 @@ def _task_log(attempt: TaskAttempt, *, full: bool) -> JsonObject:
     log["metadata"] = _metadata(attempt)
     log["outputs"] = [
         {
-            "url": one.url or f"keep:{attempt.output}/{one.stored}",
-            "path": one.path,
-            "size_bytes": str(one.size),
+            "url": file.url or f"keep:{attempt.output}/{file.stored}",
+            "path": file.path,
+            "size_bytes": str(file.size),
         }
-        for one in attempt.outputs.files
-        if not one.url or one.url in attempt.checksums
+        for file in attempt.outputs.files
+        if not file.url or file.url in attempt.checksums
     ]
     if full and (notes := _system_logs(attempt)):
         log["system_logs"] = [*notes]
@@ -190,20 +193,20 @@ def _task_log(attempt: TaskAttempt, *, full: bool) -> JsonObject:
 
 
 def _executor_logs(attempt: TaskAttempt, *, full: bool) -> list[Json]:
-    found: list[Json] = []
-    for number, one in enumerate(ended_steps(attempt.container)):
+    logs: list[Json] = []
+    for number, step in enumerate(ended_steps(attempt.container)):
         log: JsonObject = {
-            "start_time": one["started_at"],
-            "end_time": one["finished_at"],
-            "exit_code": one["exit_code"],
+            "start_time": step["started_at"],
+            "end_time": step["finished_at"],
+            "exit_code": step["exit_code"],
         }
         if full:
             out, err = attempt.streams[number] if number < len(attempt.streams) else ("", "")
             if refusal := start_refusal(attempt.container):
                 err += f"{refusal.reason}\n"
             log |= {"stdout": out, "stderr": err}
-        found.append(log)
-    return found
+        logs.append(log)
+    return logs
 
 
 def ended_steps(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -213,7 +216,7 @@ def ended_steps(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     steps = (container["runtime_status"] or {}).get(STATUS)
     if isinstance(steps, list):
         # A container with API may write its status itself.
-        return [one for one in steps if _is_ended(one)]
+        return [step for step in steps if _is_ended(step)]
     if refusal := start_refusal(container):
         # As a shell tells it, and as one of several executors ends.
         return [{**container, "exit_code": refusal.exit_code}]
@@ -229,7 +232,7 @@ def _is_ended(step: Json) -> bool:
         return False
     times = (step.get("started_at"), step.get("finished_at"))
     return (
-        all(isinstance(one, str | None) for one in times)
+        all(isinstance(time, str | None) for time in times)
         and isinstance(step.get("exit_code"), int)
         and "started_at" in step
         and "finished_at" in step
@@ -244,13 +247,13 @@ def _is_span(value: Json) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 2
-        and all(isinstance(one, int) and one >= 0 for one in value)
+        and all(isinstance(bound, int) and bound >= 0 for bound in value)
     )
 
 
 def _metadata(attempt: TaskAttempt) -> JsonObject:
     container = attempt.container
-    found = {
+    metadata = {
         "container_uuid": container["uuid"],
         "attempt": str(attempt.number),
         "output": attempt.output,
@@ -261,33 +264,33 @@ def _metadata(attempt: TaskAttempt) -> JsonObject:
         "not_reused": attempt.not_reused,
         "checksums": _checksums(attempt.checksums),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
-def _checksums(found: Mapping[str, str]) -> str:
+def _checksums(checksums: Mapping[str, str]) -> str:
     """The checksums of the first delivered files, as JSON: values of metadata are texts."""
-    first = dict(list(found.items())[:_MOST_CHECKSUMS])
-    return canonical({url: one for url, one in first.items() if one}) if first else ""
+    first = dict(list(checksums.items())[:_MOST_CHECKSUMS])
+    return canonical({url: digest for url, digest in first.items() if digest}) if first else ""
 
 
 def _system_logs(attempt: TaskAttempt) -> list[str]:
     """The cause of a failure first, then what outputs lack, then the notes."""
     container = attempt.container
-    found: list[str] = []
+    logs: list[str] = []
     status = container["runtime_status"] or {}
     if container["state"] == ContainerState.CANCELLED and status.get("error"):
-        found.append(f"{failure(container) or 'error'}: {status['error']}")
+        logs.append(f"{failure(container) or 'error'}: {status['error']}")
     elif failure(container) == Failure.OOM:
-        found.append("oom: the command used more memory than ram_gb allows")
+        logs.append("oom: the command used more memory than ram_gb allows")
     if attempt.outputs.excess:
-        found.append(f"warning: {attempt.outputs.excess}")
+        logs.append(f"warning: {attempt.outputs.excess}")
     if attempt.outputs.missing:
-        found.append(f"missing outputs: {', '.join(attempt.outputs.missing)}")
-    found += [f"warning: no file matches the output {path}" for path in attempt.outputs.unmatched]
+        logs.append(f"missing outputs: {', '.join(attempt.outputs.missing)}")
+    logs += [f"warning: no file matches the output {path}" for path in attempt.outputs.unmatched]
     # A container that waits says this as the reason too.
     if status.get("warning") and status["warning"] not in attempt.notes:
-        found.append(f"warning: {status['warning']}")
-    return found + list(attempt.notes)
+        logs.append(f"warning: {status['warning']}")
+    return logs + list(attempt.notes)
 
 
 def _after_cut_line(data: bytes) -> int:

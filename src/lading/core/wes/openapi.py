@@ -90,8 +90,8 @@ _BODY: JsonObject = {"multipart/form-data": _FORM}
 
 def describe_wes(prefix: str) -> JsonObject:
     """The document of WES."""
-    run = parameter("run_id", TEXT, place="path")
-    task = parameter("task_id", TEXT, place="path")
+    run = parameter("run_id", TEXT, location="path")
+    task = parameter("task_id", TEXT, location="path")
     page = (
         parameter("page_size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
         parameter("page_token", TEXT),

@@ -88,7 +88,7 @@ class InputFetcher:
         async def is_known(facts: ObjectFacts) -> bool:
             nonlocal known
             if facts.validator:
-                key = object_key(url, facts.validator, place=place)
+                key = object_key(url, facts.validator, namespace=place)
                 known = await self.store.find(key, self.user) or ""
             return bool(known)
 
@@ -97,7 +97,7 @@ class InputFetcher:
         if fetched is None:
             return known
         validator = fetched.facts.validator or f"content {fetched.sha256}"
-        key = object_key(url, validator, place=place)
+        key = object_key(url, validator, namespace=place)
         async with CollectionWriter(self.blocks) as writer:
             await _add(writer, found.name, fetched)
             return await self.store.save(key, shown(url), writer, self.user)
@@ -107,7 +107,7 @@ class InputFetcher:
     ) -> str:
         if not listing.files and not listing.directories:
             raise NotFound(f"{shown(url)}: there is nothing below it")
-        key = object_key(url, listing.validator, place=place)
+        key = object_key(url, listing.validator, namespace=place)
         if (known := await self.store.find(key, self.user)) is not None:
             return known
         total = 0
