@@ -165,7 +165,7 @@ def make_pod(
         "priorityClassName": kind.priority_class,
         "runtimeClassName": kind.runtime_class,
         "serviceAccountName": settings.service_account,
-        "imagePullSecrets": [{"name": one} for one in settings.pull_secrets],
+        "imagePullSecrets": [{"name": secret} for secret in settings.pull_secrets],
     }
     # The API server takes an empty runtimeClassName for a class without a name, so empty fields
     # are left out.

@@ -123,9 +123,9 @@ def read_pod(pod: object, *, dispatcher: str, is_gone: bool = False) -> PodState
     the last state of a Pod that is no longer there.
     """
     metadata = _mapping(_mapping(pod).get("metadata"))
-    found = pod_manifest.identify(metadata, dispatcher=dispatcher)
+    identity = pod_manifest.identify(metadata, dispatcher=dispatcher)
     uid = _text(metadata.get("uid"))
-    if found is None or not uid:
+    if identity is None or not uid:
         return None
     status = _mapping(_mapping(pod).get("status"))
     node = _text(_mapping(_mapping(pod).get("spec")).get("nodeName"))
@@ -141,8 +141,8 @@ def read_pod(pod: object, *, dispatcher: str, is_gone: bool = False) -> PodState
     return PodState(
         name=name,
         uid=uid,
-        container=found[0],
-        attempt=found[1],
+        container=identity[0],
+        attempt=identity[1],
         created=_text(metadata.get("creationTimestamp")),
         node=node,
         phase=phase,
@@ -165,22 +165,22 @@ def explain_unschedulable(message: str) -> str:
     if matched is None:
         return shorten(message) or "the scheduler gives no reason"
     # Behind the first full stop the scheduler tells about preemption.
-    parts = [_plain(part) for part in matched[2].partition(". ")[0].rstrip(". ").split(", ")]
+    parts = [_plain(clause) for clause in matched[2].partition(". ")[0].rstrip(". ").split(", ")]
     told = ", ".join(parts[:6])
     number = matched[1]
     return shorten(f"of {number} {'node' if number == '1' else 'nodes'}, {told}")
 
 
-def shorten(text: str) -> str:
+def shorten(message: str) -> str:
     """Text of the cluster in one line of at most 300 characters."""
-    line = " ".join(text.split())
+    line = " ".join(message.split())
     return line if len(line) <= _MOST_SHOWN else line[: _MOST_SHOWN - 3] + "..."
 
 
-def _plain(part: str) -> str:
-    matched = _PART.match(part)
+def _plain(clause: str) -> str:
+    matched = _PART.match(clause)
     if matched is None:
-        return part
+        return clause
     number, cause = matched[1], matched[2]
     lowered = cause.lower()
     for words, plain in _WORDS:
@@ -212,14 +212,14 @@ def _outcome(status: Mapping[str, object], *, deleting: bool) -> tuple[Failure, 
     if _is_disrupted(status):
         cause = shorten(_text(_condition(status, "DisruptionTarget").get("reason")))
         return _TAKEN_AWAY.get(cause, (Failure.NODE, f"it was taken from its node ({cause})"))
-    said = _text(status.get("message"))
-    if reason == "Evicted" and any(words in said for words in _OWN_STORAGE):
-        return Failure.DISK, f"it filled its scratch disk ({shorten(said)})"
+    message = _text(status.get("message"))
+    if reason == "Evicted" and any(words in message for words in _OWN_STORAGE):
+        return Failure.DISK, f"it filled its scratch disk ({shorten(message)})"
     if reason.startswith("OutOf"):
         return Failure.NODE, f"the node refused it: no {shorten(reason[5:])} left"
     if reason in _REASONS:
         failure, words = _REASONS[reason]
-        return failure, f"{words} ({shorten(said)})" if said else words
+        return failure, f"{words} ({shorten(message)})" if message else words
     return _ended(status, reason, deleting=deleting)
 
 
@@ -275,22 +275,22 @@ def _waiting_reason(status: Mapping[str, object]) -> str:
 
 def _supervisor(status: Mapping[str, object]) -> Mapping[str, object]:
     """The state of the supervisor's container."""
-    for one in _items(status.get("containerStatuses")):
-        if one.get("name") == pod_manifest.SUPERVISOR:
-            return _mapping(one.get("state"))
+    for entry in _items(status.get("containerStatuses")):
+        if entry.get("name") == pod_manifest.SUPERVISOR:
+            return _mapping(entry.get("state"))
     return {}
 
 
 def _condition(status: Mapping[str, object], kind: str) -> Mapping[str, object]:
-    for one in _items(status.get("conditions")):
-        if one.get("type") == kind:
-            return one
+    for condition in _items(status.get("conditions")):
+        if condition.get("type") == kind:
+            return condition
     return {}
 
 
 def _items(value: object) -> Iterator[Mapping[str, object]]:
-    for one in value if isinstance(value, list) else ():
-        yield _mapping(one)
+    for item in value if isinstance(value, list) else ():
+        yield _mapping(item)
 
 
 def _mapping(value: object) -> Mapping[str, object]:

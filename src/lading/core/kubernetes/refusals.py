@@ -57,25 +57,28 @@ def missing_rules(missing: Iterable[tuple[str, str]]) -> str:
     for verb, resource in missing:
         verbs.setdefault(resource, []).append(verb)
     return ", ".join(
-        f'{{apiGroups: [""], resources: [{resource}], verbs: [{", ".join(found)}]}}'
-        for resource, found in verbs.items()
+        f'{{apiGroups: [""], resources: [{resource}], verbs: [{", ".join(listed)}]}}'
+        for resource, listed in verbs.items()
     )
 
 
 def explain_refusal(message: str, *, verb: str, resource: str, namespace: str) -> Refusal:
     """The refusal (403) of a verb on a resource, from the message of the API server."""
-    said = shorten(message)
+    shortened = shorten(message)
     if _QUOTA in message:
-        return Refusal(RefusalKind.QUOTA, f"the quota of namespace {namespace} is used up ({said})")
+        return Refusal(
+            RefusalKind.QUOTA, f"the quota of namespace {namespace} is used up ({shortened})"
+        )
     if _POD_SECURITY in message:
         return Refusal(
             RefusalKind.POLICY,
             f"namespace {namespace} forbids the security context of the Pods by Pod Security;"
-            f" let it be of level privileged, or see Containers.Kubernetes.Isolation ({said})",
+            f" let it be of level privileged, or see Containers.Kubernetes.Isolation ({shortened})",
         )
     if _WEBHOOK in message or not (message == "" or _NOT_ALLOWED.search(message)):
         return Refusal(
-            RefusalKind.POLICY, f"the cluster refuses to {verb} {resource} in {namespace} ({said})"
+            RefusalKind.POLICY,
+            f"the cluster refuses to {verb} {resource} in {namespace} ({shortened})",
         )
     matched = _NOT_ALLOWED.search(message)
     if matched:
